@@ -65,17 +65,18 @@ __all__ = [
 
 
 def load_run(path: str | Path, *, device: str = "cpu", trust_remote_code: bool = False) -> Run:
-    """Loads a trained network, which then predicts and explains texts and measures explanations.
+    """Returns a trained network that predicts texts, explains them and measures the explanations.
 
     Args:
         path: folder of a run, whose best checkpoint is used; a checkpoint in such a folder; or a Hugging Face folder
             or hub id with a classification head.
         device: device that runs the network, such as "cpu" or "cuda".
-        trust_remote_code: whether Python code of a model's folder may run, for a network that was trained with it.
+        trust_remote_code: whether Python code in the model's folder may run. A network that was trained with such code
+            needs it again.
 
     Raises:
-        ValueError: there is no trained network at `path`, its file names no classes, or its tokenizer has changed since
-            the training.
+        ValueError: there is no trained network at `path`, its file has no class names, or its tokenizer has changed
+            since the training.
 
     Example:
         >>> load_run("no/such/run.ckpt")
@@ -87,10 +88,10 @@ def load_run(path: str | Path, *, device: str = "cpu", trust_remote_code: bool =
 
 
 class Run:
-    """A trained network with the encoder that it was trained with. `load_run` makes it.
+    """A trained network with its encoder. `load_run` returns it.
 
     Args:
-        loaded: the network, its encoder and the run that it comes from.
+        loaded: the network, its encoder and its run.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
@@ -104,7 +105,7 @@ class Run:
 
     def __init__(self, loaded: TrainedRun) -> None:
         self.loaded = loaded
-        loaded.explainer("Random", text_pair="")  # refuses a network without names of classes
+        loaded.explainer("Random", text_pair="")  # raises ValueError if the network has no class names
 
     def __repr__(self) -> str:
         return f"<Run {self.loaded.place}: {type(self.network).__name__} with {len(self.class_names)} classes>"
@@ -116,7 +117,7 @@ class Run:
 
     @property
     def class_names(self) -> list[str]:
-        """Names of the classes in the order of the logits."""
+        """The class names, in the order of the logits."""
         return list(self.loaded.trained.class_names or [])
 
     def predict(
@@ -125,14 +126,14 @@ class Run:
         """Returns the predicted classes and the probabilities of all classes, with a row for each text.
 
         Args:
-            texts: one text, a list of texts or a pandas Series, whose index the table takes over.
-            text_pair: second text of every example, or a second text for each, if the network reads pairs.
+            texts: one text, a list of texts or a pandas Series. The result has the index of the Series.
+            text_pair: the second text, if the network reads pairs: one for all examples, or a list with one for each.
 
         Returns:
             A table with the columns `predicted` (several classes are joined by "; ") and `p(<class>)`.
 
         Raises:
-            ValueError: a text is no string, or the network reads pairs and `text_pair` is missing.
+            ValueError: a text is not a string, or the network reads pairs and `text_pair` is missing.
         """
         given = given_texts(texts)
         pairs = given_pairs(text_pair, len(given.texts))
@@ -154,19 +155,21 @@ class Run:
         num_classes: int = 3,
         text_pair: str | Iterable[str] | None = None,
     ) -> Explanations:
-        """Explains texts. A notebook shows the result as heatmaps, `to_frame()` returns a table, `save(path)` writes.
+        """Explains texts. A notebook shows the result as heatmaps; `to_frame` and `save` give tables and files.
 
         Args:
-            texts: one text, a list of texts or a pandas Series, whose index the table takes over.
+            texts: one text, a list of texts or a pandas Series. The result has the index of the Series.
             method: name of a method ("AttInGrad", or "AttInGrad,ALTI" for two, or a full class_path), a method, or a
-                list; by default integrated gradients whose scores have a sign and sum to the difference of logits. A
-                name alone gives scores with a sign if the method has a `pooling`; an object keeps its own.
+                list; by default integrated gradients with signed scores, which sum to the text's logit minus the
+                baseline's logit. A method given by its name is signed if it has the argument `pooling`; an object keeps
+                its own pooling.
             num_classes: on multi-label data, the number of most probable classes that are explained even if they are
                 not predicted. All predicted classes are always explained.
-            text_pair: second text of every example, or a second text for each, if the network reads pairs.
+            text_pair: the second text, if the network reads pairs: one for all examples, or a list with one for each.
 
         Raises:
-            ValueError: a text is no string, a method is unknown, or the network reads pairs and `text_pair` is missing.
+            ValueError: a text is not a string, a method is unknown, or the network reads pairs and `text_pair` is
+                missing.
         """
         given = given_texts(texts)
         pairs = given_pairs(text_pair, len(given.texts))
@@ -195,17 +198,17 @@ class Run:
             examples: table with the columns `text`, `label` or `labels` (names of classes; a list, or names joined by
                 ";", on multi-label data). The columns `rationales`, `text_pair` and `id` are optional. Cells are read
                 as in data/files.yaml.
-            methods: as `method` of `explain`, but a name alone stands for the class with its default arguments.
+            methods: as `method` in `explain`, but a method given by its name has the default arguments of its class.
             preset: name of a file in configs/presets ("edin", "er", ...), path of such a file, or an
                 AttributionEvaluation.
             validation: table like `examples`, for presets that tune thresholds, such as "eraser".
-            max_examples: largest number of examples that are used of each table; always the same random choice. None
+            max_examples: largest number of examples used from each table. The random choice is always the same. None
                 uses all.
             rationale_format: "char_spans" for a list of [begin, end], or of {"label", "spans"} on multi-label data;
                 "word_mask" for 0 or 1 per whitespace word.
-            skip_unfit: whether methods and metrics that fail in the trial are left out of the numbers. If not, they are
-                an error.
-            batch_size: largest number of examples that pass the network together.
+            skip_unfit: whether to leave out methods and metrics that fail in the trial before the work. If False, a
+                failure raises an error.
+            batch_size: largest number of examples in one forward pass.
 
         Raises:
             ValueError: a table has no rows or breaks the format, the preset is unknown or tunes thresholds although

@@ -20,7 +20,7 @@ Rows = slice | list[int] | Tensor
 
 @dataclass(frozen=True)
 class TensorFields:
-    """Base of frozen dataclasses of tensors. The first dimension of every tensor is the batch. None fields stay None.
+    """Base of frozen dataclasses of tensors, whose first dimension is the batch. Fields that are None stay None.
 
     Example:
         >>> @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class TensorFields:
     def __getitem__(self: Self, rows: Rows) -> Self:
         """Returns the examples selected by a slice, a list of row numbers, or a boolean or long tensor.
 
-        A single integer is not allowed, since the result would have no batch dimension.
+        A single integer is not allowed, because the result would have no batch dimension.
         """
         return self.map(lambda tensor: tensor[rows])
 
@@ -84,7 +84,7 @@ class TextInputs(TensorFields):
     baseline_ids: Tensor  # [B, T] long, the fill token where token_mask is True, input_ids elsewhere
     token_type_ids: Tensor | None = None  # [B, T] long
     word_ids: Tensor | None = None  # [B, T] long, -1 outside words
-    index: Tensor | None = None  # [B] long, row in the split: seeds random methods and identifies the example
+    index: Tensor | None = None  # [B] long, each example's row in its split; also seeds random methods
     prompt_mask: Tensor | None = None  # [B, T] bool, True at tokens of a prompt, which are neither erased nor set to 0
 
     @classmethod
@@ -126,7 +126,7 @@ class TextInputs(TensorFields):
         return self.input_ids.device
 
     def trim(self) -> TextInputs:
-        """Returns the same rows without the last columns that are padding in every row.
+        """Returns the same rows without the final columns in which every row is padding.
 
         Example:
             >>> TextInputs.of_ids([[1, 5, 6], [1, 7]])[1:].trim().input_ids.tolist()
@@ -185,7 +185,7 @@ class Batch(TensorFields):
     inputs: TextInputs  # `inputs.index` must not be None
     labels: Tensor  # [B] long, or [B, C] float if multi-label
     rationale: Attribution | None = None
-    evidence_cut: Tensor | None = None  # [B, C] int, number of evidence tokens if they were all truncated, else 0
+    evidence_cut: Tensor | None = None  # [B, C] int, number of evidence tokens if all were truncated, otherwise 0
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -207,7 +207,7 @@ class ClassifierOutput:
         [[1.0]]
     """
 
-    logits: Tensor  # [B, C], or [B, K] if only K classes were asked for
+    logits: Tensor  # [B, C], or [B, K] if only K classes were requested
     readout: Tensor  # [B, 1 or C or K, T], the head's weights on the token states; they sum to 1 over T
     attentions: tuple[Tensor, ...] | None = None  # L tensors [B*N, H, S, S], exactly as the encoder computed them
     hidden_states: tuple[Tensor, ...] | None = None  # L + 1 tensors [B, T, D]
@@ -226,7 +226,7 @@ class Passes(NamedTuple):
 
 
 class Predict(Protocol):
-    """A function that returns the explained model's probabilities without gradients. Metrics call it, not the model.
+    """A function that returns the model's probabilities without gradients. Metrics call it instead of the model.
 
     Example:
         >>> def coin(inputs: TextInputs, embed_mask: Tensor | None = None) -> Tensor:
@@ -261,12 +261,12 @@ class Selector(ABC):
 
     @abstractmethod
     def require_selection(self) -> None:
-        """Raises ValueError if the numbers cannot choose among attributions, for example because they read labels."""
+        """Raises ValueError if this selector cannot choose among attributions, for example because it reads labels."""
 
     @abstractmethod
     def passes(self, num_units: int, num_methods: int) -> float:
-        """Returns the approximate number of forward passes for the attributions of one row."""
+        """Returns the approximate number of forward passes that rating takes for one example."""
 
     @abstractmethod
     def rate(self, attribution: Attribution, batch: Batch, network: Any) -> Tensor:
-        """Returns one number [B, K] in float64 for each row of an attribution; NaN where it is undefined."""
+        """Returns float64 ratings [B, K] of the attributions of each example and class; NaN where undefined."""

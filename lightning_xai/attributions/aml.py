@@ -1,4 +1,4 @@
-"""AML: a pretrained scorer attributes in one pass (pAML), or is tuned for each text and chosen by a metric (fAML)."""
+"""AML: a pretrained scorer gives token scores in one pass (pAML), or is first tuned on each text (fAML)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LEAF_BYTES = {"cpu": 2**28, "accelerator": 2**32}  # largest size of the tuned 
 
 
 def best_candidates(values: Tensor, *, higher_is_better: bool) -> Tensor:
-    """Returns the column [R] of the best of N candidates; the earliest of equally good ones, and 0 if all are NaN.
+    """Returns the column [R] of the best of N candidates. Ties go to the first; a row of NaN gives 0.
 
     Args:
         values: [R, N].
@@ -42,32 +42,35 @@ def best_candidates(values: Tensor, *, higher_is_better: bool) -> Tensor:
 
 
 class AMLAttribution(AttributionMethod):
-    """Scores in [0, 1] by a scorer that an AML run pretrained for the explained network; 0 at special tokens.
+    """Scores tokens in [0, 1] with a scorer that an AML run pretrained for the explained network; 0 at special tokens.
 
-    With `num_steps` 0 (pAML), one pass of the scorer gives the scores. With more (fAML), a copy of the scorer's weights
-    is tuned for each text by AdamW steps on the dual-mask loss, with the pretraining's factors. The scores before
-    tuning and after each step are candidates, and the metric chooses the best of them, the earliest of equal ones.
-    The metric thus sees the explanation of the text that it measures later: compare such scores with those of other
-    methods that see it, or under a metric that did not choose them.
+    With `num_steps` 0 (pAML), one pass of the scorer gives the scores. With more steps (fAML), a copy of the scorer's
+    weights is tuned on each text: AdamW steps lower the dual-mask loss, with the loss weights of the pretraining. The
+    scores before tuning and after each step are candidates. The metric chooses the best candidate; ties go to the
+    earliest. These scores have an advantage under the metric that chose them. For a fair comparison, use another
+    metric, or methods that the same metric chose.
 
-    A scorer with `condition: probabilities` explains the predicted class only: set `targets: predicted`.
+    A scorer with `condition: probabilities` explains only the predicted class, so set `targets: predicted`.
 
-    Passes: those of the explained network and of the scorer together. pAML takes 1 + K forward passes for K classes.
+    Passes: passes of the explained network plus passes of the scorer. pAML takes 1 + K forward passes for K classes.
     fAML with n steps takes 1 + K ((n + 1) + 2 n + J (n + 1)) forward and 3 n K backward passes, where J is the number
     of erased versions that the metric needs. Equal versions are evaluated once.
 
     Args:
-        scorer: checkpoint or run folder of an AML run; None takes the scorer of the AML objective that is tested.
+        scorer: checkpoint or run folder of an AML run; None takes the scorer of the AML objective that the run tests.
         num_steps: number of optimizer steps for each text; 0 for pAML, 10 in the paper.
-        metric: with num_steps, the metric that chooses among the candidates.
-        lr: learning rate of the first step, falling by a twentieth with each step; None takes that of the pretraining.
-        tuned: the scorer's weights that are tuned: "all", "last:K" for the head and the last K layers, or "lora:R" for
-            changes of rank R to the matrices of the encoder.
-        chunk_size: largest number of texts that are tuned together; None lets memory decide. It changes no score.
+        metric: the metric that chooses among the candidates; None if num_steps is 0.
+        lr: learning rate of the first step; each step lowers it by a twentieth of this value. None takes the learning
+            rate of the pretraining.
+        tuned: the weights of the scorer that are tuned: "all"; "last:K", the head and the last K layers; or "lora:R",
+            updates of rank R to the matrices of the encoder.
+        chunk_size: largest number of texts that are tuned together; None takes as many as memory allows. Scores do not
+            depend on it.
 
     Raises:
-        ValueError: num_steps without a metric or the reverse, or a metric that cannot choose. When it explains: the
-            network is not that of the scorer's pretraining, or a class is not the predicted one.
+        ValueError: num_steps is above 0 without a metric, or 0 with a metric, or the metric cannot choose. When scores
+            are computed: the scorer was pretrained for another network, or a target is not the predicted class and the
+            scorer explains only this class.
 
     Example:
         >>> AMLAttribution("runs/aml/seed0").selected_on, AMLAttribution("runs/aml/seed0").has_sign
@@ -78,8 +81,8 @@ class AMLAttribution(AttributionMethod):
 
     Reference: Barkan et al. (2024), "LLM Explainability via Attributive Masking Learning", Section 3.
     Differs: as in the authors' code, the embeddings of the prediction stay fixed while a text is tuned, dropout is off
-        and the learning rate falls over 20 steps. The code's candidates are the scores before each step, so the last
-        step is never used; here the scores after it are a candidate, too.
+        and the learning rate falls over 20 steps. In that code the candidates are the scores before each step, so the
+        last step has no effect; here the scores after the last step are a candidate, too.
     """
 
     has_sign = False
@@ -100,13 +103,13 @@ class AMLAttribution(AttributionMethod):
             raise ValueError(f"num_steps is {num_steps} without a metric: give the metric that chooses among the steps")
         if metric is not None:
             if not num_steps:
-                raise ValueError("num_steps is 0, but a metric is given: leave it out, or give num_steps from 1")
+                raise ValueError("num_steps is 0, but a metric is given: leave it out, or give num_steps of at least 1")
             metric.require_selection()
         if lr is not None and not lr > 0:
-            raise ValueError(f"lr is {lr}: give a learning rate above 0, or null for that of the pretraining")
+            raise ValueError(f"lr is {lr}: give a learning rate above 0, or null for the pretraining's")
         kind, _, number = tuned.partition(":")
         if tuned != "all" and not (kind in ("last", "lora") and number.isdigit() and int(number)):
-            raise ValueError(f"tuned is {tuned!r}: give all, last:K or lora:R, with a number from 1")
+            raise ValueError(f"tuned is {tuned!r}: give all, last:K or lora:R, with a number of at least 1")
         check_chunk_size(chunk_size)
         self.scorer = scorer
         self.num_steps = num_steps
@@ -116,14 +119,14 @@ class AMLAttribution(AttributionMethod):
         self.chunk_size = chunk_size
         self._source: Callable[[], TrainedScorer] | None = None  # set by `give_scorer`
         self._trained: TrainedScorer | None = None  # loaded at the first use
-        self.kept_steps: Counter[int] = Counter()  # number of texts by the step after which their scores were kept
+        self.kept_steps: Counter[int] = Counter()  # step whose scores were kept -> number of texts
         self._texts: TextRows | None = None  # set by `give_texts`
         self._split: str | None = None
-        self._checked: tuple[int, ...] = ()  # identity and versions of the weights that were compared
+        self._checked: tuple[int, ...] = ()  # identity and weight versions of the model that was checked
 
     @property
     def selected_on(self) -> str:
-        """Name of the metric that chose the scores; after "validation:", that which chose the scorer; or ""."""
+        """Name of the metric that chose the scores; "validation:NAME" if it chose the scorer; "" if none did."""
         if self.metric is not None:
             return self.metric.name
         return f"validation:{self._trained.selected_on}" if self._trained is not None else ""
@@ -133,7 +136,7 @@ class AMLAttribution(AttributionMethod):
         return {name: value for name, value in settings.items() if name != "kept_steps"}
 
     def for_split(self, split: str) -> AttributionMethod:
-        self._split = split  # whose texts the index of the inputs counts
+        self._split = split  # the split in which `inputs.index` numbers the texts
         return self
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
@@ -145,7 +148,7 @@ class AMLAttribution(AttributionMethod):
             repeated = inputs.repeat_interleave(columns)  # R = B * columns rows
             read = reading.repeat_interleave(columns)
             scores = read.keep(scorer(read.inputs, y))
-            rows = read.token_mask.any(dim=1).nonzero().flatten()  # a text without explainable tokens keeps 0
+            rows = read.token_mask.any(dim=1).nonzero().flatten()  # a text without explainable tokens keeps scores of 0
             if self.num_steps and len(rows):
                 with torch.enable_grad():
                     scores[rows] = self._tuned(model, trained, repeated[rows], read[rows], y[rows])
@@ -160,7 +163,7 @@ class AMLAttribution(AttributionMethod):
         return Passes(forward=1 + num_targets * ((n + 1) + 2 * n + erased * (n + 1)), backward=3 * n * num_targets)
 
     def _trained_for(self, model: Classifier) -> TrainedScorer:
-        """Returns the scorer on the model's device and in its precision, after a check that it explains this model."""
+        """Returns the scorer on the model's device and in its dtype, if it was pretrained for this model."""
         if model.multilabel:
             raise ValueError("AML explains single-label networks, but this one is multi-label: choose another method")
         if self._trained is None:
@@ -176,7 +179,7 @@ class AMLAttribution(AttributionMethod):
 
     @staticmethod
     def _conditions(scorer: TokenScorer, probs: Tensor, targets: Tensor) -> tuple[Tensor, int]:
-        """Returns what the scorer is told about the prediction [B * columns, C], and the number of columns.
+        """Returns the class or probabilities given to the scorer, [B * columns, C], and the number of columns.
 
         Raises:
             ValueError: the scorer explains the predicted class only, and a target is another class.
@@ -186,7 +189,7 @@ class AMLAttribution(AttributionMethod):
         other = targets != probs.argmax(dim=1, keepdim=True)
         if other.any():
             raise ValueError(
-                f"class {int(targets[other][0])} is not the predicted one, and this scorer explains no other: set "
+                f"class {int(targets[other][0])} is not the predicted one, the only one that this scorer explains: set "
                 "targets: predicted, or pretrain a scorer with condition: class"
             )
         return probs, 1
@@ -238,7 +241,7 @@ class AMLAttribution(AttributionMethod):
         return torch.stack(maps, dim=1)
 
     def _choice(self, model: Classifier, inputs: TextInputs, y: Tensor, maps: Tensor) -> Tensor:
-        """Returns the number [R] of the best candidate of each row."""
+        """Returns the index [R] of the best candidate of each row."""
         assert self.metric is not None
         targets = y.argmax(dim=1, keepdim=True).expand(-1, maps.shape[1])
         candidates = Attribution(maps, targets, torch.ones_like(targets, dtype=torch.bool), inputs.token_mask)
@@ -247,7 +250,7 @@ class AMLAttribution(AttributionMethod):
 
 
 def give_scorer(methods: Iterable[AttributionMethod], source: Callable[[], TrainedScorer] | None) -> None:
-    """Gives the scorer of the running objective to every AMLAttribution that names none, also inside other methods.
+    """Gives the running objective's scorer to every AMLAttribution that names no scorer, also inside other methods.
 
     Args:
         source: returns the scorer; it is called at the first explanation. None if the objective has no scorer.
@@ -262,7 +265,7 @@ def give_scorer(methods: Iterable[AttributionMethod], source: Callable[[], Train
 
 
 def give_texts(methods: Iterable[AttributionMethod], texts: TextRows | None) -> None:
-    """Gives every AMLAttribution, also inside other methods, the texts behind the inputs that it will explain.
+    """Gives every AMLAttribution, also inside other methods, the raw texts of the inputs that it will explain.
 
     Args:
         texts: returns the text of a row; None if the texts are not known.

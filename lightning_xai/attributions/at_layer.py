@@ -14,13 +14,14 @@ from lightning_xai.types import ClassifierOutput, Passes, TextInputs
 
 
 class FirstLayers:
-    """A view of a network whose attentions, states and encoder layers end with one of its layers.
+    """A view of a network that ends after its first `num_layers` encoder layers.
 
-    The head reads the states after this layer, if states are asked for; otherwise the logits are the network's.
+    If hidden states are requested, the head reads the states after the last of these layers. Otherwise the logits are
+    those of the whole network.
 
     Args:
         network: the network.
-        num_layers: number of its first layers.
+        num_layers: number of encoder layers in the view.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -57,7 +58,7 @@ class AtLayer(AttributionMethod):
     Args:
         method: a method that reads attention weights and takes no gradient: Attention, AttentionRollout, ALTI, GlobEnc,
             or DecompX.
-        layer: number of the encoder layer, from 0.
+        layer: index of the encoder layer, counted from 0.
 
     Raises:
         ValueError: the method takes gradients, or the layer is negative; when scores are computed, the network has

@@ -30,8 +30,8 @@ class AttentionGradient(OnePassAttribution):
     backward pass serves all classes. Backward passes stop at the explained attention.
 
     Args:
-        sign: what happens to the gradient before the product: nothing ("signed"), its absolute value is taken
-            ("absolute"), or negative values become 0 ("nonnegative").
+        sign: how the gradient enters the product: unchanged ("signed"), as its absolute value ("absolute"), or with
+            negative values set to 0 ("nonnegative").
         layers: the encoder layers that are explained, "last" or "all", if the head does not attend to tokens.
 
     Raises:
@@ -102,5 +102,5 @@ class AttentionGradient(OnePassAttribution):
         return target_rows(readout, targets) * with_sign(gradient, self.sign)
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
-        """Returns an upper bound on the number of passes. Classes may share a backward pass, which saves passes."""
+        """Returns an upper bound on the number of passes. Classes that share a backward pass need fewer."""
         return Passes(forward=1, backward=num_targets)

@@ -21,7 +21,7 @@ SIGNED_POOLINGS = ("sum", "mean")  # poolings of a token's D values that keep th
 
 @contextmanager
 def explaining(model: Classifier, device_type: str) -> Iterator[None]:
-    """Within the context `model` is in eval mode, gradients are on, and autocast and inference mode are off.
+    """Context manager: puts `model` into eval mode, turns gradients on, and turns autocast and inference mode off.
 
     Parameters require no gradient within the context, because methods differentiate with respect to embeddings only.
     All of these settings are restored afterwards.
@@ -65,7 +65,7 @@ class AttributionMethod(ABC):
     # True if an example may need fewer passes than `passes` returns: equal texts are evaluated once, or classes share a
     # backward pass
     passes_at_most: bool = False
-    by_segment: bool = False  # whether gradients can hold the graph of a few segments of a text, see `BySegment`
+    by_segment: bool = False  # whether `BySegment` can compute the gradients for a few segments of a text at a time
 
     @property
     def selected_on(self) -> str:
@@ -105,7 +105,7 @@ class AttributionMethod(ABC):
         """
 
     def settings(self) -> dict[str, Any]:
-        """Returns the name of the method's class and its public attributes, in types that JSON has.
+        """Returns the name of the method's class and its public attributes as JSON types.
 
         An attribute that is itself a method is replaced by the settings of that method.
 
@@ -130,7 +130,7 @@ class AttributionMethod(ABC):
         return self
 
     def for_trial(self) -> AttributionMethod:
-        """Returns the method with few steps or samples, for a trial: `self`, unless the method averages over many.
+        """Returns the method for a trial: `self`, or a copy with few steps or samples if the method averages over many.
 
         Example:
             >>> from lightning_xai.attributions.integrated_gradients import IntegratedGradients
@@ -166,7 +166,8 @@ class AttributionMethod(ABC):
             scores = torch.zeros(*targets.shape, inputs.input_ids.shape[1], device=inputs.device)
             rows, columns = (target_mask.any(dim=dim).nonzero().flatten() for dim in (1, 0))
             if len(rows):
-                # a masked target is replaced by the example's first valid class, so that no further class is computed
+                # a masked target is replaced by the example's first valid class, so that no additional class is
+                # computed
                 first_class = targets.gather(1, target_mask.int().argmax(dim=1, keepdim=True))
                 valid_targets = targets.where(target_mask, first_class)[rows][:, columns]
                 given = self.scores(model, inputs[rows], valid_targets)
@@ -216,7 +217,7 @@ class DifferentiableAttribution(AttributionMethod):
 
     @property
     def shares_pass(self) -> bool:
-        """Whether `from_pass` reads the given pass, instead of making passes of its own."""
+        """Whether `from_pass` reads the given pass instead of making new passes."""
         return False
 
     @abstractmethod
@@ -224,16 +225,16 @@ class DifferentiableAttribution(AttributionMethod):
         """Returns scores [B, K, T]; with `create_graph` a loss on them has gradients for the model's weights."""
 
     def needs(self, model: Classifier) -> Needs:
-        """Returns what `from_pass` needs from a pass of `model`, and from the network, if a loss is on the scores."""
+        """Returns the requirements of `from_pass` on a forward pass of `model`, for scores that enter a loss."""
         return Needs(own_attentions=self.needs_attentions)
 
     def from_pass(self, done: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:
-        """Returns the same scores [B, K, T] as `scores` for the network and the inputs of a pass that was made already.
+        """Returns the scores [B, K, T] that `scores` would return, read from a finished forward pass.
 
-        By default the method makes passes of its own, so the given pass saves nothing.
+        The default makes new passes, so it saves none.
 
         Args:
-            done: a forward pass with what `needs` names.
+            done: a forward pass with the parts that `needs` names.
             targets: [B, K] long.
             create_graph: as in `scores`.
         """
@@ -241,7 +242,7 @@ class DifferentiableAttribution(AttributionMethod):
 
 
 class OnePassAttribution(DifferentiableAttribution):
-    """A differentiable method that reads one forward pass, which others may read too. A subclass defines `from_pass`.
+    """A differentiable method that reads one forward pass, shared with other methods. A subclass defines `from_pass`.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -266,16 +267,16 @@ class OnePassAttribution(DifferentiableAttribution):
 
     @abstractmethod
     def needs(self, model: Classifier) -> Needs:
-        """Returns what `from_pass` needs from a pass of `model`, and from the network, if a loss is on the scores."""
+        """Returns the requirements of `from_pass` on a forward pass of `model`, for scores that enter a loss."""
 
     @abstractmethod
     def from_pass(self, done: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:
-        """Returns scores [B, K, T], read from a pass that has what `needs` names.
+        """Returns scores [B, K, T], read from a pass with the parts that `needs` names.
 
         Args:
             done: the pass.
-            targets: [B, K] long, columns of the pass's logits. These are class numbers, unless the pass holds only the
-                logits of some classes.
+            targets: [B, K] long, columns of the pass's logits. They are class ids, unless the pass computed only some
+                classes.
             create_graph: as in `scores`.
         """
 

@@ -13,22 +13,23 @@ from lightning_xai.types import Passes, TextInputs
 
 
 class BySegment(AttributionMethod):
-    """Explains PLM-CA as `method` does, but holds the encoder's graph of a few segments at a time.
+    """Explains PLM-CA as `method` does, but keeps the encoder's graph for only a few segments at a time.
 
-    The states of a text are computed once without a graph, then the head's gradients for all K classes. At last, groups
-    of segments are encoded again, and the K gradients go back through the graph of each group. Scores are equal within
-    rounding. Memory holds K gradients [T, D] and one group's graph, in place of the graph of the whole text.
+    First, the states of a text are computed without a graph. Then the head's gradients are computed for all K classes.
+    Finally, groups of segments are encoded again, and the K gradients are propagated through the graph of each group.
+    The scores equal those of `method` within rounding. Memory holds K gradients [T, D] and the graph of one group
+    instead of the graph of the whole text.
 
-    Passes: those of `method`, and each forward pass that is differentiated once more.
+    Passes: those of `method`; each forward pass that is differentiated is made twice.
 
     Args:
         method: a method of gradients with respect to embeddings: Gradient, InputXGradient, AttInGrad,
             AttentionGradient, IntegratedGradients, GradientSHAP or SequentialIntegratedGradients.
-        segments_at_once: largest number of segments whose graph is held at once.
+        segments_at_once: largest number of segments whose graph is in memory at once.
 
     Raises:
-        ValueError: `method` takes no such gradients or `segments_at_once` is less than 1; when scores are computed, the
-            network does not encode texts by segment.
+        ValueError: `method` does not use such gradients, or `segments_at_once` is less than 1; when scores are
+            computed, the network does not encode texts by segment.
 
     Example:
         >>> import torch
@@ -47,7 +48,7 @@ class BySegment(AttributionMethod):
         if not method.by_segment:
             raise ValueError(
                 f"{type(method).__name__} takes no gradient that BySegment can divide: give Gradient, AttInGrad, "
-                "IntegratedGradients or another method of gradients; other transforms go around BySegment"
+                "IntegratedGradients or another gradient method, and put other transforms around BySegment"
             )
         if segments_at_once < 1:
             raise ValueError(f"segments_at_once is {segments_at_once}: give at least 1")
@@ -61,7 +62,7 @@ class BySegment(AttributionMethod):
         return self.method.has_sign
 
     def for_trial(self) -> BySegment:
-        """Returns `method.for_trial()` by segment."""
+        """Returns a BySegment of `method.for_trial()`."""
         method = self.method.for_trial()
         return self if method is self.method else BySegment(method, self.segments_at_once)
 

@@ -30,7 +30,7 @@ def stored_scores(store: RaggedStore, inputs: TextInputs, targets: Tensor, hashe
 
     Raises:
         ValueError: `inputs.index` is None, the store has no scores for an example and class, or the stored scores
-            belong to another text or to another number of tokens.
+            belong to another text or have another number of tokens.
 
     Example:
         >>> import numpy as np, tempfile
@@ -72,12 +72,12 @@ def stored_scores(store: RaggedStore, inputs: TextInputs, targets: Tensor, hashe
 
 
 def name_data(methods: Iterable[AttributionMethod], data: Any) -> None:
-    """Tells every Cached method which data are explained, so that the method can compare encoders.
+    """Gives every Cached method the data module, so that the method can check that its scores fit the data's encoder.
 
     Cached methods inside other methods are included.
 
     Args:
-        data: the data module. A module without `encoder_facts` has no effect.
+        data: the data module. A module without `encoder_facts` is ignored.
 
     Example:
         >>> from lightning_xai.attributions.gradient import Gradient
@@ -148,7 +148,7 @@ class Cached(AttributionMethod):
     def scores(self, model: Classifier | None, inputs: TextInputs, targets: Tensor) -> Tensor:
         """Returns stored scores [B, K, T]; `model` is not used."""
         if self._store is None:
-            raise ValueError(f"{self.path} stands for one store per split: call for_split with the explained split")
+            raise ValueError(f"{self.path} names one store per split: call for_split with the explained split")
         if self._hashes is None and not self._is_said:
             say(f"{self.path}: an earlier version wrote these scores without hashes, so texts are not compared")
             self._is_said = True
@@ -159,7 +159,7 @@ class Cached(AttributionMethod):
 
 
 def _check_classes(stored: list[str] | None, names: list[str], path: str) -> None:
-    """Refuses scores that were stored under other class numbers; older stores do not name their classes."""
+    """Raises ValueError if the classes had other numbers in the store. Older stores have no names, so they pass."""
     positions = None if stored is None else class_positions(stored, names, path)
     if stored is not None and positions is not None and positions != list(range(len(names))):
         raise ValueError(

@@ -29,7 +29,7 @@ from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
 
 CHANNELS_FIRST = "LayerGradCam"  # averages gradients over all dimensions after the second
-MOST_ORDERED = 8  # largest number of tokens for ShapleyValues, which tries all orders (40,320)
+MOST_ORDERED = 8  # largest number of tokens for ShapleyValues, which tries every order (8! = 40,320)
 
 
 def _columns(inputs: TextInputs, columns: Tensor) -> TextInputs:
@@ -99,7 +99,7 @@ class Captum(AttributionMethod):
             self._options |= call_defaults(self.wrapped)
         if unknown := sorted(set(self.arguments) - set(self._options)):
             known = ", ".join(self._options) or "none"
-            raise ValueError(f"arguments.{unknown[0]} is no argument of {self.algorithm}: choose among {known}")
+            raise ValueError(f"arguments.{unknown[0]} is not an argument of {self.algorithm}: choose among {known}")
         self._options |= self.arguments
         if layer is not None and (ALGORITHMS[self.algorithm].features != "layer" or self.algorithm == CHANNELS_FIRST):
             raise ValueError(f"layer is {layer!r}, but {self.algorithm} explains embeddings only: leave layer out")
@@ -220,16 +220,16 @@ class Captum(AttributionMethod):
         return options
 
     def _token_scores(self, given: Any) -> Tensor:
-        """Returns scores [B, T] from captum's values of the D dimensions of each token."""
+        """Returns scores [B, T] from captum's D values per token."""
         values = given[0] if isinstance(given, tuple) else given
         if self.algorithm == CHANNELS_FIRST:
             return values.squeeze(1)
         if self._known.masks_tokens:
-            return values[..., 0]  # all D numbers of a token have the same score, as they are erased together
+            return values[..., 0]  # the D values of a token are erased together, so they have the same score
         return pool(values, self.pooling)
 
     def _sized(self, num_texts: int, inputs: TextInputs, *, differentiated: bool) -> dict[str, Any]:
-        """Returns the options. By default, the device decides the number of rows per forward pass."""
+        """Returns the options; unless the user set it, the number of rows per forward pass depends on the device."""
         rows = rows_per_forward(None, inputs.input_ids.shape[1], inputs.device, differentiated=differentiated)
         sizes = {"perturbations_per_eval": rows, "internal_batch_size": max(rows, num_texts)}
         chosen = {name: size for name, size in sizes.items() if name in self._options and name not in self.arguments}

@@ -16,7 +16,7 @@ from lightning_xai.types import Passes
 # function: (number of explainable tokens, all arguments, including defaults) -> passes for one class
 CountPasses = Callable[[int, dict[str, Any]], Passes]
 
-# arguments that a user cannot set: the adapter sets them, or they are functions, which no configuration can hold
+# arguments that a user cannot set: the adapter sets them, or they are functions, which YAML cannot hold
 GIVEN_ARGUMENTS = frozenset(
     "self inputs target baselines additional_forward_args feature_mask layer_mask layer_baselines return_input_shape "
     "return_convergence_delta forward_func layer device_ids attribution_method show_progress kwargs abs "
@@ -108,7 +108,7 @@ ALGORITHMS: dict[str, Algorithm] = {
     "InputXGradient": Algorithm("embeds", _one_gradient),
     "IntegratedGradients": Algorithm("embeds", _path(2), is_complete=True),
     "GradientShap": Algorithm("embeds", _samples("n_samples"), draws=True),
-    # counted for a wrapped algorithm that needs one pass; `Captum.passes` multiplies the count for other algorithms
+    # counted as if the wrapped algorithm needed one pass; `Captum.passes` multiplies by the true number
     "NoiseTunnel": Algorithm("embeds", _samples("nt_samples"), draws=True),
     "LayerActivation": Algorithm("layer", _forwards(lambda t, o: 1)),
     "LayerGradientXActivation": Algorithm("layer", _one_gradient),
@@ -130,11 +130,11 @@ NEED_SKLEARN = frozenset(["Lime", "KernelShap"])
 
 _NO_RULES = "captum's DeepLift has no rule for GELU, softmax and LayerNorm: use DeepLift of this package"
 _RELU_ONLY = "it changes the gradient of ReLU only, so in a network with GELU it is the plain gradient: use Saliency"
-_BATCH = "it exchanges tokens between the examples of a batch, so scores depend on the batch: use FeatureAblation"
+_BATCH = "it permutes tokens between the examples of a batch, so scores depend on the batch: use FeatureAblation"
 _LRP = "captum's LRP has no rule for attention: use DecompXReverse of this package"
 _NEURON = "it explains a neuron, not a class: use the layer or input version of the algorithm"
 _LLM = "it explains generated text: this package explains classifiers"
-_NO_ALGORITHM = "it is no attribution algorithm"
+_NO_ALGORITHM = "it is not an attribution algorithm"
 _BASE = "it is a base class: name one of its subclasses"
 
 REFUSED: dict[str, str] = {

@@ -56,7 +56,7 @@ def checked_layer(model: Classifier, name: str, num_tokens: int) -> Iterator[nn.
     """Yields a layer of a network. Within the context, the layer raises ValueError unless it returns a state per token.
 
     Raises:
-        ValueError: the network has no part of this name.
+        ValueError: the network has no layer of this name.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

@@ -21,8 +21,8 @@ from lightning_xai.functional.seeds import example_indices
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
 
-_MASK_ELEMENTS = 2**23  # limit on coalitions times tokens in memory at once; one long text alone may exceed the limit
-TRIAL_SAMPLES = 8  # coalitions of a text in a trial, which only looks for errors
+_MASK_ELEMENTS = 2**23  # limit on coalitions times tokens in memory at once; a single long text may exceed it
+TRIAL_SAMPLES = 8  # number of coalitions in a trial, which only looks for errors
 
 
 class Coalitions(NamedTuple):
@@ -51,8 +51,8 @@ class CoalitionAttribution(AttributionMethod):
         erasure: how units outside the coalition are erased: "delete" removes their tokens, "mask" replaces them by the
             fill token, "pad" by the padding token, and "embed_zero" sets their embeddings to 0.
         output: the output that is explained: the "logit" or the "probability" of the class.
-        chunk_size: largest number of versions in one forward pass (perturbations_per_eval in captum); None lets the
-            device decide. Scores do not depend on it.
+        chunk_size: largest number of versions in one forward pass (perturbations_per_eval in captum); None chooses the
+            number for the device. Scores do not depend on it.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -128,11 +128,11 @@ class CoalitionAttribution(AttributionMethod):
         return scores.to(torch.promote_types(model.embedding_matrix.dtype, torch.float32)).to(inputs.device)
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
-        """Returns an upper bound on the number of passes. Fewer units than tokens, or equal coalitions, save passes."""
+        """Returns an upper bound on the number of passes. Words instead of tokens, or equal coalitions, need fewer."""
         return Passes(forward=self.num_coalitions(num_tokens) if num_tokens else 0, backward=0)
 
     def erased_units(self, num_units: int) -> Tensor:
-        """Returns [N, M] bool, the units that the coalitions of an example with `num_units` >= 1 units leave out."""
+        """Returns the units [N, M] bool that each coalition leaves out, for an example with `num_units` >= 1 units."""
         return ~self.coalitions(num_units, 0).keep
 
     def _groups(self, units: Tensor, inputs: TextInputs) -> Iterator[tuple[list[int], list[Coalitions]]]:

@@ -1,4 +1,4 @@
-"""DecompX: each logit as a sum of token shares, found by carrying one vector for each token through the network."""
+"""DecompX: divides each logit among the tokens, by propagating one vector for each token through the network."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Score = Literal["logit", "norm"]
 
 @dataclass(frozen=True)
 class DecompositionRules:
-    """How biases and non-linear functions of a network are divided among source tokens; `DecompX` explains the rules.
+    """Rules that divide biases and non-linear functions among source tokens; the arguments of `DecompX` explain them.
 
     Example:
         >>> DecompositionRules(bias="norm").feed_forward
@@ -198,12 +198,12 @@ def decompose_text(
 
 
 class DecompX(DifferentiableAttribution):
-    """Scores a token by its share of the class's logit; one vector for each token is carried through the network.
+    """Scores a token by its share of the class's logit, which one vector per token carries through the network.
 
     From the input of the first layer on, every state is a sum of vectors, one for each token. (This input follows the
     LayerNorm of the embeddings, whatever the model's `embedding` is.) Attention probabilities, standard deviations in
-    norms, slopes of activations and activation(gate) in gated feed-forward blocks are held fixed at their true values.
-    The network is then linear apart from its biases, which are divided among the tokens.
+    norms, slopes of activations and activation(gate) in gated feed-forward blocks are frozen at their values in the
+    forward pass. The network is then linear apart from its biases, which are divided among the tokens.
 
     Scores of all tokens, special tokens included, usually sum to the logit. They do not sum to the logit if `bias` is
     "token" or "none" (both rules leave biases out of the scores), if `activation` is "relu", if `feed_forward` is
@@ -215,8 +215,8 @@ class DecompX(DifferentiableAttribution):
     Args:
         bias: how a bias b is divided. The share of a token with the vector x is proportional to |x . b| ("absdot"), to
             the absolute cosine of x and b ("abssim"), or to |x| ("norm"). "equal" gives equal shares. "cls" gives b to
-            the first token, "token" to a source that is no token, and "none" to nothing. The value bias of the first
-            layer always stays with its own token.
+            the first token, "token" to an extra source that is not a token, and "none" to nothing. The value bias of
+            the first layer always stays with its own token.
         activation: the line that replaces an activation at its true input z: the line through (0, 0) and
             (z, activation(z)) ("zero_origin"), the tangent at z, whose intercept counts as a bias ("local_affine"), or
             slope 1 for z > 0 and slope 0 otherwise ("relu"; the head then uses "zero_origin").
@@ -227,7 +227,7 @@ class DecompX(DifferentiableAttribution):
 
     Reference: Modarressi et al. (2023), "DecompX: Explaining Transformers Decisions by Propagating Token
     Decomposition", arXiv 2306.02873, Section 3.
-    Differs: with "token", the published code finally divides the biases' share of the logit among the tokens, by the
+    Differs: with "token", the published code at the end divides the biases' share of the logit among the tokens, by the
     rule "absdot"; here this share is left out.
 
     Example:
@@ -254,7 +254,7 @@ class DecompX(DifferentiableAttribution):
             {"bias": bias, "activation": activation, "feed_forward": feed_forward, "score": score},
         )
         if chunk_size < 1:
-            raise ValueError(f"chunk_size is {chunk_size}: give a number of sources from 1")
+            raise ValueError(f"chunk_size is {chunk_size}: give at least 1 source token")
         self.bias: BiasRule = bias
         self.activation: Approximation = activation
         self.feed_forward = feed_forward

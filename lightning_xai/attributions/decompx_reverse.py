@@ -28,7 +28,7 @@ Coefficients = Literal["detached", "differentiable"]
 def override_states(
     layer: EncoderLayer, states: Callable[[Tensor], Tensor], values: Callable[[Tracked], Tensor]
 ) -> Iterator[None]:
-    """Within the context, `layer` gets `states(x)` instead of its input x.
+    """Context manager: gives `layer` the input `states(x)` instead of x.
 
     The layer also uses `values(v)` instead of its value vectors v.
 
@@ -79,7 +79,8 @@ def parallel_gradients(
     target_sums = logits.gather(1, targets).sum(dim=0)
     num_targets = len(target_sums)
     num_tokens = sources[0].shape[:-1].numel()
-    # the limit is that of forward passes without a graph; a backward pass of several classes needs no more memory
+    # a backward pass for several classes needs no more memory than forward passes without a graph, so it has their
+    # limit
     max_columns = rows_per_forward(None, num_tokens, logits.device, differentiated=False)
     for columns in even_slices(num_targets, max_columns):
         is_last = columns.stop == num_targets
@@ -104,15 +105,15 @@ class DecompXReverse(DifferentiableAttribution):
     DecompX gives the same scores with the bias rule "none" or "token". The other bias rules of DecompX are not
     available here.
 
-    Passes: one forward pass, and at most one backward pass for each class. Unless the text is long, classes share a
-    backward pass.
+    Passes: one forward pass, and at most one backward pass for each class. Classes share a backward pass, unless the
+    text is long.
 
     Args:
         value_bias: True gives the value bias of the first layer to the token whose value vector contains this bias, as
             in the authors' code. False counts the value bias among the biases.
-        coefficients: matters for a loss on the scores (with create_graph). "detached" treats the frozen coefficients as
-            constants, so queries and keys get no gradient. "differentiable" differentiates the coefficients too, which
-            costs a second forward pass.
+        coefficients: how the scores are differentiated, if they enter a loss (create_graph). "detached" treats the
+            frozen coefficients as constants, so queries and keys get no gradient. "differentiable" also differentiates
+            the coefficients, which costs a second forward pass.
 
     Raises:
         ValueError: when scores are computed, the layers of the architecture have no known form, or the network calls a
@@ -175,17 +176,17 @@ class DecompXReverse(DifferentiableAttribution):
 
     @staticmethod
     def _in_given_order(scores: Tensor, inputs: TextInputs) -> Tensor:
-        """Returns scores [B, K, T] in the column order of `inputs`; in the network, padding was moved to the right."""
+        """Returns scores [B, K, T] in the column order of `inputs`, because the network moves padding to the right."""
         order = right_padding_order(inputs.attention_mask)
         if order is None:
             return scores
         return take_columns(scores.transpose(1, 2), order.argsort(dim=1)).transpose(1, 2)
 
     def bias_scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
-        """Returns the part [B, K] of the logits of `targets` [B, K] that comes from all biases together.
+        """Returns the share [B, K] of all biases together in the logits of `targets` [B, K].
 
-        This part is the logit that the frozen network gives if the input of the first layer is 0. If `value_bias` is
-        set, the value bias of the first layer is also set to 0. One forward pass computes this logit and the true one.
+        This share is the logit of the frozen network for a first layer whose input is 0. If `value_bias` is True, the
+        value bias of the first layer is also set to 0. One forward pass computes both this logit and the true one.
         """
         layer = model.encoder_layers()[0]
         rules = FrozenCoefficients(detached=True)
@@ -203,8 +204,8 @@ class DecompXReverse(DifferentiableAttribution):
                 return rules.linear(class_output(model, inputs, targets).logits)
 
     def needs(self, model: Classifier) -> Needs:
-        return Needs(double_backward=True)  # of passes of its own
+        return Needs(double_backward=True)  # the method differentiates its own passes twice
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
-        """Returns an upper bound on the number of passes. Classes may share a backward pass, which saves passes."""
+        """Returns an upper bound on the number of passes. Classes that share a backward pass need fewer."""
         return Passes(forward=1, backward=num_targets)

@@ -1,4 +1,4 @@
-"""DeepLift: shares of the difference between the logits of input and baseline, from the slopes of all functions."""
+"""DeepLift: divides the difference between the logits of input and baseline among the tokens."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from lightning_xai.types import Passes, TextInputs
 
 
 def multipliers(model: Classifier, inputs: TextInputs, targets: Tensor, ends: PathEnds) -> tuple[list[Tensor], Tensor]:
-    """Returns DeepLift's multipliers of the embeddings, K tensors [B, T, D], and differences of logits [B, K].
+    """Returns DeepLift's multipliers for the embeddings, K tensors [B, T, D], and the logit differences [B, K].
 
     The differences are logits of the input minus logits of the baseline. For each class, the products of multiplier and
     (input - baseline) sum to this difference.
 
     Args:
         model: a network in eval mode whose parameters require no gradient.
-        inputs: B texts, whose masks, positions and token types hold for input and baseline.
+        inputs: B texts, whose masks, positions and token types are used for both input and baseline.
         targets: [B, K] long, the classes.
         ends: embeddings of the baseline and of the input.
 
@@ -62,8 +62,8 @@ class DeepLift(AttributionMethod):
     pooling "sum" are therefore complete: they sum to the difference between the logits, apart from rounding.
 
     Rules apply to the functions that the network calls in a forward pass, so modules may be reused and functions need
-    not be modules. A function without a rule raises an error that names the function. Input and baseline differ in
-    their embeddings only; masks, positions and token types are those of the input.
+    not be modules. A function without a rule causes an error that names it. Input and baseline differ in their
+    embeddings only; masks, positions and token types are those of the input.
 
     Passes: one forward pass each for input and baseline, and one backward pass for each class.
 
@@ -72,7 +72,7 @@ class DeepLift(AttributionMethod):
         baseline: "fill" replaces explainable tokens by the encoder's fill token and keeps the others; "zero" sets all
             embeddings to 0.
         chunk_size: largest number of rows in one forward pass, where an example and its baseline are two rows; None
-            lets the device decide. Scores do not depend on it.
+            chooses the number for the device. Scores do not depend on it.
         delta_tolerance: largest completeness error, in logits, that does not cause a warning. An instance warns at most
             once. None switches the check off; the check needs no further passes.
 

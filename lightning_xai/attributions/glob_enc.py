@@ -43,7 +43,7 @@ def encoder_norms(layer: EncoderLayer, trace: LayerTrace) -> Tensor:
 
 
 class GlobEnc(DifferentiableAttribution):
-    """Scores tokens by the norms of the vectors that they pass on in each encoder layer, multiplied over layers.
+    """Scores tokens by the norms of the vectors that they send to other tokens in each layer, multiplied over layers.
 
     In each layer, the vector from source j to target i goes through attention, the residual connection and both
     LayerNorms, whose standard deviations are held fixed. The feed-forward layer is not divided among the sources; it

@@ -23,9 +23,9 @@ from lightning_xai.models.base import Classifier
 from lightning_xai.models.forward_pass import Needs
 from lightning_xai.types import Passes, TextInputs
 
-_METHOD = zlib.crc32(b"GradientSHAP")  # mixed into the seed, so that no other method has the same draws
+_METHOD = zlib.crc32(b"GradientSHAP")  # part of the seed, so that no other method draws the same numbers
 
-# function: numbers that identify n samples -> points [B, n, 1, 1] and noise, [B, n, T, D] or [B, 1, 1, 1]
+# function: range of sample numbers -> points [B, n, 1, 1] and noise, [B, n, T, D] or [B, 1, 1, 1]
 Draw = Callable[[range], tuple[Tensor, Tensor]]
 
 
@@ -89,7 +89,8 @@ def expected_gradients(
         ends: embeddings of the baselines and of the inputs.
         draw: takes the numbers that identify n samples; returns the samples' points and noise, see `random_points`.
         num_samples: number of samples in the average.
-        chunk_size: largest number of rows (examples times samples) in one forward pass; None lets the device decide.
+        chunk_size: largest number of rows (examples times samples) in one forward pass; None chooses the number for the
+            device.
         create_graph: whether the averages can be differentiated.
 
     Example:
@@ -144,8 +145,8 @@ class GradientSHAP(DifferentiableAttribution):
         baseline: "fill" replaces explainable tokens by the encoder's fill token and keeps the others; "zero" sets all
             embeddings to 0.
         seed: non-negative; another seed draws other points.
-        chunk_size: largest number of rows (examples times samples) in one forward pass; None lets the device decide.
-            Scores do not depend on it.
+        chunk_size: largest number of rows (examples times samples) in one forward pass; None chooses the number for the
+            device. Scores do not depend on it.
 
     Reference: Lundberg and Lee (2017), "A Unified Approach to Interpreting Model Predictions", arXiv 1705.07874; Erion
         et al. (2021), "Improving performance of deep learning models with axiomatic attribution priors and expected
@@ -175,9 +176,9 @@ class GradientSHAP(DifferentiableAttribution):
         chunk_size: int | None = None,
     ) -> None:
         if num_samples < 1:
-            raise ValueError(f"num_samples is {num_samples}: give a number of points from 1")
+            raise ValueError(f"num_samples is {num_samples}: give at least 1 point")
         if noise_std < 0:
-            raise ValueError(f"noise_std is {noise_std}: give a standard deviation from 0")
+            raise ValueError(f"noise_std is {noise_std}: give a standard deviation of at least 0")
         check_seed(seed)
         check_chunk_size(chunk_size)
         require_choices({"pooling": Pooling, "baseline": Baseline}, {"pooling": pooling, "baseline": baseline})
@@ -196,7 +197,7 @@ class GradientSHAP(DifferentiableAttribution):
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
         max_rows = rows_per_forward(self.chunk_size, inputs.input_ids.shape[1], inputs.device, differentiated=True)
         parts = []
-        # groups of examples, so that few embeddings are held at a time
+        # groups of examples, so that only a few embeddings are in memory at a time
         for rows in even_slices(len(inputs), max(max_rows // self.num_samples, 1)):
             group = inputs[rows].trim()
             start, end = path_ends(model, group, self.baseline)
@@ -215,7 +216,7 @@ class GradientSHAP(DifferentiableAttribution):
         return torch.cat(parts)
 
     def needs(self, model: Classifier) -> Needs:
-        return Needs(double_backward=True)  # of passes of its own
+        return Needs(double_backward=True)  # the method differentiates its own passes twice
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
         return Passes(forward=self.num_samples, backward=self.num_samples * num_targets)

@@ -59,12 +59,12 @@ class IntegratedGradients(DifferentiableAttribution):
         baseline: "fill" replaces explainable tokens by the encoder's fill token and keeps the others; "zero" sets all
             embeddings to 0.
         chunk_size: largest number of rows (examples times points) in one forward pass (internal_batch_size in captum);
-            None lets the device decide. Scores do not depend on it.
+            None chooses the number for the device. Scores do not depend on it.
         delta_tolerance: largest completeness error, in logits, that does not cause a warning. An instance warns at most
             once. None switches the check off.
 
     Reference: Sundararajan et al. (2017), "Axiomatic Attribution for Deep Networks", arXiv 1703.01365, Section 3.
-    Differs: the released code of Edin et al. (2024) does what multiply_by_inputs=False and "l2" do here. The released
+    Differs: the released code of Edin et al. (2024) equals multiply_by_inputs=False with pooling "l2". The released
         code of Madsen et al. (2022) also multiplies each gradient by its point in [0, 1]. The weights of captum's
         trapezoid rule sum to 1 - 1 / num_steps; here they sum to 1.
 
@@ -143,7 +143,7 @@ class IntegratedGradients(DifferentiableAttribution):
         return torch.cat(deltas)
 
     def _groups(self, inputs: TextInputs) -> list[slice]:
-        """Returns slices of examples whose points fit one forward pass, so that few embeddings are held at a time."""
+        """Returns slices of examples whose points fit in one forward pass, so that memory holds few embeddings."""
         max_rows = rows_per_forward(self.chunk_size, inputs.input_ids.shape[1], inputs.device, differentiated=True)
         return list(even_slices(len(inputs), max(max_rows // self.num_steps, 1)))
 
@@ -167,7 +167,7 @@ class IntegratedGradients(DifferentiableAttribution):
         return sums - target_differences(model, inputs, targets, ends)
 
     def needs(self, model: Classifier) -> Needs:
-        return Needs(double_backward=True)  # of passes of its own
+        return Needs(double_backward=True)  # the method differentiates its own passes twice
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
         num_checks = 0 if self.delta_tolerance is None else 2

@@ -19,7 +19,7 @@ from lightning_xai.functional.seeds import check_seed, example_generator
 
 SAMPLES_PER_UNIT, FEWEST_SAMPLES = 3, 64
 
-_DRAWN_ELEMENTS = 2**22  # limit on random numbers that are held at once
+_DRAWN_ELEMENTS = 2**22  # limit on random numbers in memory at once
 
 
 def size_shares(num_units: int) -> np.ndarray:
@@ -52,7 +52,7 @@ def coalitions_of_size(num_units: int, size: int) -> np.ndarray:
 
 
 def random_coalitions(num_units: int, sizes: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """Returns random coalitions [N, M] bool of the given `sizes` [N]; all coalitions of a size are equally probable.
+    """Returns random coalitions [N, M] bool of the given `sizes` [N], uniform among the coalitions of a size.
 
     Example:
         >>> random_coalitions(5, np.array([1, 4]), np.random.default_rng(0)).sum(axis=1)
@@ -70,11 +70,10 @@ def random_coalitions(num_units: int, sizes: np.ndarray, generator: np.random.Ge
 def shapley_coalitions(num_units: int, num_samples: int, generator: np.random.Generator) -> Coalitions:
     """Returns at most `num_samples` coalitions, neither empty nor full, with the weights of the Shapley kernel.
 
-    Pairs of sizes are treated in turn: 1 and M - 1, then 2 and M - 2, and so on. A pair with n coalitions is
-    enumerated if the kernel would draw at least n of the remaining samples from it. At the first pair for which this
-    fails, the remaining samples are drawn from the kernel, each followed by its complement, with equal weights. If
-    `num_samples` is at least 2^M - 2, all coalitions are
-    enumerated.
+    Sizes are treated in pairs: 1 and M - 1, then 2 and M - 2, and so on. A pair with n coalitions is enumerated if the
+    kernel would draw at least n of the remaining samples from it. From the first pair for which this fails, the
+    remaining samples are drawn from the kernel, each followed by its complement, with equal weights. If `num_samples`
+    is at least 2^M - 2, all coalitions are enumerated.
 
     Example:
         >>> keep, weights = shapley_coalitions(3, 6, np.random.default_rng(0))
@@ -111,16 +110,16 @@ class KernelSHAP(CoalitionAttribution):
 
     Args:
         num_samples: number of coalitions for each example, without the full and the empty coalition. It is limited to
-            2^M - 2 for M units. None takes 3 for each unit, and at least 64.
-        unit: CoalitionAttribution explains `unit`, `erasure`, `output` and `chunk_size`.
+            2^M - 2 for M units. None takes 3 for each unit, but at least 64.
+        unit: see CoalitionAttribution, also for `erasure`, `output` and `chunk_size`.
         seed: non-negative; another seed draws other coalitions.
 
     Reference: Lundberg and Lee (2017), "A Unified Approach to Interpreting Model Predictions", arXiv 1705.07874,
         Theorem 2; enumeration and complementary pairs as in the authors' shap package.
-    Differs: with few samples, the shap package first selects units by a lasso. It computes one unit's score from the
-        scores of the others, so that scores have the right sum. captum gives the full and the empty coalition a large
-        weight instead, so its scores have this sum only approximately. Edin et al. (2024) take absolute values of
-        captum's scores, with 3 samples for each token.
+    Differs: with few samples, the shap package first selects units by a lasso. To get the right sum, it computes one
+        unit's score from the scores of the others. captum instead gives the full and the empty coalition a large
+        weight, so its scores have this sum only approximately. Edin et al. (2024) take absolute values of captum's
+        scores, with 3 samples for each token.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -143,7 +142,7 @@ class KernelSHAP(CoalitionAttribution):
     ) -> None:
         super().__init__(unit, erasure, output, chunk_size)
         if num_samples is not None and num_samples < 1:
-            raise ValueError(f"num_samples is {num_samples}: give a number from 1, or None for 3 per unit")
+            raise ValueError(f"num_samples is {num_samples}: give at least 1, or None for 3 per unit")
         check_seed(seed)
         self.num_samples = num_samples
         self.seed = seed
@@ -160,7 +159,8 @@ class KernelSHAP(CoalitionAttribution):
     def coalitions(self, num_units: int, index: int | None) -> Coalitions:
         generator = example_generator(self.seed, index, "KernelSHAP")
         keep, weights = shapley_coalitions(num_units, self.num_coalitions(num_units) - 2, generator)
-        # the full and the empty coalition come first; their weight is 0, because the fit gives their outputs exactly
+        # the full and the empty coalition come first; their weight is 0, because the fit reproduces their outputs
+        # exactly
         full_and_empty = torch.tensor([[True], [False]]).expand(-1, num_units)
         return Coalitions(torch.cat([full_and_empty, keep]), torch.cat([weights.new_zeros(2), weights]))
 

@@ -1,4 +1,4 @@
-"""The laws of every attribution method: `check_method` checks a method of any package on tiny networks."""
+"""The laws of attribution methods. `check_method` checks them on tiny networks, for a method of any package."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CHUNKS = ((1, 1), (5, 3), (14, 3))  # (chunk size, number of texts); chunk size 
 
 
 def check_method(method: AttributionMethod, *networks: Classifier) -> None:
-    """Checks that a method keeps the laws that this package's own methods keep.
+    """Raises ValueError unless a method obeys the laws that hold for this package's methods.
 
     Args:
         method: the method.
@@ -51,7 +51,7 @@ def check_method(method: AttributionMethod, *networks: Classifier) -> None:
         Traceback (most recent call last):
         ValueError: TokenIds states 1 forward passes per text, but makes 0: correct `passes`, or set passes_at_most
     """
-    require(isinstance(method, AttributionMethod), f"{method!r} is no AttributionMethod", "derive it from that class")
+    require(isinstance(method, AttributionMethod), f"{method!r} is not an AttributionMethod", "derive from that class")
     for network in networks or tiny_networks():
         laws = [*LAWS, *(DIFFERENTIABLE_LAWS if isinstance(method, DifferentiableAttribution) else ())]
         for law in laws:
@@ -73,7 +73,7 @@ def tiny_networks() -> tuple[Classifier, Classifier]:
     )
     for network in networks:
         network.set_attention("eager")
-        network(_texts(), output_attentions=True)  # at the first call transformers installs hooks that stay
+        network(_texts(), output_attentions=True)  # the first call installs hooks that stay
     return networks
 
 
@@ -101,7 +101,7 @@ def padding_changes_nothing(method: AttributionMethod, model: Classifier) -> Non
 
 
 def same_class_alone_and_with_others(method: AttributionMethod, model: Classifier) -> None:
-    """A class has the same scores alone and explained together with others."""
+    """A class has the same scores whether it is explained alone or together with others."""
     together = _scores(method, model, _texts())
     alone = [_scores(method, model, _texts(), TARGETS[:, k : k + 1]) for k in range(TARGETS.shape[1])]
     _require_same(
@@ -136,9 +136,9 @@ def chunk_size_changes_nothing(
 
 
 def model_is_left_as_it_was(method: AttributionMethod, model: Classifier) -> None:
-    """Weights, gradients, flags, modes, hooks and kernel of the network do not change, nor does the process state."""
+    """The network's weights, gradients, flags, modes, hooks and kernel and the state of the process do not change."""
     model.train()
-    next(model.modules()).training = False  # modes may differ between modules, and each is restored
+    next(model.modules()).training = False  # modules may have different modes, and each mode is restored
     next(model.parameters()).requires_grad_(False)
     before, process = network_state(model), process_state()
     _scores(method, model, _texts())
@@ -180,7 +180,7 @@ def contexts_change_nothing(method: AttributionMethod, model: Classifier) -> Non
 
 
 def passes_are_as_made(method: AttributionMethod, model: Classifier) -> None:
-    """`passes` states the number of passes that the method makes, or an upper bound if `passes_at_most` is set."""
+    """`passes` returns the number of passes that the method makes, or an upper bound if `passes_at_most` is set."""
     made = {"forward": 0, "backward": 0}
 
     def count(_module: object, _arguments: object, output: Any) -> None:
@@ -197,8 +197,8 @@ def passes_are_as_made(method: AttributionMethod, model: Classifier) -> None:
     handle = model.register_forward_hook(count)
     method.attribute(model, random_texts([9, 9, 9]), TARGETS)
     handle.remove()
-    stated = method.passes(7, 2)  # of nine tokens two are special
-    # a cross-attention can serve all classes in one backward pass; `version_logits` makes no pass of the whole network
+    stated = method.passes(7, 2)  # nine tokens, two of them special
+    # with cross-attention, one backward pass can serve all classes; `version_logits` runs only a part of the network
     fewest, least = method.passes_at_most, 0 if hasattr(model, "version_logits") else 1
     may_be_fewer = {"forward": fewest or not least, "backward": fewest or model.readout_is_attention}
     for direction, number in made.items():
@@ -212,7 +212,7 @@ def passes_are_as_made(method: AttributionMethod, model: Classifier) -> None:
 
 
 def negative_only_with_a_sign(method: AttributionMethod, model: Classifier) -> None:
-    """Scores are negative if, and only if, the method has a sign."""
+    """Some score is negative if and only if the method has a sign."""
     negative = bool((_scores(method, model, _texts()) < 0).any())
     problem = "no score is negative although has_sign is True" if method.has_sign else "a score is negative"
     remedy = "define the property has_sign: True if a negative score speaks against the class"

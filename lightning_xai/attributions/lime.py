@@ -1,4 +1,4 @@
-"""Coefficients of a linear surrogate, fitted to versions of the text that keep random units."""
+"""LIME: coefficients of a linear surrogate, fitted to versions of the text with random units erased."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SAMPLES_PER_UNIT, FEWEST_SAMPLES = 3, 32
 
 
 def similarities(keep: Tensor, similarity: Similarity, kernel_width: float) -> Tensor:
-    """Returns the weights [N] of coalitions, float64: exp(-d^2 / (2 kernel_width^2)) at distance d from the full text.
+    """Returns float64 weights [N]: exp(-d^2 / (2 kernel_width^2)) for a coalition at distance d from the full text.
 
     Args:
         keep: [N, M] bool, the units that each coalition keeps.
@@ -53,12 +53,12 @@ class LIME(CoalitionAttribution):
     Passes: at most one forward pass for each sample.
 
     Args:
-        num_samples: number of samples for each example; None takes 3 for each unit, and at least 32.
+        num_samples: number of samples for each example; None takes 3 for each unit, but at least 32.
         similarity: how the distance between a sample and the text is measured, "cosine" or "euclidean".
         kernel_width: positive; a smaller width gives distant samples less weight.
         regressor: "ridge" or "lasso", both with an intercept that is not penalized.
         alpha: positive strength of the penalty, defined as in scikit-learn's regression of the same name.
-        unit: CoalitionAttribution explains `unit`, `erasure`, `output` and `chunk_size`.
+        unit: see CoalitionAttribution, also for `erasure`, `output` and `chunk_size`.
         seed: non-negative; another seed draws other samples.
 
     Reference: Ribeiro et al. (2016), "'Why Should I Trust You?': Explaining the Predictions of Any Classifier", arXiv
@@ -96,7 +96,7 @@ class LIME(CoalitionAttribution):
             {"similarity": Similarity, "regressor": Regressor}, {"similarity": similarity, "regressor": regressor}
         )
         if num_samples is not None and num_samples < 1:
-            raise ValueError(f"num_samples is {num_samples}: give a number from 1, or None for 3 per unit")
+            raise ValueError(f"num_samples is {num_samples}: give at least 1, or None for 3 per unit")
         if kernel_width <= 0 or alpha <= 0:
             raise ValueError(f"kernel_width is {kernel_width} and alpha {alpha}: give numbers above 0")
         check_seed(seed)

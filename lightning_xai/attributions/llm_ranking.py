@@ -25,20 +25,20 @@ exactly from the text. Give a numbered list with one word in each line, and noth
 
 
 class Ranked(NamedTuple):
-    """The rank of each word that an answer mentions, and how much of the answer could be used.
+    """The ranks that an answer gives to the words of a text, and the numbers of usable and dropped mentions.
 
     Example:
         >>> Ranked(ranks=[1, None], num_ranked=1, num_dropped=0).ranks
         [1, None]
     """
 
-    ranks: list[int | None]  # of each word of the text, 0 for the first mention; None if it is not mentioned
+    ranks: list[int | None]  # for each word of the text: 0 for the first mention; None if not mentioned
     num_ranked: int
-    num_dropped: int  # mentions of words that the text does not have (any more)
+    num_dropped: int  # mentions that exceed the occurrences of the word in the text
 
 
 def mentioned_words(answer: str) -> list[str]:
-    """Returns the words of an answer in order, without numbers of list items, quotes and marks around them.
+    """Returns the words of an answer in order, without list numbers and punctuation around the words.
 
     Example:
         >>> mentioned_words('1. "Great" (adjective)\\n2) film\\n- fun, dull')
@@ -59,7 +59,7 @@ def bare_word(word: str) -> str:
 
 
 def rank_words(words: Sequence[str], mentions: Sequence[str]) -> Ranked:
-    """Returns the ranks of a text's words. The k-th mention of a word stands for its k-th occurrence in the text.
+    """Returns the ranks of a text's words. The k-th mention of a word ranks its k-th occurrence.
 
     Example:
         >>> rank_words(["So", "good,", "so", "good!"], ["good", "so", "good", "bad"])
@@ -93,22 +93,24 @@ class LLMRanking(AttributionMethod):
     """Asks an instruction-tuned language model to rank the words of a text; the explained network is not used.
 
     The language model reads the text and the name of the class. It answers greedily, one text at a time. Words are
-    separated by white space. Words that it does not mention tie last, with a score of 0. Words of its answer that are
-    not in the text are dropped. `counts` has the numbers of words ranked and dropped and of answers without any word of
-    the text; they are printed after 1, 2, 4, 8, ... answers. All tokens of a word get the word's score.
+    separated by white space. Words that the answer does not mention share the last rank, with a score of 0. Words of
+    the answer that are not in the text are dropped. `counts` holds the numbers of ranked words, of dropped words, and
+    of answers without any word of the text. These numbers are printed after 1, 2, 4, 8, ... answers. All tokens of a
+    word get the word's score.
 
     The text is decoded from the explainable tokens, so special tokens and prompts are left out.
 
     Args:
         path: folder, hub id, "package:NAME/FOLDER" or GGUF file of a causal language model with a tokenizer.
-        class_names: names of the classes, as the language model shall read them.
-        tokenizer_path: the same for the tokenizer of the explained network; None if it is the language model's own.
+        class_names: names of the classes, as the language model reads them.
+        tokenizer_path: as `path`, for the tokenizer of the explained network; None if both models have the same
+            tokenizer.
         task: the instruction, with {text} and {label}.
         max_new_tokens: longest answer in tokens.
 
     Raises:
         ValueError: `task` lacks {text} or {label}, or `max_new_tokens` is not positive. At the first text: there is no
-            model at `path`, or the number of names is not that of the classes.
+            model at `path`, or the number of `class_names` differs from the number of classes.
 
     Example:
         >>> rank_scores(rank_words(["a", "great", "film"], mentioned_words("1. great\\n2. film")).ranks)
@@ -135,7 +137,7 @@ class LLMRanking(AttributionMethod):
         self.path, self.class_names, self.tokenizer_path = path, class_names, tokenizer_path
         self.task, self.max_new_tokens = task, max_new_tokens
         self._generator: TextGenerator | None = None  # loaded at the first text
-        self._tokenizer: Any = None  # of the explained network
+        self._tokenizer: Any = None  # tokenizer of the explained network
         self._counts = {"words ranked": 0, "words dropped": 0, "answers without a word": 0, "answers": 0}
 
     def __deepcopy__(self, memo: Any) -> LLMRanking:
@@ -146,7 +148,7 @@ class LLMRanking(AttributionMethod):
 
     @property
     def counts(self) -> dict[str, int]:
-        """Numbers of words ranked and dropped, of answers without a word of the text, and of all answers, so far."""
+        """Numbers so far of ranked words, dropped words, answers without a word of the text, and all answers."""
         return dict(self._counts)
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
@@ -167,7 +169,7 @@ class LLMRanking(AttributionMethod):
         return scores
 
     def _ranking(self, words: Sequence[str], label: str) -> Ranked:
-        """Returns the language model's ranking of the words, and counts its answer."""
+        """Returns the language model's ranking of the words, and adds the answer to `counts`."""
         assert self._generator is not None
         answer = self._generator.answer(self.task.replace(LABEL, label).replace(TEXT, " ".join(words)))
         ranked = rank_words(words, mentioned_words(answer))

@@ -1,4 +1,4 @@
-"""The drop of the output when a token, a word or a window of neighboring units is erased."""
+"""Occlusion: the drop of the output when a token, a word or a window of neighboring units is erased."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def windows(num_units: int, window: int) -> Tensor:
     """
     width = min(window, num_units)
     every = torch.ones(num_units - width + 1, num_units, dtype=torch.bool)
-    return every.triu().tril(width - 1)  # no matrix of numbers: with one of 64 bits, 6,000 units would take 288 MB
+    return every.triu().tril(width - 1)  # built without a matrix of int64, which takes 288 MB for 6,000 units
 
 
 def mean_over_windows(drops: Tensor, num_units: Tensor, window: int, width: int) -> Tensor:
-    """Returns the mean drop [B, M, K] over the windows that cover a unit, for each of M = `width` units.
+    """Returns, for each of M = `width` units, the mean drop [B, M, K] over the windows that cover the unit.
 
     Args:
         drops: [B, W, K], the drop of the output for each window; 0 beyond an example's last window.
@@ -59,7 +59,7 @@ class Occlusion(CoalitionAttribution):
     Passes: one forward pass for the text, and at most one for each unit.
 
     Args:
-        unit: CoalitionAttribution explains `unit`, `erasure`, `output` and `chunk_size`.
+        unit: see CoalitionAttribution, also for `erasure`, `output` and `chunk_size`.
         window: number of neighboring units that are erased together.
 
     Reference: Zeiler and Fergus (2014), "Visualizing and Understanding Convolutional Networks", arXiv 1311.2901,
@@ -87,7 +87,7 @@ class Occlusion(CoalitionAttribution):
     ) -> None:
         super().__init__(unit, erasure, output, chunk_size)
         if window < 1:
-            raise ValueError(f"window is {window}: give a number of units from 1")
+            raise ValueError(f"window is {window}: give at least 1 unit")
         self.window = window
 
     def num_coalitions(self, num_units: int) -> int:

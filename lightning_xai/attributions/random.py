@@ -1,4 +1,4 @@
-"""Random scores: the floor that every attribution method has to beat."""
+"""Random scores: the baseline that every attribution method has to beat."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ def random_scores(inputs: TextInputs, targets: Tensor, *, seed: int) -> Tensor:
 class Random(AttributionMethod):
     """Scores tokens at random; the same seed, example and class always give the same scores.
 
-    Scores do not depend on the batch, the process or a resume, and the global random state is neither read nor changed.
+    Scores do not depend on the batch, on the process or on whether the run was resumed. The global random state is
+    neither read nor changed.
 
     Passes: none.
 

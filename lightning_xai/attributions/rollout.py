@@ -14,8 +14,9 @@ from lightning_xai.types import Passes
 class AttentionRollout(OnePassAttribution):
     """Scores tokens by the product of the attention matrices of all layers, each averaged over heads.
 
-    In each layer, the identity matrix is mixed in for the skip connection. The scores are the product's row for the
-    token that the head reads ([CLS] or the last token), or a weighted sum of rows if the head attends to tokens.
+    In each layer, the attention matrix is mixed with the identity matrix, which stands for the skip connection. The
+    scores are the product's row for the token that the head reads ([CLS] or the last token), or a weighted sum of rows
+    if the head attends to tokens.
 
     Passes: one forward pass for all classes.
 
@@ -34,7 +35,7 @@ class AttentionRollout(OnePassAttribution):
         >>> scores = AttentionRollout().attribute(random_bert(), inputs, targets).scores
         >>> torch.allclose(scores.sum(dim=2), torch.ones(1, 2))
         True
-        >>> bool(scores[0, 0, 0] >= 0.5)  # the head reads [CLS], and the skip connection keeps half of it
+        >>> bool(scores[0, 0, 0] >= 0.5)  # the head reads [CLS], and the skip connection gives half to [CLS]
         True
     """
 

@@ -1,4 +1,4 @@
-"""Gradients integrated along a line for one token at a time, while the other tokens stay as they are."""
+"""Gradients integrated along a line for one token at a time, while the other tokens stay unchanged."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from lightning_xai.types import Passes, TextInputs
 class SequentialIntegratedGradients(AttributionMethod):
     """Scores a token by the gradient of the class's logit, integrated along a line from the fill token to this token.
 
-    Only the embedding of this token moves along the line; the other tokens of the text stay. Tokens outside
-    `token_mask` are not replaced and score 0.
+    Only the embedding of this token moves along the line; the other tokens stay unchanged. Tokens outside `token_mask`
+    are not replaced and score 0.
 
     With pooling "sum" and multiply_by_inputs=True, the integral has a closed form: the difference between the logits at
-    the ends of the line. This is the score of Occlusion. It takes one forward pass for each token instead of num_steps
-    forward and backward passes. All other scores need the gradients on the line.
+    the ends of the line. This difference is the score of Occlusion, and needs one forward pass for each token instead
+    of num_steps forward and backward passes. All other settings need the gradients on the line.
 
     Passes: N + 1 forward passes for N explainable tokens with the closed form; otherwise num_steps forward passes for
     each token, and as many backward passes for each class.
@@ -43,8 +43,8 @@ class SequentialIntegratedGradients(AttributionMethod):
         num_steps: number of points on each token's line; not used by the closed form.
         quadrature: rule that gives the points and their weights.
         multiply_by_inputs: False leaves out the factor (input - fill token).
-        chunk_size: largest number of rows (tokens times points) in one forward pass; None lets the device decide.
-            Scores do not depend on it.
+        chunk_size: largest number of rows (tokens times points) in one forward pass; None chooses the number for the
+            device. Scores do not depend on it.
 
     Reference: Enguehard (2023), "Sequential Integrated Gradients: a simple but effective method for explaining language
         models", arXiv 2305.15853.

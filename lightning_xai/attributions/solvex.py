@@ -1,4 +1,4 @@
-"""Ranks of units in the erasure order that is best for an erasure metric, found by beam search."""
+"""Solvex: ranks of units in the erasure order that a beam search finds best for an erasure metric."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ Objective = Literal["comp", "suff", "comp_suff"]
 
 
 def signed_ranks(ranks: Tensor, effects: Tensor, exists: Tensor) -> Tensor:
-    """Returns ranks [P, M] minus an offset, chosen so that as many signs as possible agree with the signs of `effects`.
+    """Returns ranks [P, M] minus the offset for which most signs agree with the signs of `effects`.
 
-    The offset of each row is one of -1/2, 1/2, ... N - 1/2; of several best offsets, the smallest is taken. The result
-    is 0 where there is no unit.
+    The offset of each row is one of -1/2, 1/2, ... N - 1/2; ties go to the smallest. The result is 0 where there is no
+    unit.
 
     Args:
         ranks: [P, M], N - 1 for the most important of N units, 0 for the least important.
@@ -37,8 +37,8 @@ def signed_ranks(ranks: Tensor, effects: Tensor, exists: Tensor) -> Tensor:
         >>> signed_ranks(torch.tensor([[2, 1, 0]]), torch.tensor([[0.5, 0.2, -0.1]]), torch.ones(1, 3).bool())
         tensor([[ 1.5000,  0.5000, -0.5000]], dtype=torch.float64)
     """
-    # these offsets also serve rows with N < M units: all offsets from N - 1/2 on make every rank negative, and the
-    # smallest of them is taken
+    # rows with N < M units need no offsets of their own: every offset of at least N - 1/2 makes all ranks negative, and
+    # argmax takes the smallest
     offsets = torch.arange(ranks.shape[1] + 1, dtype=torch.float64) - 0.5
     shifted = ranks.double().unsqueeze(1) - offsets.unsqueeze(1)  # [P, M + 1, M]
     agree = (shifted.sign() == effects.sign().unsqueeze(1)) & exists.unsqueeze(1)
@@ -58,12 +58,12 @@ class _Solution(NamedTuple):
 class Solvex(AttributionMethod):
     """Scores units by their rank in the erasure order with the best value of an erasure metric, found by beam search.
 
-    The metric is optimized directly, so the result shows how good an order can be. Each example and class has its own
-    search. An erased input that the searches of several classes need is evaluated once.
+    The metric is optimized directly, so the result shows how good the metric can get. Each example and class has its
+    own search. An erased input that several of these searches need is evaluated once.
 
-    Scores are ranks, N - 1 for the most important unit and 0 for the least important, minus an offset. The offset is
-    chosen so that the signs of as many scores as possible agree with the effect of erasing only this unit. Special
-    tokens score 0. The score of a word is divided equally among its tokens.
+    Scores are ranks, N - 1 for the most important unit and 0 for the least important, minus an offset. The offset makes
+    as many scores as possible agree in sign with the effect of erasing their unit alone. Special tokens score 0. The
+    score of a word is divided equally among its tokens.
 
     Passes: at most about b N^2 / 2 forward passes for each class of a text with N units, with a beam of b orders; twice
     as many for "comp_suff".
@@ -78,8 +78,8 @@ class Solvex(AttributionMethod):
         erasure: how a unit is erased: "delete" removes its tokens, "mask" replaces them by the fill token, "pad" by the
             padding token, and "embed_zero" sets their embeddings to 0.
         unit: "token" or "word".
-        chunk_size: largest number of erased inputs in one forward pass; None lets the device decide. Scores do not
-            depend on it.
+        chunk_size: largest number of erased inputs in one forward pass; None chooses the number for the device. Scores
+            do not depend on it.
 
     Reference: Zhou and Shah (2023), "The Solvability of Interpretability Evaluation Metrics", arXiv 2205.08696.
     Differs: the released beam keeps several orders of one set (beams="orders"). The released code cannot run "comp" or
@@ -130,7 +130,7 @@ class Solvex(AttributionMethod):
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
         solution = self._search(model, inputs, targets)
         ranks = signed_ranks(solution.ranks, solution.effects, solution.ranks >= 0)
-        ranks[~solution.totals.isfinite()] = torch.nan  # ranks alone would hide non-finite probabilities
+        ranks[~solution.totals.isfinite()] = torch.nan  # finite ranks would hide non-finite probabilities
         return spread_over_tokens(ranks.view(*targets.shape, -1), solution.units).float().to(inputs.device)
 
     def solve(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> tuple[Tensor, Tensor]:
@@ -190,7 +190,7 @@ class Solvex(AttributionMethod):
         return _Solution(ranks, effects, totals, units)
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
-        """Returns an upper bound on the number of passes. Fewer suffice if the searches for the classes share sets."""
+        """Returns an upper bound on the number of passes. Fewer suffice if the searches share sets."""
         if not num_tokens:
             return Passes(forward=1, backward=0)
         sets = most_sets(num_tokens, num_targets, beam_size=self.beam_size, exact_up_to=self.exact_up_to)
@@ -200,9 +200,9 @@ class Solvex(AttributionMethod):
 
 
 def _probabilities_of(model: Classifier) -> Evaluate:
-    """Returns a function of erased inputs that gives float64 probabilities on the CPU.
+    """Returns a function that computes the float64 probabilities, on the CPU, of erased inputs.
 
-    Different probabilities close to 1 may be equal in float32; float64 keeps them different.
+    Different probabilities close to 1 can round to the same float32 number, but not in float64.
     """
 
     def probabilities(logits: Tensor) -> Tensor:

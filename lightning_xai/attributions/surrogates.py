@@ -8,14 +8,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-_DESIGN_ELEMENTS = 2**22  # limit on entries of the design matrix that are held in float64 at once
+_DESIGN_ELEMENTS = 2**22  # limit on float64 entries of the design matrix in memory at once
 _MAX_SWEEPS = 10_000
-_TOLERANCE = 1e-10  # a lasso has converged if its relative steps, or its optimality errors, are smaller
+_TOLERANCE = 1e-10  # a lasso has converged if its relative steps or its optimality errors are smaller
 _RANK_TOLERANCE = 1e-10  # eigenvalues below this fraction of the largest count as 0
 
 
 def _products(design: Tensor, shift: Tensor, outputs: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns X'WX [B, M, M] and X'WY [B, M, K] for X = `design` - `shift`, with few rows of X in float64 at a time.
+    """Returns X'WX [B, M, M] and X'WY [B, M, K] for X = `design` - `shift`, computed for a few rows of X at a time.
 
     Args:
         design: [B, N, M], the kept units of each sample.
@@ -98,8 +98,8 @@ def lasso(design: Tensor, outputs: Tensor, weights: Tensor, *, alpha: float) -> 
 def _descend(gram: np.ndarray, moments: np.ndarray, alpha: float) -> np.ndarray:
     """Returns the lasso's coefficients [M, K] of one example from X'WX [M, M] and X'WY [M, K]; weights sum to 1.
 
-    This uses NumPy, because each step is a few operations on only K numbers: torch's call overhead dominates there, so
-    torch takes ten times as long as NumPy, and longer than the network takes for a short text.
+    This uses NumPy, because each step is a few operations on only K numbers. Torch's call overhead would make it ten
+    times slower, and slower than the network is on a short text.
     """
     coefficients, residuals = np.zeros_like(moments), moments.copy()  # residuals are moments - gram @ coefficients
     scales = gram.diagonal().tolist()
@@ -152,10 +152,10 @@ def _solve_signed(gram: np.ndarray, moments: np.ndarray, signs: np.ndarray, alph
 def additive_fit(keep: Tensor, outputs: Tensor, weights: Tensor, differences: Tensor, exists: Tensor) -> Tensor:
     """Returns scores [B, M, K] that minimize sum_n w_n (y_n - sum of kept scores)^2 and sum to `differences` exactly.
 
-    Each unit first gets an equal share of `differences`. What is added to these shares must sum to 0, so a constant can
-    be subtracted from all 0/1 entries of a coalition without any effect. All units are thus treated alike: no unit's
-    score is computed from the scores of the others. If several scores fit equally well, those with the
-    smallest L2 norm are returned.
+    Each unit first gets an equal share of `differences`. The corrections to these shares must sum to 0, so a constant
+    can be subtracted from all 0/1 entries of a coalition without any effect. All units are thus treated alike: no
+    unit's score is computed from the scores of the others. If several solutions fit equally well, the one with the
+    smallest L2 norm is returned.
 
     Args:
         keep: [B, N, M] bool, the coalitions.
@@ -186,7 +186,7 @@ def additive_fit(keep: Tensor, outputs: Tensor, weights: Tensor, differences: Te
 
 
 def _fit_few_samples(keep: Tensor, shift: Tensor, outputs: Tensor, weights: Tensor, exists: Tensor) -> Tensor:
-    """Returns the best-fitting scores [B, M, K] of smallest norm; it inverts [N, N] matrices instead of [M, M]."""
+    """Returns the best-fitting scores [B, M, K] of smallest norm by inverting [N, N] instead of [M, M] matrices."""
     roots = weights.sqrt().unsqueeze(-1)
     design = roots * (keep.double() - shift) * exists.unsqueeze(1)  # [B, N, M]
     inverse = torch.linalg.pinv(design @ design.transpose(1, 2), rtol=_RANK_TOLERANCE, hermitian=True)

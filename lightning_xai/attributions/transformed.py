@@ -1,4 +1,4 @@
-"""Scores of another method, made absolute, normalized, restricted to some tokens, or shared within words."""
+"""Transforms the scores of another method: absolute values, normalization, restriction, pooling over words."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WORD_POOLING: dict[Transform, WordPooling] = {"words_sum": "sum", "words_mean":
 
 
 def share_words(scores: Tensor, word_ids: Tensor | None, how: WordPooling) -> Tensor:
-    """Returns scores [B, K, T] in which all tokens of a word have the same score. Tokens outside words keep theirs.
+    """Returns scores [B, K, T] in which all tokens of a word have the same score. Other tokens keep their scores.
 
     Args:
         scores: [B, K, T].
@@ -41,7 +41,7 @@ def share_words(scores: Tensor, word_ids: Tensor | None, how: WordPooling) -> Te
 
 
 def transform_scores(scores: Tensor, inputs: TextInputs, transform: Transform) -> Tensor:
-    """Returns scores [B, K, T] after one transform; `Transformed` explains the transforms.
+    """Returns scores [B, K, T] after one transform; see `Transformed` for the transforms.
 
     Example:
         >>> inputs = TextInputs.of_ids([[1, 5, 6]], special_ids=[1])
@@ -102,12 +102,12 @@ class Transformed(DifferentiableAttribution):
         return self.method.has_sign and not {"absolute", "relu"} & set(self.transforms)
 
     def for_split(self, split: str) -> Transformed:
-        """Returns the same transforms of `method.for_split(split)`."""
+        """Returns the same transforms, applied to `method.for_split(split)`."""
         method = self.method.for_split(split)
         return self if method is self.method else Transformed(method, self.transforms)
 
     def for_trial(self) -> Transformed:
-        """Returns the same transforms of `method.for_trial()`."""
+        """Returns the same transforms, applied to `method.for_trial()`."""
         method = self.method.for_trial()
         return self if method is self.method else Transformed(method, self.transforms)
 

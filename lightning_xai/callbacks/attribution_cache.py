@@ -26,13 +26,13 @@ class AttributionCacheWriter(ExplainedCallback):
 
     The folder is a RaggedStore with one shard per process. Its subfolder `tokens` is another RaggedStore, with one
     token mask per example: 1 where a token may be explained, else 0. The subfolder `hashes` holds a hash of each
-    example's token ids, by which `Cached` recognizes other texts. Rows that are already stored, for example by an
-    interrupted test, are not written again. A test also stores the scores of the validation split, since a later test
-    that reads them with `Cached` may tune thresholds on this split.
+    example's token ids, so that `Cached` notices if the texts have changed. Rows that are already stored, for example
+    by an interrupted test, are not written again. A test also stores the scores of the validation split, because a
+    later test that reads them with `Cached` may tune thresholds on this split.
 
     Args:
         cache_dir: folder of the stores; by default `attributions` in the run's folder.
-        during_fit: whether to work also in the validation that `fit` runs every epoch.
+        during_fit: whether to store scores also in the validation that `fit` runs every epoch.
 
     Raises:
         ValueError: at setup, if another command writes to the folder. During the run, if a store holds scores that were
@@ -49,7 +49,7 @@ class AttributionCacheWriter(ExplainedCallback):
     def __init__(self, cache_dir: str | None = None, *, during_fit: bool = False) -> None:
         super().__init__(during_fit=during_fit)
         self.cache_dir = cache_dir
-        self._writers: dict[tuple[str, str], _Stores] = {}  # by (split, method)
+        self._writers: dict[tuple[str, str], _Stores] = {}  # (split, method) -> writers
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         super().setup(trainer, pl_module, stage)
@@ -91,7 +91,7 @@ class AttributionCacheWriter(ExplainedCallback):
             release_scores(self._folder)
 
     def _metadata(self, split: str, method: str) -> dict[str, Any]:
-        """Returns the facts that a store of scores must have."""
+        """Returns the metadata that a store of scores must have."""
         folder, data = self._folder / split / method, data_of(self.trainer)
         metadata = {
             "split": split,
@@ -100,12 +100,12 @@ class AttributionCacheWriter(ExplainedCallback):
             "examples": data.split(split).hash(),
             **encoder_metadata(folder, data.encoder_facts()),
         }
-        if not is_store(folder) or CLASS_NAMES in read_metadata(folder):  # earlier versions did not store them
+        if not is_store(folder) or CLASS_NAMES in read_metadata(folder):  # earlier versions stored no class names
             metadata[CLASS_NAMES] = list(data.class_names)
         return metadata
 
     def tried(self, trial: TrialRun) -> None:
-        """Checks the facts of the stores, and compares them with those of existing stores. Writes nothing."""
+        """Checks the metadata of the stores against the metadata of existing stores. Writes nothing."""
         for stage in trial.stages_of(self):
             for split in trial.stages[stage]:
                 for method in self.source.methods:
@@ -115,7 +115,7 @@ class AttributionCacheWriter(ExplainedCallback):
                     )
 
     def _compare(self, split: str, method: str, *, is_trained: bool) -> None:
-        """Raises an error if the rows of this run cannot be written; weights are compared after the training."""
+        """Raises an error if this run's rows do not fit the store. Before training, weights are not compared."""
         folder = self._folder / split / method
         json.dumps(self.source.methods[method].settings())
         if not is_store(folder):
@@ -126,13 +126,13 @@ class AttributionCacheWriter(ExplainedCallback):
         check_metadata(folder, metadata)
 
     def _open(self, split: str, method: str) -> _Stores:
-        """Returns the writers for a split and method; opens them at the first call."""
+        """Returns the writers for a split and method. The first call opens them."""
         key = (split, method)
         if key not in self._writers:
             trainer = self.trainer
             folder = self._folder / split / method
             metadata = self._metadata(split, method)
-            scores = _MissingRows(folder, trainer.global_rank, metadata)  # first, since this checks the metadata
+            scores = _MissingRows(folder, trainer.global_rank, metadata)  # opened first, to check the metadata
             masks, hashes = (
                 _MissingRows(folder / name, trainer.global_rank, {"split": split})
                 for name in (TOKEN_MASKS, TEXT_HASHES)

@@ -1,4 +1,4 @@
-"""Explains every evaluated batch and passes the attributions to other callbacks."""
+"""The callback that explains every evaluated batch and passes the attributions to other callbacks."""
 
 from __future__ import annotations
 
@@ -46,21 +46,22 @@ class ComputeAttributions(Callback):
     and the next ComputeAttributions. They may come from other packages, and are called in the order of
     `trainer.callbacks`. If `max_examples` excludes all examples of a batch, no receiver is called for this batch.
 
-    Works in validate, test and predict under any Trainer. Attributions are computed in float32 and outside inference
-    mode, and leave the network's modes and flags unchanged. If a method needs attention weights, the network uses eager
-    attention from setup to teardown. A test explains the validation split only if a receiver's attribute
+    The callback works in validate, test and predict under any Trainer. Attributions are computed in float32 and outside
+    inference mode. The network's modes and flags stay unchanged. If a method needs attention weights, the network uses
+    eager attention from setup to teardown. A test explains the validation split only if a receiver's attribute
     `needs_validation_in_test` is true.
 
-    The classes to explain are chosen from the network's probabilities in float32, which the metrics also use. A line at
-    the end of the evaluation says for how many texts the run's own precision predicts other classes.
+    The explained classes are chosen from float32 probabilities, which the metrics also use. If the run has another
+    precision, a line at the end of the evaluation gives the number of texts for which this precision predicts other
+    classes.
 
     Args:
-        methods: attribution methods, by the names that tables and plots show.
+        methods: name in tables and plots -> attribution method.
         targets: the classes of each example that are explained. A metric may use only some of these classes.
         num_top: number of explained classes per example if `targets` is "topk".
-        max_examples: number of explained examples per split, to limit the cost. The first examples are explained; None
+        max_examples: number of examples explained per split, to limit the cost. These are the first of the split; None
             explains all.
-        during_fit: whether to explain also in the validation that `fit` runs every epoch. Off by default, since
+        during_fit: whether to explain also in the validation that `fit` runs every epoch. Off by default, because
             attributions cost more than the training itself.
 
     Raises:
@@ -96,7 +97,7 @@ class ComputeAttributions(Callback):
         self.during_fit = during_fit
         self.costs = {name: Cost() for name in methods}
         self._changed_classes = ChangedClasses()
-        self.work: WorkInBatches | None = None  # of the running evaluation, for receivers that also show their work
+        self.work: WorkInBatches | None = None  # the work of the running evaluation; receivers add their own work
         self._receivers: list[ExplainedReceiver] = []
         self._attention_before: Any = None  # attention kernel that teardown restores; None if unchanged
 
@@ -126,7 +127,7 @@ class ComputeAttributions(Callback):
             self._attention_before = None
 
     def _forget(self) -> None:
-        """Sets costs and counts of changed classes to zero, as each evaluation during a fit has its own numbers."""
+        """Resets costs and counts of changed classes, because each evaluation during a fit has its own numbers."""
         self.costs = {name: Cost() for name in self.methods}
         self._changed_classes = ChangedClasses()
         self.work = None
@@ -170,7 +171,7 @@ class ComputeAttributions(Callback):
         )
         work = self._work(trainer, split, network)
         work.begin_batch(split, num_examples=len(explained), num_tokens=float(explained.inputs.attention_mask.sum()))
-        probs = predict(explained.inputs)  # float32, as in the metrics: equal predicted classes
+        probs = predict(explained.inputs)  # float32, so that explanations and metrics see the same predicted classes
         self._changed_classes.add(
             split,
             explained.index,
@@ -192,9 +193,9 @@ class ComputeAttributions(Callback):
         work.end_batch()
 
     def _work(self, trainer: Trainer, split: str, network: Classifier) -> WorkInBatches:
-        """Returns the work of the running evaluation, which begins with the first batch of `split`."""
+        """Returns the work of the running evaluation. The first batch creates it."""
         if self.work is None:
-            for method in self.methods.values():  # the trial may have tuned texts
+            for method in self.methods.values():  # the trial run may have counted steps
                 getattr(method, "kept_steps", Counter()).clear()
             splits = [split]
             if trainer.testing:
@@ -203,7 +204,7 @@ class ComputeAttributions(Callback):
         return self.work
 
     def _finish(self, trainer: Trainer) -> None:
-        """Sums costs over all processes, and prints how many classes differ between the run's precision and float32.
+        """Sums costs over all processes, and prints for how many texts float32 predicts other classes than the run did.
 
         If methods keep the best of several steps, also prints how often each step was the best.
         """
@@ -217,12 +218,12 @@ class ComputeAttributions(Callback):
                 kept = sum((counts[name] for _, _, counts in gathered), Counter())
                 if kept:
                     shown = ", ".join(f"{step} ({kept[step]})" for step in sorted(kept))
-                    print(f"{name}: steps after which the best scores were found (number of texts): {shown}")
+                    print(f"{name}: step with the best scores (number of texts): {shown}")
 
     def _attribute(
         self, name: str, network: Classifier, batch: Batch, split: str, targets: Tensor, target_mask: Tensor
     ) -> Attribution:
-        """Returns the attribution by one method, and adds the passes, seconds and memory to the cost of this method."""
+        """Returns one method's attribution, and adds its passes, seconds and memory to the method's cost."""
         method = self.methods[name].for_split(split)
         peak, start = start_peak_memory(batch.inputs.device), time.perf_counter()
         with segments_counted() as segments:

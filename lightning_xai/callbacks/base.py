@@ -27,13 +27,13 @@ class ResultRow(CostPerExample, MetricSegments):
     value: float
     num_examples: int
     num_skipped: int
-    num_evidence_cut: int  # number of skipped examples whose evidence was cut off by truncation
+    num_evidence_cut: int  # number of skipped examples that lost their evidence to truncation
     selected_on: NotRequired[str]  # name of the metric that chose the scores of the method, "" if none did
 
 
 @runtime_checkable
 class ResultSource(Protocol):
-    """A callback whose rows are added to the results table at the end of `test` and of `validate`.
+    """A callback that adds rows to the results table at the end of `test` and `validate`.
 
     Example:
         >>> from lightning_xai.callbacks.stability import Stability
@@ -52,8 +52,8 @@ class ExplainedBatch:
 
     Attributes:
         batch: the explained examples, at least one.
-        attributions: attributions of the examples in `batch`, by the name of the method.
-        predict: returns the network's probabilities; computes the probabilities of `batch.inputs` only once.
+        attributions: name of the method -> attributions of the examples in `batch`.
+        predict: returns the network's probabilities; the probabilities of `batch.inputs` are computed only once.
         split: name of the split.
         magnitudes: names of the methods whose scores have no sign.
 
@@ -86,8 +86,8 @@ class AttributionSource(Protocol):
     """A callback that computes attributions, such as ComputeAttributions.
 
     Attributes:
-        methods: attribution methods, by the names that tables show.
-        costs: cost of each method, by its name; at the end of an evaluation, the cost of all processes together.
+        methods: name in tables -> attribution method.
+        costs: name of a method -> its cost; after an evaluation, the cost over all processes.
         during_fit: whether attributions are computed also in the validation that `fit` runs every epoch.
 
     Example:
@@ -117,7 +117,7 @@ class ExplainedReceiver(Protocol):
     """
 
     def on_explained(self, explained: ExplainedBatch) -> None:
-        """Uses one explained batch; called at the end of the batch, after its attributions are computed."""
+        """Uses one explained batch. The source calls this method after it has computed the batch's attributions."""
 
 
 class ExplainedCallback(Callback, ABC):
@@ -127,12 +127,12 @@ class ExplainedCallback(Callback, ABC):
     and `active` (whether this callback works in the current stage).
 
     Args:
-        during_fit: whether to work also in the validation that `fit` runs every epoch. Off by default, since
+        during_fit: whether to work also in the validation that `fit` runs every epoch. Off by default, because
             attributions cost more than the training itself.
 
     Raises:
-        ValueError: at setup, if there is no ComputeAttributions before this callback, or if `during_fit` is set here
-            but not in that ComputeAttributions.
+        ValueError: at setup, if no ComputeAttributions precedes this callback, or if `during_fit` is set here but not
+            in that ComputeAttributions.
 
     Example:
         >>> from lightning_xai.types import TextInputs
@@ -166,7 +166,7 @@ class ExplainedCallback(Callback, ABC):
 
     @abstractmethod
     def on_explained(self, explained: ExplainedBatch) -> None:
-        """Uses one explained batch. Subclasses check `active` first, as `source` may explain in more stages."""
+        """Uses one explained batch. Subclasses check `active` first, because `source` may explain in more stages."""
 
 
 def source_before(trainer: Trainer, callback: Callback, label: str) -> AttributionSource:
@@ -229,7 +229,7 @@ def data_of(trainer: Trainer) -> Any:
 
 
 def is_dry_run(trainer: Trainer) -> bool:
-    """Returns whether this is a fast_dev_run: a run of a few batches that only looks for errors and leaves no files.
+    """Returns whether this is a fast_dev_run, a run of a few batches that only looks for errors and writes no files.
 
     Example:
         >>> is_dry_run(Trainer(fast_dev_run=True, logger=False)), is_dry_run(Trainer(logger=False))

@@ -1,4 +1,4 @@
-"""Saves the best checkpoint, and remembers its score when a killed run is resumed."""
+"""A ModelCheckpoint that remembers its best score when a killed run is resumed."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ STOPPED = "training_stopped"  # key of a checkpoint: whether the training ended 
 
 
 class BestCheckpoint(ModelCheckpoint):
-    """Lightning's ModelCheckpoint, whose whole state survives a kill and a move of the run's folder.
+    """Lightning's ModelCheckpoint, but its state survives a kill and a move of the run's folder.
 
     When a fit is resumed, ModelCheckpoint forgets `current_score`. If the folder was moved, ModelCheckpoint also
     forgets the best score, so the next epoch would replace a better checkpoint. Lightning also forgets that
-    EarlyStopping ended the training, so a fit that was killed at that moment would train further. `state_key` is the
-    key of ModelCheckpoint.
+    EarlyStopping ended the training, so a fit that was killed just then would continue training. `state_key` equals the
+    key of ModelCheckpoint, so checkpoints fit both classes.
 
     Example:
         >>> import tempfile
@@ -34,10 +34,10 @@ class BestCheckpoint(ModelCheckpoint):
         return super().state_key.replace(type(self).__qualname__, ModelCheckpoint.__qualname__, 1)
 
     def check_monitor_top_k(self, trainer: Trainer, current: Tensor | None = None) -> bool:
-        """Returns whether the current epoch is saved; an objective may say that it cannot be the best.
+        """Returns whether to save the current epoch. The objective may rule the epoch out.
 
-        An objective with `may_be_best` False refuses the epoch. An objective that has this attribute also takes the
-        latest of equal scores.
+        An objective whose `may_be_best` is False rules it out. If the objective has this attribute, the latest of equal
+        scores is saved.
         """
         may_be_best = getattr(trainer.lightning_module, "may_be_best", None)
         if may_be_best is False:
@@ -62,7 +62,7 @@ class BestCheckpoint(ModelCheckpoint):
             trainer.should_stop = checkpoint.get(STOPPED, False)
 
     def _moved_here(self, state: dict[str, Any]) -> dict[str, Any]:
-        """Returns the state with the folder of this callback, if its best checkpoint lies there."""
+        """Returns the state, with its paths moved to this callback's folder if this folder has the best checkpoint."""
         folder = Path(str(self.dirpath))
         if not state["best_model_path"] or not (folder / Path(state["best_model_path"]).name).is_file():
             return state

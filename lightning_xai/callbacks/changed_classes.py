@@ -1,4 +1,4 @@
-"""Counts the texts for which the run's precision predicts other classes than float32 does."""
+"""Counts the texts whose predicted classes in the run's precision differ from those in float32."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lightning_xai.functional.classes.targets import predicted_classes
 
 
 class ChangedClasses:
-    """Compares predicted classes in the run's precision with those in float32, by split and example.
+    """Compares the classes predicted in the run's precision and in float32, for each split and example.
 
     Under mixed precision, the classification table is computed in the run's precision. Explanations, the choice of
     explained classes, and attribution metrics are computed in float32.
@@ -25,7 +25,7 @@ class ChangedClasses:
     """
 
     def __init__(self) -> None:
-        self._differs: dict[str, dict[int, bool]] = {}  # split -> index of the example -> whether its classes differ
+        self._differs: dict[str, dict[int, bool]] = {}  # split -> example -> whether its classes change
 
     def add(
         self,
@@ -37,7 +37,7 @@ class ChangedClasses:
         multilabel: bool,
         decision_threshold: float,
     ) -> None:
-        """Compares the classes of B examples.
+        """Compares the predicted classes of B examples.
 
         Args:
             split: the split of the examples.
@@ -56,7 +56,7 @@ class ChangedClasses:
 
     @classmethod
     def total(cls, parts: Iterable[ChangedClasses]) -> ChangedClasses:
-        """Returns the comparisons of all processes together. An example that several processes compared counts once."""
+        """Returns the comparisons of all processes. An example that several processes compared counts once."""
         total = cls()
         for part in parts:
             for split, differs in part._differs.items():
@@ -64,7 +64,7 @@ class ChangedClasses:
         return total
 
     def lines(self, precision: str) -> list[str]:
-        """Returns one message for each split with changed classes; `precision` is the name of the run's precision."""
+        """Returns one message for each split with changed classes; `precision` names the run's precision."""
         return [
             f"{split}: of {len(differs)} explained texts, {number} {'has' if number == 1 else 'have'} other predicted "
             f"classes in float32 (explained) than in {precision} (table)"

@@ -12,13 +12,13 @@ from lightning.pytorch.callbacks import EarlyStopping
 class ConstrainedStopping(EarlyStopping):
     """Ends the training of `Constrained` when the monitored loss stops falling.
 
-    Until an epoch meets the bounds, the training ends after `patience` epochs without a better score. From the first
-    epoch that meets them, scores are compared anew, and the training ends after `patience_when_met` such epochs. A run
-    that minimizes one loss alone, to find a bound "auto", is ended by this loss instead of the monitored one.
+    Until an epoch meets the bounds, the training ends after `patience` epochs without a better score. The first epoch
+    that meets the bounds resets the best score; from then on, the training ends after `patience_when_met` such epochs.
+    If a run minimizes a single loss, to find a bound "auto", this loss is monitored.
 
     Args:
         monitor: name of a logged loss.
-        patience: number of epochs without a better score, before the bounds were met.
+        patience: number of epochs without a better score that end the training before the bounds are met.
         patience_when_met: the same number afterwards.
 
     Example:
@@ -26,7 +26,7 @@ class ConstrainedStopping(EarlyStopping):
         3
 
     Reference: Ferreira et al. (2024), "Explanation Regularisation through the Lens of Attributions", arXiv 2407.16693;
-        the two numbers are those of the authors' code.
+        the default numbers are those of the authors' code.
     """
 
     def __init__(self, monitor: str = "val/log_loss", patience: int = 10, patience_when_met: int = 5) -> None:

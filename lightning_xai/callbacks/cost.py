@@ -14,14 +14,14 @@ import torch
 from lightning_xai.functional.erasure.segment_counts import SegmentCounts
 from lightning_xai.types import Passes
 
-# just after a reset, the peak may exceed the current memory by this many MiB, as the kernel counts with a delay
+# just after a reset, the peak may exceed the current memory by this many MiB, because the kernel counts with a delay
 _RESET_SLACK = 4.0
 FEW_PASSES = 16
 PASS_GROUPS = ("1 + K", f"up to {FEW_PASSES}", "up to N", "more")  # passes for K classes and N tokens
 
 
 def pass_group(forward: float, backward: float, num_targets: float, num_tokens: float) -> str:
-    """Returns the group of methods with about equal cost to which a method belongs: one of PASS_GROUPS.
+    """Returns a method's cost group, one of PASS_GROUPS, by its number of passes.
 
     Args:
         forward: mean number of forward passes for an example.
@@ -34,15 +34,15 @@ def pass_group(forward: float, backward: float, num_targets: float, num_tokens: 
         ('1 + K', 'up to 16', 'up to N', 'more')
     """
     limits = (1 + num_targets, FEW_PASSES, num_tokens, math.inf)
-    slack = 1e-9  # of sums in another order
+    slack = 1e-9  # for rounding, as sums may be added in another order
     return next(group for group, limit in zip(PASS_GROUPS, limits, strict=True) if forward + backward <= limit + slack)
 
 
 class CostPerExample(TypedDict):
     """Mean passes and seconds per example, and the largest growth of memory in MiB; NaN for unknown values.
 
-    If a network encodes each distinct segment of erased versions once, a method also has the mean number of segments of
-    a version, and of segments that were encoded for it.
+    For networks that encode each distinct segment of erased versions only once, a row of a method also has two means
+    over versions: the number of segments in a version, and the number of segments encoded for it.
     """
 
     forward_passes: float
@@ -51,11 +51,11 @@ class CostPerExample(TypedDict):
     peak_memory_mb: float
     version_segments: NotRequired[float]
     encoded_segments: NotRequired[float]
-    pass_group: NotRequired[str]  # see the function of this name; "" if it is unknown
+    pass_group: NotRequired[str]  # see the function of this name; "" if unknown
 
 
 class MetricSegments(TypedDict, total=False):
-    """As `version_segments` and `encoded_segments` of CostPerExample, but of the versions that a metric evaluates."""
+    """The same means as `version_segments` and `encoded_segments`, for the versions that a metric evaluates."""
 
     metric_version_segments: float
     metric_encoded_segments: float
@@ -79,7 +79,7 @@ class Cost:
         # split -> arrays [B, 6]: index, forward, backward, seconds, explained classes, explainable tokens
         self._rows: dict[str, list[np.ndarray]] = {}
         self._peaks: dict[str, float] = {}  # split -> largest growth of memory during one batch
-        self._segments: dict[str, SegmentCounts] = {}  # split -> segments of erased versions
+        self._segments: dict[str, SegmentCounts] = {}  # split -> counts of segments in erased versions
 
     def add(
         self,
@@ -117,7 +117,7 @@ class Cost:
 
     @classmethod
     def total(cls, costs: Iterable[Cost]) -> Cost:
-        """Returns the cost of all processes together; an example that several processes explained counts once.
+        """Returns the total cost of all processes. An example that several processes explained counts once.
 
         Example:
             >>> first, second = Cost(), Cost()
@@ -158,7 +158,7 @@ class Cost:
         return cost
 
     def group(self, split: str) -> str:
-        """Returns the group of the method by its passes, see `pass_group`; "" if the sizes of examples are unknown."""
+        """Returns the method's `pass_group`, or "" if the sizes of examples are unknown."""
         rows = self._distinct(split)
         if not len(rows) or np.isnan(rows[:, 4:]).any():
             return ""
@@ -190,10 +190,10 @@ def resident_memory() -> tuple[float, float]:
 
 
 def start_peak_memory(device: torch.device) -> Callable[[], float]:
-    """Starts to watch memory; the returned function gives the largest growth since then in MiB, or NaN if unknown.
+    """Starts to watch memory. Returns a function that gives the largest growth since then in MiB, or NaN if unknown.
 
     On a GPU, the memory of tensors is watched; on a CPU, the memory of the whole process. A process keeps freed memory
-    for later use. If a method reuses kept memory, the growth is smaller than the memory that the method needs.
+    for later use. If a method reuses such memory, the growth is smaller than its need.
 
     Example:
         >>> start_peak_memory(torch.device("meta"))()
@@ -211,6 +211,6 @@ def start_peak_memory(device: torch.device) -> Callable[[], float]:
     except OSError:  # not Linux, or a container that forbids the reset
         return lambda: math.nan
     resident, peak = resident_memory()
-    if not peak - resident < _RESET_SLACK:  # the reset had no effect: the peak may be older than this method's run
+    if not peak - resident < _RESET_SLACK:  # the reset had no effect: the peak may be older
         return lambda: math.nan
     return lambda: max(resident_memory()[1] - resident, 0.0)

@@ -33,8 +33,8 @@ class AttributionEvaluation(ExplainedCallback):
     """Measures every method of the nearest ComputeAttributions, and logs `<split>/<preset>/<method>/<metric>`.
 
     In log tags the validation split is called `val`. If a test evaluates the validation split, this split comes first
-    and only tunes thresholds. Numbers are exact under DDP, since AttributionMetric aggregates the records of all
-    processes. In `predict` nothing is measured, since there may be no labels.
+    and is only used to tune thresholds. Numbers are exact under DDP, because AttributionMetric aggregates the records
+    of all processes. In `predict` nothing is measured, because there may be no labels.
 
     Args:
         preset: name of this list of metrics, which is part of every log tag.
@@ -43,9 +43,9 @@ class AttributionEvaluation(ExplainedCallback):
         during_fit: whether to measure also in the validation that `fit` runs every epoch.
 
     Raises:
-        ValueError: `metrics` is empty or has two metrics of one name. At setup: an earlier evaluation already measures
-            one of these metrics in a preset of this name, or a metric needs tuning but the test does not evaluate the
-            validation split.
+        ValueError: `metrics` is empty or has two metrics of one name. At setup: an earlier evaluation measures the same
+            metric under the same preset name, or a metric needs tuning but the test does not evaluate the validation
+            split.
 
     Example:
         >>> from lightning_xai.metrics.complexity import Entropy
@@ -76,9 +76,9 @@ class AttributionEvaluation(ExplainedCallback):
         self.metrics = metrics
         require_max_examples(max_examples)
         self.max_examples = max_examples
-        self.left_out: set[tuple[str, str]] = set()  # (method, metric) that the trial leaves out
-        self._copies: dict[tuple[str, str], list[AttributionMetric]] = {}  # by (split, method)
-        self._segments: dict[tuple[str, str, str], SegmentCounts] = {}  # by (split, method, metric)
+        self.left_out: set[tuple[str, str]] = set()  # pairs (method, metric) that failed in the trial
+        self._copies: dict[tuple[str, str], list[AttributionMetric]] = {}  # (split, method) -> metrics
+        self._segments: dict[tuple[str, str, str], SegmentCounts] = {}  # (split, method, metric) -> counts
         self._rows: list[ResultRow] = []
 
     @property
@@ -112,7 +112,7 @@ class AttributionEvaluation(ExplainedCallback):
             self.refuse_tuned_metrics()
 
     def refuse_tuned_metrics(self) -> None:
-        """Raises ValueError if a metric tunes a threshold; called if the test leaves out the validation split."""
+        """Raises ValueError if a metric tunes a threshold. Called if the test leaves out the validation split."""
         for metric in self.metrics:
             if metric.needs_tuning:
                 raise ValueError(
@@ -190,7 +190,7 @@ class AttributionEvaluation(ExplainedCallback):
                     self._rows += self._result_rows(metric, split, method, segments)
         for row in self._rows:
             tag = f"{log_prefix(row['split'])}/{self.preset}/{row['method']}/{row['metric']}"
-            self.module.log(tag, row["value"], batch_size=1)  # equal on all processes, so checkpoints may monitor it
+            self.module.log(tag, row["value"], batch_size=1)  # the same on all processes, so checkpoints may monitor it
         self._copies, self._segments = {}, {}
 
     def _result_rows(

@@ -1,4 +1,4 @@
-"""Trains with less memory: layers of the encoder are computed again in the backward pass."""
+"""Gradient checkpointing: the backward pass recomputes the encoder's layers, which saves memory in training."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from lightning_xai.functional.network.untouched import network_kept, random_stat
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import TextInputs
 
-TOLERANCE = 1e-3  # of second derivatives, relative to the largest
+TOLERANCE = 1e-3  # allowed error of second derivatives, relative to the largest
 
 
 def checkpoint_layers(network: nn.Module, *, enabled: bool = True) -> int:
-    """Makes a Hugging Face encoder compute its layers again in backward passes, and returns the number of its parts.
+    """Turns on gradient checkpointing of a Hugging Face encoder. Returns the number of modules that support it.
 
-    Only train mode does so. Parts of the encoder that cannot are left as they are.
+    It works in train mode only. Modules without support stay unchanged.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -30,14 +30,14 @@ def checkpoint_layers(network: nn.Module, *, enabled: bool = True) -> int:
     """
     parts: list[Any] = [part for part in network.modules() if hasattr(part, "gradient_checkpointing")]
     for part in parts:
-        # with reentrant backward passes, a gradient could not be differentiated again
+        # reentrant checkpointing does not allow double backward
         part._gradient_checkpointing_func = partial(checkpoint, use_reentrant=False)
         part.gradient_checkpointing = enabled
     return len(parts)
 
 
 def second_derivatives(network: Classifier, inputs: TextInputs) -> list[Tensor]:
-    """Returns the gradients of |d sum of logits / d embeddings|^2 with respect to the weights of the encoder's layers.
+    """Returns the gradients of |d(sum of logits) / d(embeddings)|^2 with respect to the encoder's trained weights.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -55,15 +55,16 @@ def second_derivatives(network: Classifier, inputs: TextInputs) -> list[Tensor]:
 
 
 class GradientCheckpointing(Callback):
-    """Keeps only the inputs of the encoder's layers during a training step, and computes the rest again for gradients.
+    """Stores only the inputs of the encoder's layers in a training step; the backward pass recomputes the rest.
 
-    A training step takes a forward pass more and far less memory, which suits notes of thousands of tokens. So does
-    each step of the searches of PGD and TokenMasking. Numbers are the same, also with dropout. Explanations store
-    everything as before. If the objective differentiates twice, second derivatives of a short text are compared at
-    setup with those of the network without checkpointing.
+    A training step makes one more forward pass and needs far less memory, which helps with texts of thousands of
+    tokens. The same holds for each step of the searches of PGD and TokenMasking. Numbers stay the same, also with
+    dropout. Explanations still store all activations. If the objective differentiates twice, setup checks on a short
+    text that checkpointing does not change the second derivatives.
 
     Raises:
-        ValueError: at the setup of a fit, if the network is no Hugging Face network or its second derivatives change.
+        ValueError: at the setup of a fit, if the network is not a Hugging Face network or its second derivatives
+            change.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -81,7 +82,7 @@ class GradientCheckpointing(Callback):
         expected = self._derivatives(network) if getattr(pl_module, "needs_double_backward", False) else None
         if not checkpoint_layers(network):
             raise ValueError(
-                f"{type(network).__name__} has no layers that are computed again in the backward pass: leave out "
+                f"{type(network).__name__} has no layers that support gradient checkpointing: leave out "
                 "GradientCheckpointing"
             )
         if expected is not None:
@@ -97,16 +98,16 @@ class GradientCheckpointing(Callback):
         size = min(8, network.embedding_matrix.shape[0])
         inputs = TextInputs.of_ids([list(range(size))]).to(weights[0].device)
         with random_states_kept(), network_kept(network), torch.enable_grad():
-            network.train()  # encoders compute layers again in train mode only
+            network.train()  # encoders recompute layers in train mode only
             return second_derivatives(network, inputs)
 
     @staticmethod
     def _compare(expected: list[Tensor], actual: list[Tensor]) -> None:
         largest = max((float(derivative.abs().max()) for derivative in expected), default=0.0)
         gaps = [float((a - e).abs().max()) for a, e in zip(actual, expected, strict=False)]
-        # written so that NaN fails
+        # `not all(<=)` instead of `any(>)`, so that NaN fails
         if len(actual) != len(expected) or not all(gap <= TOLERANCE * largest for gap in gaps):
             raise ValueError(
                 "second derivatives change with gradient checkpointing, so this objective would train wrongly: leave "
-                "out GradientCheckpointing, or take an objective without a gradient in its loss"
+                "out GradientCheckpointing, or choose an objective without a gradient in its loss"
             )

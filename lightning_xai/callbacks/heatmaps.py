@@ -32,14 +32,14 @@ from lightning_xai.runs.splits import VALIDATION, log_prefix
 
 
 class Heatmaps(ExplainedCallback):
-    """Collects the first documents of each split, and draws their heatmaps at the end of the evaluation.
+    """Draws heatmaps of the first documents of each split at the end of the evaluation.
 
     The HTML pages are `heatmaps/<split>.html` in the run's folder.
 
     Args:
         num_documents: number of documents per split; the documents with the lowest indices are drawn.
         splits: splits to show; None shows all. A test never shows the validation split, which only tunes thresholds.
-        max_image_tokens: documents with more than `max_image_tokens` tokens get no image, but are in the HTML page.
+        max_image_tokens: longest document, in tokens, that gets an image. Longer documents are only in the HTML page.
         during_fit: whether to draw also in the validation that `fit` runs every epoch.
 
     Raises:
@@ -64,7 +64,7 @@ class Heatmaps(ExplainedCallback):
         self.num_documents = num_documents
         self.splits = splits
         self.max_image_tokens = max_image_tokens
-        self._documents: dict[str, dict[int, ExplainedDocument]] = {}  # by split, then by index of the example
+        self._documents: dict[str, dict[int, ExplainedDocument]] = {}  # split -> index of the example -> document
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         super().setup(trainer, pl_module, stage)
@@ -73,12 +73,12 @@ class Heatmaps(ExplainedCallback):
         if getattr(data_of(trainer), "text_is_private", False):
             raise ValueError(
                 "Heatmaps writes texts into the run's folder, but the data are private: leave the callback out, or set "
-                "allow_text: true in the source, if your data use agreement covers that folder and all who read it"
+                "allow_text: true in the source, if your data use agreement covers that folder and all of its readers"
             )
         self._documents = {}
 
     def tried(self, trial: TrialRun) -> None:
-        """Draws one document with made-up scores, and writes nothing."""
+        """Tries to draw one document with made-up scores. Writes nothing."""
         for stage in trial.stages_of(self):
             for split in trial.stages[stage]:
                 tunes = split == VALIDATION and stage == "test"
@@ -124,7 +124,7 @@ class Heatmaps(ExplainedCallback):
         threshold = decision_threshold_of(self.module)
         gold = gold_classes(labels, probs.shape[1])[0].tolist()
         predicted = predicted_classes(probs, multilabel=labels.dim() == 2, decision_threshold=threshold)[0].tolist()
-        spans: dict[int, list[tuple[int, int]]] = {}  # by class
+        spans: dict[int, list[tuple[int, int]]] = {}  # class -> evidence spans
         for rationale in example.get("rationales") or []:
             spans.setdefault(rationale["label"], []).extend((int(a), int(b)) for a, b in rationale["spans"])
         first = next(iter(explained.attributions.values()))  # all methods explain the same classes

@@ -1,4 +1,4 @@
-"""Checks that the numbers which callbacks such as EarlyStopping monitor are logged, and compared in the right way."""
+"""Checks that the numbers monitored by callbacks, such as EarlyStopping, are logged."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from lightning import Callback
 from lightning.pytorch.callbacks import ModelCheckpoint
 
-TRAIN = "train/"  # prefix of the numbers that an objective logs in every step
+TRAIN = "train/"  # prefix of the numbers that an objective logs in each step
 
 
 class Monitor(NamedTuple):
@@ -42,7 +42,8 @@ def monitors_of(callbacks: Iterable[Callback]) -> Iterator[Monitor]:
     for callback in callbacks:
         name, mode = getattr(callback, "monitor", None), getattr(callback, "mode", None)
         if isinstance(name, str) and isinstance(mode, str):
-            is_best = isinstance(callback, ModelCheckpoint) and callback.filename == "best"  # of every run
+            # the callback of the option `checkpoint`, which every run has
+            is_best = isinstance(callback, ModelCheckpoint) and callback.filename == "best"
             owner = "checkpoint" if is_best else type(callback).__name__
             yield Monitor(owner, name, mode, getattr(callback, "strict", True))
 
@@ -67,7 +68,7 @@ def check_train_monitors(callbacks: Iterable[Callback], losses: Iterable[str]) -
 
 
 def never_logged(monitor: Monitor, known: Iterable[str]) -> ValueError:
-    """Returns the error about a monitored number that is never logged.
+    """Returns the ValueError for a monitored number that is never logged.
 
     Example:
         >>> str(never_logged(Monitor("checkpoint", "val/f1", "max"), ["val/accuracy"]))

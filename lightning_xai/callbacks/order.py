@@ -10,7 +10,7 @@ from lightning_xai.callbacks.base import AttributionSource, ExplainedReceiver
 
 
 def check_order(callbacks: Sequence[Callback]) -> None:
-    """Raises ValueError if a callback would get no attributions, or if no callback would use those that one computes.
+    """Raises ValueError if a callback would get no attributions, or if computed attributions would not be used.
 
     Example:
         >>> class Printed(Callback):
@@ -18,7 +18,7 @@ def check_order(callbacks: Sequence[Callback]) -> None:
         ...         print(explained.split)
         >>> check_order([Printed()])
         Traceback (most recent call last):
-        ValueError: Printed has on_explained, but no ComputeAttributions stands before it: move it behind one in ...
+        ValueError: Printed has on_explained, but no ComputeAttributions precedes it: move it behind one in ...
     """
     source: Callback | None = None
     is_used = True
@@ -38,7 +38,7 @@ def check_order(callbacks: Sequence[Callback]) -> None:
             if source is None:
                 raise ValueError(
                     f"{getattr(callback, 'label', type(callback).__name__)} has on_explained, but no "
-                    "ComputeAttributions stands before it: move it behind one in trainer.callbacks"
+                    "ComputeAttributions precedes it: move it behind one in trainer.callbacks"
                 )
     if source is not None and not is_used and num_sources > 1:  # a single source may serve only to measure costs
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Shows progress: a bar on a terminal, and flushed plain lines in a file."""
+"""Shows progress: a bar on a terminal, plain lines in a file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lightning_xai.runs.splits import VALIDATION
 
 
 def progress_bar() -> ProgressBar:
-    """Returns a bar if the standard output is a terminal; if not, plain lines.
+    """Returns a progress bar if the standard output is a terminal, otherwise a PlainProgress.
 
     Example:
         >>> isinstance(progress_bar(), PlainProgress)  # the output of a doctest goes into a file
@@ -28,14 +28,14 @@ def progress_bar() -> ProgressBar:
 
 
 class _TrainingProgress(ProgressBar):
-    """Prints a line at the end of every epoch, with the validation numbers; only the first process prints."""
+    """Prints a line with the validation numbers at the end of every epoch. Only the first process prints."""
 
     def __init__(self) -> None:
         super().__init__()
         self.is_shown = True
 
     def new_pace(self) -> Pace:
-        """Returns a Pace, which says when lines are due, for work that begins now."""
+        """Returns a new Pace, which decides when lines are due, for work that begins now."""
         return Pace()
 
     def disable(self) -> None:
@@ -75,7 +75,7 @@ class _TrainingProgress(ProgressBar):
 
 
 class PlainProgress(_TrainingProgress):
-    """Prints plain lines: for a training about every 30 s and at the end of each epoch, for evaluations every 30 s.
+    """Prints plain lines: about every 30 s, and at the end of each training epoch.
 
     Args:
         first: seconds until the first line of a training or an evaluation.
@@ -126,7 +126,7 @@ class PlainProgress(_TrainingProgress):
         self._batch(split, batch_idx, trainer.num_predict_batches, dataloader_idx)
 
     def _batch(self, split: str, batch_idx: int, numbers: Any, loader: int) -> None:
-        """Prints a line about the batches of an evaluation, if it is due."""
+        """Prints how many batches of an evaluation are done, if a line is due."""
         if not self.is_shown or not self._pace.is_due():
             return
         sizes = numbers if isinstance(numbers, list) else [numbers]
@@ -147,7 +147,7 @@ class TerminalProgress(_TrainingProgress, TQDMProgressBar):
 
     def __init__(self) -> None:
         super().__init__()
-        self._pace = Pace(first=0.0, every=0.2)  # a terminal is slow
+        self._pace = Pace(first=0.0, every=0.2)  # at most 5 updates a second, because a terminal is slow
 
     def disable(self) -> None:
         _TrainingProgress.disable(self)
@@ -181,5 +181,5 @@ class TerminalProgress(_TrainingProgress, TQDMProgressBar):
         bars = (self._test_progress_bar, self._predict_progress_bar, self._val_progress_bar)
         bar = next((bar for bar in bars if bar is not None and not bar.disable), None)
         if bar is not None and self._pace.is_due():
-            bar.bar_format = "{desc}"  # no count of batches, since a batch may take minutes
+            bar.bar_format = "{desc}"  # without the count of batches, because a batch may take minutes
             bar.set_description_str(text())

@@ -1,4 +1,4 @@
-"""Writes the results of a test to results.csv and results.parquet in the run's folder; each row has one number."""
+"""Writes the results of a test to results.csv and results.parquet in the run's folder, with one number per row."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def classification_rows(results: TestResults) -> list[ResultRow]:
 
 
 class ResultsFile(Callback):
-    """At the end of a test, writes the results of the objective and of every callback that is a ResultSource.
+    """Writes, at the end of a test, the results of the objective and of every callback that is a ResultSource.
 
-    At the end of `validate`, sets `table` but writes no files. A test also logs the settings of model and data to
-    TensorBoard's HParams, together with the classification metrics. No file is written if `begin_test` was not called.
+    At the end of `validate`, the callback sets `table` but writes no files. A test also logs the settings of model and
+    data, with the classification metrics, to TensorBoard's HParams. Without a call of `begin_test`, no file is written.
 
     Args:
-        run: facts about the run. Experiment and seed are columns of the table. If `tests_after_fit` is true, the test
-            splits are loaded and checked before the fit starts.
+        run: facts about the run. Its experiment and seed become columns of the table. If its `tests_after_fit` is True,
+            the test splits are loaded and checked before the fit starts.
 
     Example:
         >>> from pathlib import Path
@@ -68,11 +68,11 @@ class ResultsFile(Callback):
 
     def __init__(self, run: RunFacts) -> None:
         self.run = run
-        self.test: FactsOfTest | None = None  # of the last or current test
+        self.test: FactsOfTest | None = None  # facts of the last or current test
         self.table: pd.DataFrame | None = None  # results of the last test or validation
 
     def begin_test(self, test: FactsOfTest) -> None:
-        """Sets the checkpoint of the next test and the files for its results."""
+        """Sets the checkpoint and the result files of the next test."""
         self.test = test
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:

@@ -11,7 +11,7 @@ from lightning_xai.runs.progress import unsaid
 
 
 def data_lines(summary: dict[str, Any]) -> list[str]:
-    """Returns lines about a data module's summary: its source's report, the vocabulary, if it has one, and the splits.
+    """Returns the lines for a data module's summary: the source's report, the vocabulary (if any) and the splits.
 
     Example:
         >>> sizes = {"examples": 2000, "mean_tokens": 31.4, "padding_fraction": 0.07, "truncated_fraction": 0.0}
@@ -39,12 +39,12 @@ def data_lines(summary: dict[str, Any]) -> list[str]:
 
 
 class RunSummary(Callback):
-    """Prints once the run's folder, objective, network, number of parameters, seed, device, and the data sizes.
+    """Prints the run's folder, objective, network, number of parameters, seed and device, and the sizes of the data.
 
-    Later runs of a command print only those lines about the data that differ from the lines of earlier runs.
+    Later runs of the same command print only lines about the data that earlier runs did not print.
 
     Args:
-        seed: the seed of the run; None if it is not known.
+        seed: the seed of the run; None if unknown.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

@@ -1,4 +1,4 @@
-"""Compares the explanations that several networks, trained from different initial weights, give for the same texts."""
+"""Compares explanations of the same texts by networks trained from different initial weights."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from lightning_xai.runs.splits import VALIDATION, log_prefix
 from lightning_xai.runs.stores.stored_scores import StoredScores, open_scores
 
 PRESET = "stability"
-THIS_RUN = "this run"  # name of this run in messages
+THIS_RUN = "this run"  # how messages refer to the running test
 
 
 class Stability(ExplainedCallback):
     """Compares this run's attributions with the stored attributions of other runs, for the same examples and classes.
 
     With runs of other seeds, this is the "different initializations test" (DIT): the explanations should be alike. With
-    a run whose head is untrained, this is the "untrained model test" (UIT): the explanations should differ. Every
-    pair of runs is compared, by the scores of the tokens that may be explained.
+    a run whose head is untrained, this is the "untrained model test" (UIT): the explanations should differ. Every pair
+    of runs is compared by the scores of explainable tokens.
 
     A test prints one matrix of similarities per method, writes `stability/<split>.csv` and `.png` into the run's
     folder, and adds the picture to TensorBoard. The results table gets this run's similarity to every other run.
@@ -43,11 +43,11 @@ class Stability(ExplainedCallback):
     Args:
         others: folders of runs whose scores AttributionCacheWriter has stored, or patterns such as "stability/seed*". A
             pattern matches only tested runs. Names are relative to the folder of all runs or to the working directory.
-        percentage: size of the sets of top tokens whose overlap is measured, in percent of the tokens, rounded up.
+        percentage: number of top tokens whose overlap is measured, in percent of the tokens, rounded up.
 
     Raises:
         ValueError: `others` is empty, or `percentage` is outside (0, 100]. During a test: another run lacks the scores
-            of a method or split, or has other examples, classes, lengths of texts or method settings.
+            of a method or split, or has other examples, classes, text lengths or method settings.
 
     Reference: Zafar et al. (2021), "On the Lack of Robust Interpretability of Neural Text Classifiers", arXiv
     2106.04631 (DIT and UIT); as used by Li et al. (2023), arXiv 2312.17591, Section 4.4.
@@ -74,7 +74,7 @@ class Stability(ExplainedCallback):
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         super().setup(trainer, pl_module, stage)
         this_run = Path(trainer.default_root_dir)
-        # process 0 searches for all, because a run that finishes meanwhile would make the searches differ
+        # only process 0 searches: a run that finishes meanwhile would give the processes different results
         self._runs = trainer.strategy.broadcast(matching_runs(self.others, this_run, RunFolder(this_run).runs_dir))
         self._names = run_names([this_run, *self._runs])
         self._splits = [split for split in test_splits(trainer) if split != VALIDATION]
@@ -113,7 +113,7 @@ class Stability(ExplainedCallback):
                 by_key = {key: value for part in gathered for key, value in part[split, method].items()}
                 for store in [] if is_dry else self._scores[split, method]:
                     store.require_rows_among(by_key, THIS_RUN)
-                ordered = [by_key[key] for key in sorted(by_key)]  # sums then do not depend on the number of processes
+                ordered = [by_key[key] for key in sorted(by_key)]  # so sums do not depend on the number of processes
                 comparisons.append(compare(method, ordered, len(self._names)))
             self._rows += [row for comparison in comparisons for row in self._result_rows(comparison, split)]
             if trainer.is_global_zero and not is_dry:
@@ -132,7 +132,7 @@ class Stability(ExplainedCallback):
         return self._rows
 
     def _result_rows(self, comparison: Comparison, split: str) -> list[ResultRow]:
-        """Returns rows with this run's similarity to every other run."""
+        """Returns result rows with the similarity of this run to each other run."""
         cost = self.source.costs[comparison.method].per_example(split)
         return [
             ResultRow(

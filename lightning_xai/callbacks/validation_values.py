@@ -1,4 +1,4 @@
-"""Writes chosen validation numbers of a fit to a file, from which a search reads the best of each."""
+"""Writes chosen validation metrics of a fit to a file, from which a search reads the best values."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ STEPS = "steps"
 
 
 class Pruned(Exception):
-    """Ends a fit whose validation numbers are too bad to go on."""
+    """Ends a fit whose validation metric is too bad for the search."""
 
 
 def best_value(file: Path, tag: str, mode: str) -> float:
-    """Returns the best of a metric's numbers in a file; NaN if none is finite.
+    """Returns a metric's best value in a file; NaN if no value is finite.
 
     Args:
         file: a file that ValidationValues wrote.
@@ -39,10 +39,10 @@ def best_value(file: Path, tag: str, mode: str) -> float:
 
 
 def values_by_step(file: Path, tag: str) -> dict[int, float]:
-    """Returns a metric's finite numbers in a file by optimizer step, in the order of steps.
+    """Returns optimizer step -> finite value of a metric, in the order of the steps.
 
     Args:
-        file: a file that ValidationValues wrote; it may be missing.
+        file: a file written by ValidationValues. If the file is missing, the result is empty.
         tag: name of the metric.
 
     Example:
@@ -55,17 +55,17 @@ def values_by_step(file: Path, tag: str) -> dict[int, float]:
 
 
 class ValidationValues(Callback):
-    """Writes the numbers of every validation of a fit, by optimizer step.
+    """Writes the metrics of every validation of a fit to a file, by optimizer step.
 
-    A validation that a resumed fit repeats replaces its own numbers, so a kill changes nothing.
+    If a resumed fit repeats a validation, the new values replace the old ones, so a kill changes nothing.
 
     Args:
         file: the file to write.
-        tags: names of the numbers, such as "val/log_loss".
-        is_worse: takes the first number and the step, and returns whether the fit should end.
+        tags: names of the metrics, such as "val/log_loss".
+        is_worse: takes the first metric's value and the step, and returns whether the fit should end.
 
     Raises:
-        ValueError: in a validation, a number is not logged.
+        ValueError: in a validation, one of the metrics is not logged.
         Pruned: `is_worse` returned True.
 
     Example:
@@ -94,7 +94,7 @@ class ValidationValues(Callback):
             write_json(self.file, with_format({STEPS: steps}))
         if self.is_worse is None:
             return
-        # the numbers before a kill are judged again, for a trial that has a new number in its study
+        # values from before a kill are judged again, because the study may have given the trial a new number
         earlier = sorted(number for number in map(int, steps) if number <= step and number not in self._judged)
         for number in earlier:
             self._judged.add(number)

@@ -1,4 +1,4 @@
-"""Reports what a language model with verbalizers does: the classes it predicts, and what it would rather write."""
+"""Checks a language model with verbalizers: its predicted classes, their probability, and its fill tokens."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from lightning_xai.types import Batch, TextInputs
 class _Text(NamedTuple):
     label: int
     predicted: int
-    mass: float  # probability of all verbalizers together
-    filled: tuple[int, ...]  # the class predicted with each fill in place of the text's tokens
+    mass: float  # total probability of the verbalizers
+    filled: tuple[int, ...]  # for each fill token: the class predicted if it replaces all tokens of the text
 
 
 def shares(texts: Sequence[_Text], class_names: Sequence[str], fills: Sequence[str]) -> dict[str, float]:
-    """Returns the share of texts predicted as each class, the mean mass on the verbalizers, and accuracies of fills.
+    """Returns the share of each predicted class, the verbalizers' mean probability, and the accuracy per fill token.
 
     Example:
         >>> texts = [_Text(0, 1, 0.75, (0,)), _Text(1, 1, 0.25, (0,))]
@@ -58,15 +58,15 @@ def filled(inputs: TextInputs, fill_id: int) -> TextInputs:
 class Verbalizers(Callback):
     """Adds checks of a VerbalizerLM to the results table of a test, and writes its prompt into the run's folder.
 
-    The values are the share of texts that are predicted as each class, the probability that the next token is any
-    verbalizer, and for each fill the accuracy if this token replaces every token of the text. If this accuracy is far
-    from chance, the fill is itself evidence for a class, and erasing with it is not neutral.
+    The values are the share of texts predicted as each class, the probability that the next token is a verbalizer, and
+    the accuracy with every token of the text replaced by a fill token, for each fill. If this accuracy is far from
+    chance, the fill token is itself evidence for a class, and erasing with it is not neutral.
 
     Args:
-        fills: fill tokens: "mask", "pad", "unk" or any text that is one token. Each costs a forward pass.
+        fills: fill tokens: "mask", "pad", "unk" or any text that is one token. Each costs one forward pass per text.
 
     Raises:
-        ValueError: at the start of a test, if the network is no VerbalizerLM, or a fill is not one token.
+        ValueError: at the start of a test, if the network is not a VerbalizerLM, or a fill is not one token.
 
     Example:
         >>> Verbalizers(["unk", " the"]).result_rows()
@@ -135,7 +135,7 @@ class Verbalizers(Callback):
 
 
 def write_prompt(folder: Path, prompt: Mapping[str, Any]) -> None:
-    """Writes a prompt with its shots to prompt_<hash>.json.
+    """Writes a prompt, with its few-shot examples, to prompt_<hash>.json in `folder`.
 
     Example:
         >>> import tempfile

@@ -1,4 +1,4 @@
-"""The base of ROAR and FRESH, in which some runs store which tokens to erase, and later runs train without them."""
+"""The base of ROAR and FRESH: earlier runs store which tokens to erase, and later runs train without these tokens."""
 
 from __future__ import annotations
 
@@ -35,8 +35,9 @@ from lightning_xai.types import Batch
 class AsksForRuns(Protocol):
     """An objective or callback that needs other runs, such as the training of a teacher before the fit.
 
-    Both methods return the command-line overrides of one run, or [] if no other run is needed. After the run has ended,
-    the same method is called again, until it returns []. Every process calls it, and must get the same value.
+    Both methods return the command-line overrides of one run, or [] if no other run is needed. After that run has
+    ended, the same method is called again, until it returns []. All processes call the method, and it must return the
+    same value to all.
 
     Example:
         >>> class NeedsTeacher:
@@ -58,10 +59,10 @@ class AsksForRuns(Protocol):
 
 
 class ChainCallback(Callback, ABC):
-    """Runs a chain of stages. The run that has this callback is the first stage; finished stages are never repeated.
+    """Runs a chain of stages. The run with this callback is the first stage. Finished stages are never repeated.
 
     Args:
-        methods: attribution methods, by the names that folders and tables show.
+        methods: name in folders and tables -> attribution method.
         stages: stages of the chain, in order.
 
     Example:
@@ -92,28 +93,28 @@ class ChainCallback(Callback, ABC):
 
     @abstractmethod
     def erasures_by(self, stage: Stage) -> dict[str, dict[str, Any]]:
-        """Returns facts about the erasures that a stage's best checkpoint decides. The keys are names of erasures.
+        """Returns, for each erasure that a stage's best checkpoint decides, its name and its facts.
 
-        The facts are JSON-able and include "method", the name of the method that scores the tokens.
+        The facts are JSON types and include "method", the name of the method that scores the tokens.
         """
 
     @abstractmethod
     def keep_masks(
         self, module: LightningModule, batch: Batch, split: str, keep: Tensor, erasures: dict[str, dict[str, Any]]
     ) -> dict[str, Tensor]:
-        """Returns one mask [B, T] bool per name of erasures; True at tokens that are not erased.
+        """Returns name of an erasure -> mask [B, T] bool, True at tokens that are not erased.
 
         Args:
             module: objective with the network of the best checkpoint.
             batch: examples of the run's own data.
             split: name of the split that `batch` comes from.
             keep: [B, T] bool, False at tokens that are already erased in the run's own data.
-            erasures: facts about the erasures to decide, from `erasures_by`.
+            erasures: the erasures to decide: name -> facts, from `erasures_by`.
         """
 
     @abstractmethod
     def report(self, chain: Chain) -> None:
-        """Writes and prints the scores of all stages of a finished chain; called in one process."""
+        """Writes and prints the scores of all stages of a finished chain. Called in one process only."""
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         if network_of(pl_module).multilabel:
@@ -129,7 +130,7 @@ class ChainCallback(Callback, ABC):
         """Tries each method on short texts, and writes no erasures. A chain cannot leave out a method that fails."""
         _, stage = self.chain_of(trial.trainer)
         if not (trial.fits and "test" in trial.stages):
-            return  # only the test that ends a fit is followed by erasures
+            return  # erasures are written only after a fit's test
         by_method: dict[str, dict[str, dict[str, Any]]] = {}
         for name, facts in self.erasures_by(stage).items():
             by_method.setdefault(facts["method"], {})[name] = facts
@@ -137,13 +138,13 @@ class ChainCallback(Callback, ABC):
         for name, erasures in by_method.items():
             method = self.methods.get(name)
             if method is not None and any(method is other for other in tried):
-                continue  # "gradient" and "gradient_once" are one method
+                continue  # "gradient" and "gradient_once" share one method object
             tried.append(method)
             subject = f"method {name} ({type(method).__name__})" if method else f"erasures {name}"
             trial.attempt(f"{subject} of {type(self).__name__}", partial(self._try_erasures, trial, method, erasures))
 
     def trial_record(self, trainer: Trainer) -> Path:
-        """Returns the file in the root's folder that records what the stages have tried."""
+        """Returns the file in the root's folder that records the trials of all stages."""
         return self.chain_of(trainer)[0].root.path / "trials.json"
 
     def _try_erasures(
@@ -155,7 +156,7 @@ class ChainCallback(Callback, ABC):
                 self.keep_masks(trial.module, batch, split, keep, erasures)
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """After a fit's test, writes the erasures that later runs train on. Does nothing after other tests."""
+        """After a fit's test, writes the erasures on which later runs train. Does nothing after other tests."""
         chain, stage = self.chain_of(trainer)
         erasures = self.erasures_by(stage)
         if not erasures or not self._in_fit or is_dry_run(trainer):
@@ -183,12 +184,12 @@ class ChainCallback(Callback, ABC):
             self.clock.record(chain.run(stage), num_examples=num_examples / trainer.world_size)
 
     def runs_before(self, trainer: Trainer, data: TextDataModule) -> list[str]:
-        """Checks that this stage may begin or be tested, and prints the progress of the chain; always returns [].
+        """Checks that this stage may begin, or may be tested, and prints the chain's progress. Always returns [].
 
         Raises:
             ValueError: the stage may not begin, for a reason that `Chain.begin` lists.
         """
-        self._in_fit = True  # True even if nothing is left to train
+        self._in_fit = True  # also if the training has already ended
         if not is_dry_run(trainer):
             chain, stage = self.chain_of(trainer)
             chain.begin(stage, data, writes=trainer.is_global_zero)
@@ -197,9 +198,9 @@ class ChainCallback(Callback, ABC):
         return []
 
     def runs_after(self, trainer: Trainer, data: TextDataModule) -> list[str]:
-        """Returns overrides for the first unfinished stage; if all stages are finished, reports and returns [].
+        """Returns overrides for the first unfinished stage. If there is none, writes the report and returns [].
 
-        The command of a finished stage with a `config` runs once more, to check whether the file has changed.
+        A finished stage with a `config` is returned once more, so that its command checks whether the file has changed.
 
         Raises:
             ValueError: a finished stage has other settings than the root, or was trained on other erasures.
@@ -215,15 +216,15 @@ class ChainCallback(Callback, ABC):
         return []
 
     def overrides(self, name: str, run: RunFolder) -> list[str]:
-        """Returns arguments for the command line of `run`; with them, the command runs one stage only.
+        """Returns arguments that make the command of `run` run only one stage.
 
         Args:
             name: name of the stage; "root" is the first stage.
-            run: folder of the run that the command describes: the chain's first run or a later one.
+            run: folder of the command's own run: the chain's root or a later stage.
 
         Raises:
-            ValueError: there is no such stage (the message lists all stages), the root is asked for but `run` is a
-                later stage, the root has not begun, or the stage's erasures are missing.
+            ValueError: there is no such stage (the message lists all stages), `name` is the root but `run` is a later
+                stage, the root has not begun, or the stage's erasures are missing.
         """
         chain, own = Chain.of_run(run.path, self.stages)
         stage = chain.stage(name)
@@ -241,7 +242,7 @@ class ChainCallback(Callback, ABC):
 
 
 def scores_of(chain: Chain, stage: Stage) -> pd.DataFrame:
-    """Returns the classification results of a stage on its test splits; the column "run" is the folder of its run.
+    """Returns a stage's classification results on its test splits. The column "run" has the folder of its run.
 
     Raises:
         ValueError: the stage is not tested yet.
@@ -264,7 +265,7 @@ def scores_of(chain: Chain, stage: Stage) -> pd.DataFrame:
 
 
 def write_csv(table: pd.DataFrame, file: Path) -> None:
-    """Writes a table as a CSV file atomically.
+    """Writes a table to a CSV file atomically.
 
     Example:
         >>> import tempfile

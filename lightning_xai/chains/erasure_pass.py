@@ -1,4 +1,4 @@
-"""Goes over all splits and stores which tokens are erased in later runs of a chain."""
+"""The erasure pass: goes over all splits and stores which tokens the later runs of a chain erase."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ from lightning_xai.runs.splits import VALIDATION
 from lightning_xai.runs.stores.store import OLD_STORE, RaggedStore, RaggedWriter, is_store
 from lightning_xai.types import Batch
 
-COMPLETE = "complete.json"  # file of facts about erasures; it is written last, so a folder with this file is complete
-Facts = Mapping[str, Any]  # facts about erasures, JSON-able
-# (batch, split, mask [B, T] of tokens that the data module keeps) -> {name of erasures: mask [B, T] of tokens to keep}
+COMPLETE = "complete.json"  # file with the facts; written last, so a folder with it is complete
+Facts = Mapping[str, Any]  # facts about an erasure, as JSON types
+# (batch, split, mask [B, T] of tokens not yet erased) -> {name of an erasure: mask [B, T] of tokens to keep}
 KeepMasks = Callable[[Batch, str, Tensor], dict[str, Tensor]]
 
 
 def write_erasures(
     trainer: Trainer, folders: dict[str, Path], keep_masks: KeepMasks, facts: Mapping[str, Facts]
 ) -> None:
-    """Stores which tokens of every example of every split are erased; each process writes its share of the batches.
+    """Stores the erased tokens of every example of every split. Each process writes its share of the batches.
 
-    After an interruption, a second call continues where the first one stopped. If a folder is complete, only the
-    splits that it lacks are written, such as a new test split. At the end, each folder gets `complete.json`.
+    After an interruption, a second call continues where the first one stopped. If a folder is complete, only missing
+    splits are written, such as a new test split. At the end, each folder gets `complete.json`.
 
     Args:
         trainer: trainer whose test has ended.
-        folders: folder by the name of the erasures. Each folder gets one store per split.
-        keep_masks: decides which tokens are not erased; called with batches on the module's device.
-        facts: facts to store with the erasures, by the name of the erasures.
+        folders: name of an erasure -> its folder, which gets one store per split.
+        keep_masks: function that decides which tokens are not erased. It gets batches on the module's device.
+        facts: name of an erasure -> facts to store with it.
 
     Raises:
         ValueError: a folder holds erasures with other facts or in another format.
@@ -108,12 +108,15 @@ def text_data_of(trainer: Trainer) -> TextDataModule:
 
 
 def splits_of(trainer: Trainer) -> list[str]:
-    """Returns the splits of a chain: those that its runs train on, validate on and test."""
+    """Returns the splits on which a chain's runs train, validate and test."""
     return list(dict.fromkeys(["train", VALIDATION, *text_data_of(trainer).test_splits]))
 
 
 def _is_complete(trainer: Trainer, folder: Path, split: str) -> bool:
-    """Returns whether a folder is complete and holds all examples of a split; test splits may have been added since."""
+    """Returns whether a folder is complete and has all examples of a split.
+
+    A complete folder may lack examples of a test split that was added later.
+    """
     if read_complete(folder) is None or split in ("train", VALIDATION):
         return read_complete(folder) is not None
     index = text_data_of(trainer).unerased_split(split).index
@@ -131,7 +134,7 @@ def _write_split(
     erased_before = RaggedStore(Path(data.erasures, split)) if data.erasures is not None else None
     stored = reduce(np.intersect1d, map(_stored_examples, stores.values()))
     trainer.strategy.barrier()
-    if trainer.is_global_zero:  # process 0 goes first: it writes store.json for all
+    if trainer.is_global_zero:  # process 0 goes first, because it writes store.json for all processes
         writers = _open_writers(trainer, stores, metadata)
     trainer.strategy.barrier()
     if not trainer.is_global_zero:

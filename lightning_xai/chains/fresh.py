@@ -1,4 +1,4 @@
-"""FRESH: an attribution method extracts rationales with one network; a second network trains only on these."""
+"""FRESH: an attribution method extracts rationales from one network, and a second network trains only on these."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COLUMNS = ["seed", "method", "split", "metric", "value", "run"]
 
 
 def select_rationale(scores: Tensor, mask: Tensor, counts: Tensor, *, selection: Selection = "top") -> Tensor:
-    """Returns the rationales [B, T] bool: `counts` tokens of `mask` per example, or all if `mask` has fewer.
+    """Returns the rationales [B, T] bool: `counts` tokens of `mask` per example, or all if there are fewer.
 
     If several tokens have the same score, or several windows the same sum, the first token or window is taken.
 
@@ -85,21 +85,21 @@ def fresh_stages(methods: Sequence[str], classifier: str | None) -> list[Stage]:
 
 
 class FRESH(ChainCallback):
-    """Trains one classifier on the rationales of each method, and compares it with a classifier of full texts.
+    """Trains one classifier on each method's rationales, and compares it with a classifier on full texts.
 
-    The run that has this callback trains the extractor on the full text, with any objective. The extractor's best
+    The run with this callback trains the extractor on the full text, with any objective. The extractor's best
     checkpoint predicts a class for every example of all splits, including test sets of other domains. Each method
     scores the tokens for the predicted class, so the labels do not influence the rationales. The tokens outside the
     rationale are deleted, and a new classifier is trained and tested on the remaining tokens. Finished runs are never
-    repeated: the same command continues an interrupted chain.
+    repeated; the same command continues an interrupted chain.
 
     When all runs are finished, the extractor's folder gets `fresh.csv` with the columns seed, method ("full text" for
-    the extractor), split, metric, value and run. The printed table shows means over all seeds that are finished so far.
+    the extractor), split, metric, value and run. The printed table shows means over the seeds finished so far.
 
     Args:
-        methods: attribution methods, by the names that folders and tables show.
-        ratio: number of tokens in a rationale as a fraction of the explainable tokens, rounded up to whole tokens.
-        split_ratios: ratios that replace `ratio` in some splits, by the name of the split.
+        methods: name in folders and tables -> attribution method.
+        ratio: length of a rationale as a fraction of the explainable tokens, rounded up to whole tokens.
+        split_ratios: name of a split -> the ratio that replaces `ratio` in this split.
         selection: "top" takes the tokens with the highest scores, "contiguous" the window with the largest sum.
         classifier: configuration file that overrides the command's own configuration for the classifiers; it must not
             set trainer.callbacks. None trains the classifiers with the settings of the extractor.

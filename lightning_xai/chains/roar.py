@@ -35,8 +35,8 @@ from lightning_xai.types import Batch
 
 Metric = Literal["macro_f1", "accuracy", "auroc"]
 
-EVIDENCE_ORDERS = {"evidence_first": 1, "evidence_last": -1}  # sign of the evidence in the scores
-ONCE = "_once"  # suffix of a method if the root's network computes the scores for all runs
+EVIDENCE_ORDERS = {"evidence_first": 1, "evidence_last": -1}  # sign with which evidence is added to the scores
+ONCE = "_once"  # suffix of a method's name if the root's network scores the tokens for all runs
 COLUMNS = ["seed", "method", "amount", "split", "metric", "value", "control", "amount_unit", "run"]
 
 
@@ -61,10 +61,10 @@ def num_erased(num_tokens: Tensor, amount: int, *, amount_unit: AmountUnit) -> T
 
 
 def extend_erasure(scores: Tensor, token_mask: Tensor, keep: Tensor, counts: Tensor) -> Tensor:
-    """Returns a mask [B, T] bool, True at the tokens that remain when `counts` tokens of each example are erased.
+    """Returns a mask [B, T] bool, False at the tokens that are erased: `counts` tokens of each example.
 
-    Tokens that are already erased stay erased and are included in `counts`. Next, the tokens with the highest scores
-    are erased. Of equal scores, the first token is erased first, so that the result is the same on all machines.
+    Tokens that are already erased stay erased and are included in `counts`. The other erased tokens are those with the
+    highest scores. Ties go to the first token, so that the result is the same on all machines.
 
     Args:
         scores: [B, T].
@@ -84,47 +84,48 @@ def extend_erasure(scores: Tensor, token_mask: Tensor, keep: Tensor, counts: Ten
 
 
 class ROAR(ChainCallback):
-    """Trains one run per attribution method and amount of erased tokens, and collects the results of all runs.
+    """Trains one run for each attribution method and amount of erased tokens, and collects the results.
 
-    The run that has this callback is the root, in which nothing is erased. With the root's best checkpoint, every
-    method scores the tokens of all splits for the gold class, and the tokens with the highest scores are erased. The
-    next run is trained on the remaining tokens, its best checkpoint scores these tokens, and so on. Erased tokens stay
-    erased and are included in later amounts. The baseline "random" erases each example's tokens in random order.
-    Finished runs are never repeated: the same command continues an interrupted chain.
+    The run with this callback is the root, in which nothing is erased. With the root's best checkpoint, every method
+    scores the tokens of all splits for the gold class, and the tokens with the highest scores are erased. The next run
+    trains on the remaining tokens, its best checkpoint scores them, and so on. Erased tokens stay erased and count in
+    later amounts. The baseline "random" erases each example's tokens in random order. Finished runs are never repeated:
+    the same command continues an interrupted chain.
 
     When all runs are finished, the root's folder gets `roar.csv` with the columns seed, method, amount, split, metric,
     value, control, amount_unit and run. The runs at 0 and 100 percent appear in the rows of every method. The
-    experiment's folder `report` gets the RACU and the curves over all seeds that are finished so far.
+    experiment's folder `report` gets the RACU and the curves over the seeds finished so far.
 
     Args:
-        methods: attribution methods, by the names that folders and tables show. Large scores are erased first, so wrap
-            signed methods in Transformed with "absolute", as the authors do.
+        methods: name in folders and tables -> attribution method. Large scores are erased first, so wrap signed methods
+            in Transformed with "absolute", as the authors do.
         percentages: percentages of each example's explainable tokens, ascending; rounded down to whole tokens.
         amount_unit: "percentage" erases `percentages`. "token" erases one more token in every run, up to `max_tokens`,
             and has no run that erases everything.
         max_tokens: largest number of erased tokens if `amount_unit` is "token".
-        recursive: whether each run's network scores the tokens that the next run erases. If not, the root's network
+        recursive: True if each run's network scores the tokens that the next run erases. False if the root's network
             scores the tokens for all runs (ROAR). "both" runs every method twice: "gradient" is recursive,
             "gradient_once" is not.
-        control: whether to train controls, which see only the positions of the erasures, because the unknown token
-            replaces all other tokens. If a control performs better than the run at 100 percent, the choice of the
-            erased tokens leaks the label. The run at 100 percent is also the control at 0 and 100 percent.
+        control: whether to train controls. A control sees only the positions of the erasures, because the unknown token
+            replaces all tokens that are not erased. If a control performs better than the run at 100 percent, the
+            choice of the erased tokens leaks the label. The run at 100 percent is also the control at 0 and 100
+            percent.
         bounds: whether to add two baselines that use the annotated evidence of the gold class: "evidence_first"
             erases the evidence first, like the best method; "evidence_last" erases it last, like the worst.
             The order within the evidence and within the other tokens is random.
-        metric: metric of the printed tables; `roar.csv` has all metrics. Accuracy is micro-F1, since the data are
+        metric: metric of the printed tables; `roar.csv` has all metrics. Accuracy equals micro-F1, because the data are
             single-label.
 
     Raises:
         ValueError: a name, percentage or number is not allowed. At setup: multi-label data, `bounds` without annotated
-            evidence, pairs of which both texts are explained, or `control` with an encoder without an unknown token.
+            evidence, text pairs with both texts explained, or `control` with an encoder without an unknown token.
 
     Example:
         >>> from lightning_xai.attributions.gradient import Gradient
         >>> roar = ROAR({"gradient": Gradient()}, percentages=(20, 60))
         >>> [stage.name for stage in roar.stages]
         ['', 'all/100', 'random/020', 'random/060', 'gradient/020', 'gradient/060']
-        >>> list(roar.erasures_by(roar.stages[4]))  # its run at 20 percent decides the erasures at 60
+        >>> list(roar.erasures_by(roar.stages[4]))  # the run at 20 percent decides the erasures at 60
         ['gradient/060']
 
     Reference: Madsen et al. (2022), "Evaluating the Faithfulness of Importance Measures in NLP by Recursively Masking
@@ -155,7 +156,7 @@ class ROAR(ChainCallback):
         if max_tokens < 1:
             raise ValueError(f"max_tokens is {max_tokens}: give 1 or more")
         self.amounts = list(percentages) if amount_unit == "percentage" else list(range(1, max_tokens + 1))
-        self.fixed_orders = [RANDOM, *EVIDENCE_ORDERS] if bounds else [RANDOM]  # orders of erasure that need no network
+        self.fixed_orders = [RANDOM, *EVIDENCE_ORDERS] if bounds else [RANDOM]  # erasure orders that need no network
         self.recursive_methods = set(methods) if recursive else set()
         methods_once = {f"{name}{ONCE}": method for name, method in methods.items()} if recursive == "both" else {}
         stages = roar_stages(
@@ -240,13 +241,14 @@ class ROAR(ChainCallback):
         ).reset_index(drop=True)
 
     def _points(self, stage: Stage) -> list[tuple[str, int, bool]]:
-        """Returns the points (method, amount, control) at which curves show the results of this stage."""
+        """Returns the points (method, amount, control) at which the ROAR curves show this stage's results."""
         methods = [*self.fixed_orders, *self.methods]
         if not stage.name:
             return [(method, 0, False) for method in methods]
         if not stage.name.startswith(f"{EVERYTHING}/"):
             return [parse_stage_name(stage.name)]
-        # all tokens are erased here, so only positions are left: the result of each control at 0 and at 100 percent
+        # all tokens are erased here, so only positions are left. The result also stands for each control at 0 and 100
+        # percent
         controls = sorted(self.methods) if self.control else []
         ends = [(method, amount, True) for method in controls for amount in (0, 100)]
         return [*((method, 100, False) for method in methods), *ends]

@@ -1,4 +1,4 @@
-"""The stages of a ROAR chain: one for each method and amount of erased tokens, and stages that all methods share."""
+"""The stages of a ROAR chain: one for each method and amount of erased tokens, and some that all methods share."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from lightning_xai.chains.stages import Stage
 AmountUnit = Literal["percentage", "token"]
 
 RANDOM = "random"  # name of the random order, the baseline of all methods
-EVERYTHING = "all"  # in the name of the stage that erases all tokens, replaces the name of a method
-POSITIONS = "_positions"  # suffix of a control, which trains on the positions of the erasures only
+EVERYTHING = "all"  # stands for the method in the name of the stage that erases all tokens
+POSITIONS = "_positions"  # suffix of a control, which trains only on the positions of the erasures
 
 
 def stage_name(method: str, amount: int, *, control: bool = False) -> str:
@@ -25,7 +25,7 @@ def stage_name(method: str, amount: int, *, control: bool = False) -> str:
 
 
 def parse_stage_name(name: str) -> tuple[str, int, bool]:
-    """Returns the (method, amount, control) of a stage's name; the inverse of `stage_name`.
+    """Returns (method, amount, control) of a stage's name; the inverse of `stage_name`.
 
     Example:
         >>> parse_stage_name("gradient_positions/030")
@@ -44,16 +44,16 @@ def roar_stages(
     recursive_methods: Collection[str],
     fixed_orders: Sequence[str] = (RANDOM,),
 ) -> list[Stage]:
-    """Returns the stages of a chain: nothing erased, all erased, the fixed orders, the methods, then the controls.
+    """Returns the stages of a chain: nothing erased, all erased, fixed orders, methods, controls.
 
     Args:
         methods: names of attribution methods.
         amounts: percentages or numbers of erased tokens, ascending.
         amount_unit: unit of `amounts`. Only "percentage" adds a stage that erases all tokens.
-        control: whether to add stages that train on the positions of the erasures only.
-        recursive_methods: names of methods for which each run decides the erasures of the next run. The root decides
-            the erasures of all other runs.
-        fixed_orders: names of orders of erasure that do not depend on a network.
+        control: whether to add stages that train only on the positions of the erasures.
+        recursive_methods: names of the methods for which each run decides the erasures of the next run. For other
+            methods, the root decides the erasures of all runs.
+        fixed_orders: names of erasure orders that do not depend on a network.
 
     Example:
         >>> options = {"amount_unit": "percentage", "control": False, "recursive_methods": ["gradient"]}

@@ -1,4 +1,4 @@
-"""Chains of runs: their stages in order, the data of each stage, and the time that unfinished stages will take."""
+"""Chains of runs: the order of their stages, the data of each stage, and the remaining time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lightning_xai.runs.names import check_name
 from lightning_xai.runs.run_state import is_evaluated_with
 from lightning_xai.runs.settings import ERASURE, ERASURES
 
-ROOT = "root"  # name of the first stage for --stage
+ROOT = "root"  # name of the first stage in the option --stage
 BY_STAGE = ("experiment", ERASURES, ERASURE)  # settings that may differ between stages
 
 
@@ -30,10 +30,10 @@ class Stage:
     Attributes:
         name: folder of the stage below the root's experiment, such as "gradient/030"; "" for the root, the first stage.
         title: name of the stage in messages.
-        group: stages of the same group take about the same time.
-        erasures: name of the erasures that the stage trains on; "" if nothing is erased.
+        group: name of a group of stages that take about the same time.
+        erasures: name of the erasure that the stage trains on; "" if nothing is erased.
         erasure: what the data module does with erased tokens: "mask", "delete" or "positions".
-        writer: name of the stage that writes these erasures; "" for the root.
+        writer: name of the stage that writes this erasure; "" for the root.
         config: configuration file that overrides the command's own configuration; None if there is none.
 
     Example:
@@ -50,7 +50,7 @@ class Stage:
     config: str | None = None
 
 
-ScoresWith = Callable[[Stage], Sequence[str]]  # stage -> methods whose scores decide erasures after the stage
+ScoresWith = Callable[[Stage], Sequence[str]]  # stage -> methods whose scores decide the erasures of later stages
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Chain:
         """Returns the chain that a run's folder belongs to, and the run's stage."""
         for stage in stages[1:]:
             root = RunFolder(run).root_of_stage(stage.name)
-            if root is not None and root.has_begun:  # if not, `run` is itself a root, in a folder named like a stage
+            if root is not None and root.has_begun:  # otherwise `run` is itself a root, in a folder named like a stage
                 return cls(root, stages), stage
         return cls(RunFolder(run), stages), stages[0]
 
@@ -97,11 +97,11 @@ class Chain:
         return by_name[name]
 
     def unfinished(self, current: Stage | None = None) -> list[Stage]:
-        """Returns the stages that are not finished, or whose results were made with other evaluation settings.
+        """Returns the stages that are unfinished, or whose results were made with other evaluation settings.
 
-        A stage without a `config` needs the evaluation settings of the root. A stage with a `config` needs those of
-        `current`, the stage that has just run, if `current` has the same `config`; otherwise those of the first run
-        with it.
+        A stage without a `config` needs the evaluation settings of the root. A stage with a `config` needs the
+        evaluation settings of `current`, the stage that has just run, if `current` has the same `config`; otherwise
+        the settings of the first run with this `config`.
         """
         return [stage for stage in self.stages if not self._is_done(stage, current)]
 
@@ -124,7 +124,7 @@ class Chain:
         return [stage for stage in self.stages if stage.config is not None and current.config is None][:1]
 
     def begin(self, stage: Stage, data: TextDataModule, *, writes: bool = True) -> None:
-        """Checks that the run of a stage may begin, and records which erasures the run trains on.
+        """Checks that the run of a stage may begin, and records the facts of the erasure that it trains on.
 
         Args:
             stage: the stage.
@@ -150,7 +150,7 @@ class Chain:
                 f"{data.erasure}: add {' '.join(self._data_overrides(stage))}"
             )
         self._check_settings(stage)
-        if writes:  # another process may not see the settings of this command yet
+        if writes:  # other processes may not see this command's settings yet
             self._check_evaluation(stage)
         if run.holds_work:
             self._check_trained_on(stage)
@@ -160,8 +160,8 @@ class Chain:
     def check_finished(self) -> None:
         """Raises ValueError if a finished run has other settings than the root, or was trained on other erasures.
 
-        Such a run belongs to a different root run, which was removed or was trained by another command. The error
-        is also raised if the last evaluation of the root failed, because the root then has only older results.
+        Such a run belongs to another root, which was removed or trained by another command. The error is also raised if
+        the root's last evaluation failed, because the root's results are then too old.
         """
         root = self.root
         if root.is_finished and root.is_tested and not is_evaluated_with(root, root.settings or {}):
@@ -173,7 +173,7 @@ class Chain:
                     self._check_trained_on(stage)
 
     def _erasure_facts(self, stage: Stage) -> dict[str, Any]:
-        """Returns the facts about the erasures of a stage; raises ValueError if the erasures are not complete."""
+        """Returns the facts of a stage's erasure. Raises ValueError if the erasure is incomplete."""
         folder = self.erasures(stage.erasures)
         facts = read_complete(folder)
         if facts is None:
@@ -220,7 +220,7 @@ class Chain:
         return [f"--{ERASURES}={self.erasures(stage.erasures)}", f"--{ERASURE}={stage.erasure}"]
 
     def overrides(self, stage: Stage) -> list[str]:
-        """Returns arguments that, added to the command line of the chain, run a stage other than the root.
+        """Returns the arguments that make the chain's command run a stage other than the root.
 
         Raises:
             ValueError: the root has not begun, or the stage's erasures are missing.
@@ -243,7 +243,8 @@ class Chain:
 
         Args:
             current: the stage that runs now.
-            scores_with: returns the methods whose scores decide erasures after a stage; None if there are none.
+            scores_with: function that returns the methods whose scores decide erasures after a stage; None if no
+                methods do.
         """
         unfinished = self.unfinished(current)
         times = [

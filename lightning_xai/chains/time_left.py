@@ -1,4 +1,4 @@
-"""Estimates the time that the unfinished stages of a chain will take from the times of the finished stages."""
+"""Estimates the remaining time of a chain from the times of its finished stages."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import Any
 
 from lightning_xai.runs.folder import RunFolder
 
-ERASURE_PASS = "erasure_pass"  # key in the manifest of a run whose scores decide which tokens are erased
+ERASURE_PASS = "erasure_pass"  # manifest key: times of the erasure pass of a run
 
 
 @dataclass(frozen=True)
 class StageTime:
-    """What is known about the time of one stage.
+    """The measured times of one stage, and its remaining work.
 
     Attributes:
-        group: stages of the same group train on about as many tokens.
-        is_done: whether nothing is left to do.
-        training: seconds of training so far; a training that was killed counts up to its last finished epoch.
+        group: name of a group of stages that train on about equally many tokens.
+        is_done: whether the stage is finished.
+        training: seconds of training so far; if the training was killed, up to its last finished epoch.
         is_trained: whether the training has ended.
-        testing: seconds of the last test, without the pass that decides erasures; None if there was none.
+        testing: seconds of the last test, without the erasure pass; None if there was no test.
         scores_with: methods whose scores will decide erasures after the test of this stage.
         scoring: method -> measured seconds for the scores of all examples, if this stage has computed them.
 
@@ -42,7 +42,7 @@ class StageTime:
 
 
 def stage_time(manifest: Mapping[str, Any], group: str, *, is_done: bool, scores_with: Sequence[str]) -> StageTime:
-    """Returns the times that a run's manifest holds.
+    """Returns the times in a run's manifest.
 
     Example:
         >>> facts = {"status": "finished", "seconds": 60, "training_seconds": 40, "erasure_pass": {"seconds": 15}}
@@ -58,7 +58,7 @@ def stage_time(manifest: Mapping[str, Any], group: str, *, is_done: bool, scores
 
 
 class ScoringClock:
-    """Measures the time of an erasure pass, in which methods score all examples: the total and the time per method.
+    """Measures the total time and the time per method of an erasure pass, in which methods score all examples.
 
     Attributes:
         num_examples: number of examples scored so far. After an interruption, only the remaining examples are scored.
@@ -73,7 +73,7 @@ class ScoringClock:
 
     def __init__(self) -> None:
         self.num_examples = 0
-        self.seconds: dict[str, float] = {}  # by method
+        self.seconds: dict[str, float] = {}  # method -> seconds
         self._began = time.monotonic()
 
     @property
@@ -92,11 +92,11 @@ class ScoringClock:
 
         Args:
             run: the run that decides the erasures.
-            num_examples: number of examples that an uninterrupted pass scores in this process. The methods' seconds are
-                scaled to this number.
+            num_examples: number of examples that this process scores in an uninterrupted pass. The methods' seconds are
+                scaled to it.
         """
         methods = run.manifest.get(ERASURE_PASS, {}).get("methods", {})
-        if self.num_examples:  # 0 if all erasures had been decided before
+        if self.num_examples:  # 0 if an earlier command had already decided all erasures
             factor = num_examples / self.num_examples
             methods = {method: round(seconds * factor, 3) for method, seconds in self.seconds.items()}
         run.write_manifest(**{ERASURE_PASS: {"seconds": round(self.seconds_since_start, 3), "methods": methods}})
@@ -106,8 +106,8 @@ def seconds_left(stages: Sequence[StageTime]) -> float | None:
     """Returns the estimated seconds of all unfinished stages, or None if no stage is finished.
 
     The estimate of a stage is the mean time of the finished stages in its group, or in all groups if its group has no
-    finished stage. The time for the scores that decide erasures is estimated by method, because methods differ in cost
-    by orders of magnitude and the cheap ones may come first. The time of a killed training so far is subtracted.
+    finished stage. The erasure pass is estimated separately for each method, because methods differ in cost by orders
+    of magnitude and the cheap ones may come first. If a training was killed, its seconds so far are subtracted.
 
     Example:
         >>> root = StageTime("root", True, 60.0, True, 5.0, scoring={"slow": 300.0})

@@ -1,4 +1,4 @@
-"""What a run under constraints records about its bounds."""
+"""The facts that a run under constraints records about its bounds."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from lightning_xai.runs.progress import say
 def bound_facts(run: RunFolder, objective: Any) -> dict[str, Any]:
     """Returns the bounds of a trained run and whether it met them, for its manifest; {} if the objective has no bounds.
 
-    Only an epoch that meets the bounds becomes the best checkpoint, so the bounds were missed if there is none.
+    Only an epoch that meets the bounds can become the best checkpoint. Without a best checkpoint, the bounds were
+    missed.
 
     Args:
         run: the run, whose training has ended.
-        objective: its objective. Objectives with bounds have the attributes `bound_met` and `bounds`.
+        objective: the run's objective. Objectives with bounds have the attributes `bound_met` and `bounds`.
 
     Example:
         >>> from pathlib import Path
@@ -32,7 +33,7 @@ def bound_facts(run: RunFolder, objective: Any) -> dict[str, Any]:
 
 
 def seeds_that_met(run: RunFolder) -> str:
-    """Returns how many finished seeds of the experiment of `run` met their bounds; "" if `run` records no bounds.
+    """Returns a line with the number of the experiment's seeds that met their bounds; "" if `run` has no bounds.
 
     Example:
         >>> from pathlib import Path

@@ -13,7 +13,7 @@ from lightning_xai.runs.progress import say
 
 
 class WholeCheckpointIO(TorchCheckpointIO):
-    """Saves and loads checkpoints. An incomplete checkpoint is an error.
+    """A CheckpointIO that saves checkpoints atomically and refuses to load incomplete ones.
 
     A local checkpoint is written to a temporary file, which is renamed when it is complete.
 
@@ -26,7 +26,7 @@ class WholeCheckpointIO(TorchCheckpointIO):
     """
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
-        """Saves a checkpoint. Lightning's own method saves to remote file systems, such as s3://."""
+        """Saves a checkpoint. For remote file systems, such as s3://, this calls Lightning's own method."""
         if "://" in str(path) or storage_options is not None:
             super().save_checkpoint(checkpoint, path, storage_options)
         else:
@@ -36,7 +36,7 @@ class WholeCheckpointIO(TorchCheckpointIO):
         """Loads a checkpoint.
 
         Raises:
-            ValueError: the file was cut off while it was written.
+            ValueError: the file is incomplete.
         """
         if Path(path).is_file():
             require_whole(Path(path))
@@ -44,7 +44,7 @@ class WholeCheckpointIO(TorchCheckpointIO):
 
 
 def use_whole_checkpoints(trainer: Trainer) -> None:
-    """Lets a trainer write its checkpoints with WholeCheckpointIO, unless the user chose another CheckpointIO.
+    """Gives a trainer the WholeCheckpointIO, unless the user chose another CheckpointIO.
 
     Example:
         >>> trainer = Trainer(accelerator="cpu", logger=False, enable_progress_bar=False)

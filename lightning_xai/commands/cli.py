@@ -1,4 +1,4 @@
-"""Carries out one run from the command line: a Lightning subcommand that writes its files to the run's folder."""
+"""Runs one Lightning subcommand, such as fit, that writes its files to the run's folder."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ class XAICLI(LightningCLI):
     """LightningCLI in subclass mode, with a run folder for every run.
 
     Attributes:
-        next_run: overrides for another run that this run needs; [] if it needs none. Set at construction.
+        next_run: overrides for another run that must come first or follow; [] if there is none. Set at construction.
         is_done: whether the subcommand has ended; False if `next_run` must come first.
-        is_dry: whether this is a fast_dev_run, which leaves no files.
+        is_dry: whether this is a fast_dev_run, which writes no files.
 
     Args:
         args: the command line.
-        trials: outcomes of the trials of previous runs.
-        callbacks: further callbacks, which are no settings of the run.
+        trials: outcomes of the trials (see Trial) of previous runs.
+        callbacks: additional callbacks, which are not settings of the run.
     """
 
     def __init__(self, args: list[str], trials: TrialMemory | None = None, callbacks: Sequence[Callback] = ()) -> None:
@@ -95,7 +95,7 @@ class XAICLI(LightningCLI):
         )
 
     def subcommands(self) -> dict[str, set[str]]:  # type: ignore[override]  # the parent calls it on the instance
-        """Returns the named subcommand, or all if none is named. Building the parsers of all takes a second."""
+        """Returns the subcommand on the command line, or all if there is none. Building all parsers takes a second."""
         known = LightningCLI.subcommands()
         return {name: known[name] for name in self._args[:1] if name in known} or known
 
@@ -111,7 +111,7 @@ class XAICLI(LightningCLI):
         self.config = parser.parse_args(args)  # the parent would warn that `args` is not sys.argv
 
     def _parse_ckpt_path(self) -> None:
-        """Does nothing. The parent method would replace settings by the hyperparameters in a checkpoint."""
+        """Does nothing, because the parent's method would replace settings by the hyperparameters in a checkpoint."""
 
     def _dump_config(self) -> None:
         self.config_dump = as_data(self.parser, self.config)[str(self.subcommand)]
@@ -128,7 +128,7 @@ class XAICLI(LightningCLI):
         fill_encoder_path(config)
         self.seed = int(config.seed_everything)
         self.is_dry = bool(config.trainer.fast_dev_run)
-        if self.subcommand != "fit":  # the warning matters only for a fit, which would lose the best score
+        if self.subcommand != "fit":  # only a fit would lose the best score, so only a fit needs this warning
             warnings.filterwarnings("ignore", message="The dirpath has changed from")
         self.run = RunFolder.of(config.runs_dir, config.experiment, self.seed)
         if not any(argument.startswith("--runs_dir") for argument in self._args):
@@ -143,7 +143,7 @@ class XAICLI(LightningCLI):
                 begin_run(self.run, self.settings)
         self._portable_config = config.clone()
         for key in ("checkpoint.dirpath", "trainer.default_root_dir", "ckpt_path"):
-            self._portable_config[key] = None  # a run that starts from the saved file gets its own folder
+            self._portable_config[key] = None  # so that a run from the saved file gets its own folder
         # --stage sets follow_up for one command only
         self._portable_config.follow_up |= "--follow_up=false" in self._args
         config.checkpoint.dirpath = str(self.run.checkpoints_dir)
@@ -202,7 +202,7 @@ class XAICLI(LightningCLI):
         check_chains(callbacks_of(self.trainer), tests_after_fit=config.test_after_fit)
         is_trained, asking = run.is_trained and not self.is_dry, self._asking()
         if is_trained:
-            # other prerequisites, such as a teacher, are for training
+            # other prerequisites, such as a teacher, are only for training
             asking = [part for part in asking if isinstance(part, ChainCallback)]
         self.next_run = self._first_run(part.runs_before(self.trainer, self.datamodule) for part in asking)
         if self.next_run:
@@ -220,11 +220,11 @@ class XAICLI(LightningCLI):
         if not self.is_dry:
             if self.trainer.is_global_zero:
                 finish_run(run, seconds=time.monotonic() - test_began, **bounds)
-            self.trainer.strategy.barrier()  # a process that finds no manifest would repeat the run
+            self.trainer.strategy.barrier()  # a process that does not find the manifest would repeat the run
         self._end(self.results.table)
 
     def test(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
-        """Tests "best", "last" or a checkpoint file. By default "best", or the loaded network if there is none."""
+        """Tests "best", "last" or a checkpoint file; by default "best" or, if there is none, the loaded network."""
         self._test(self._resolve(ckpt_path))
         self._end(self.results.table)
 
@@ -234,7 +234,7 @@ class XAICLI(LightningCLI):
         self._end(self.results.table)
 
     def predict(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
-        """Writes the predictions on the predict split to a file of the run's folder, and runs the callbacks."""
+        """Writes the predictions on the predict split to a file in the run's folder, and runs the callbacks."""
         other_data = self.run.hash_of_other_test_data(self.settings)
         predictions = PredictionsFile(self.run.predictions_file(self.datamodule.predict_split, other_data))
         callbacks_of(self.trainer).append(predictions)
@@ -273,7 +273,7 @@ class XAICLI(LightningCLI):
         self.trainer.test(self.model, datamodule=self.datamodule, ckpt_path=path, verbose=False)
 
     def _end(self, table: pd.DataFrame | None) -> None:
-        """Prints the tables at the end of a subcommand; after a fit, sets `next_run` to the run that follows."""
+        """Prints the tables at the end of a subcommand. After a fit, sets `next_run` to the run that follows."""
         self.is_done = True
         if self.trainer.is_global_zero and table is not None:
             print(results_tables(table))

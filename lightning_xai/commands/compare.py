@@ -1,4 +1,4 @@
-"""`run.py compare`: tables and pictures of finished experiments side by side."""
+"""`run.py compare`: tables and figures that compare finished experiments."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def compare_command(argv: Sequence[str]) -> None:
     """Parses the command line of `compare` and runs it.
 
     Raises:
-        ValueError: for the reasons that `compare` lists.
+        ValueError: as in `compare`.
     """
     run_command(compare, argv, name="compare")
 
@@ -54,37 +54,38 @@ def compare(
     trade_off: str | None = None,
     output: str | None = None,
 ) -> None:
-    """Prints means over seeds of several experiments, and writes tables and pictures of all their runs.
+    """Prints means over the seeds of several experiments, and writes tables and figures about all runs.
 
-    Deviations are those of a sample (divisor n - 1). The tables show a classification metric on every split, and
-    plausibility metrics by split and method. spread.png has a point for each run, scatter.png plausibility and the
-    metric in domain against the metric out of domain, layers.png plausibility by layer (of methods such as
-    alti_layer0), and faithfulness.png normalized sufficiency and comprehensiveness by percentage. The correlations take
-    all runs as independent.
+    Deviations are sample standard deviations (divisor n - 1). The tables show a classification metric on every split,
+    and plausibility metrics by split and method. spread.png has a point for each run. scatter.png plots plausibility
+    and the in-domain metric against the out-of-domain metric. layers.png shows plausibility by layer (for methods such
+    as alti_layer0). faithfulness.png shows normalized sufficiency and comprehensiveness by percentage of tokens. The
+    correlations treat all runs as independent.
 
     Args:
-        experiments: folders of finished experiments, such as runs/tm runs/igr. Tests of their runs on other data count.
+        experiments: folders of finished experiments, such as runs/tm runs/igr. Later tests of their runs on other data
+            are included.
         metric: the classification metric.
-        plausibility: the plausibility metrics. The first one is correlated with the metric.
-        preset: preset of the plausibility metrics, if several presets have them.
-        faithfulness: preset with a value for each percentage of tokens.
-        in_domain: the split in domain.
-        out_of_domain: splits out of domain; by default, all but train, validation and test.
-        agreement: split on which stored attributions of different seeds are compared by Kendall's tau-b, for each
-            experiment with the first one, and for the first one with itself. Needs callbacks/attribution_cache.yaml.
-        trade_off: name of a term, whose validation loss is drawn against the log loss in trade_off.png, at each run's
-            best checkpoint, with a line at the validation bound of constrained runs. A run without the term has it
-            with weight 0.
-        output: folder for the report; by default `report/compare` in the folder that holds all experiments.
+        plausibility: the plausibility metrics. The first is correlated with `metric`.
+        preset: preset of the plausibility metrics; needed if several presets have them.
+        faithfulness: preset with a faithfulness value for each percentage of tokens.
+        in_domain: the in-domain split.
+        out_of_domain: the out-of-domain splits; by default, all but train, validation, test and `in_domain`.
+        agreement: split on which stored attributions of different seeds are compared by Kendall's tau-b: each
+            experiment with the first, and the first with itself. The runs need callbacks/attribution_cache.yaml.
+        trade_off: name of a loss term. trade_off.png plots the log loss against this term's loss, both on the
+            validation split at each run's best checkpoint, with a line at the bound of constrained runs. Runs trained
+            without the term need it with weight 0, so that it is validated.
+        output: folder for the report; by default `report/compare` in the common folder of all experiments.
 
     Raises:
         ValueError: an experiment has no tested run, no run has a metric or a split, several presets have a metric, the
-            runs stored no attributions, or did not validate the term.
+            runs stored no attributions, or they did not validate the term.
     """
     if not plausibility:
         raise ValueError("plausibility is empty: name at least one metric, or leave the option out")
     if metric in LOWER_IS_BETTER:
-        raise ValueError(f"metric is {metric}, which is not in [0, 1]: choose another, such as macro_f1")
+        raise ValueError(f"metric is {metric}, which is not in [0, 1]: choose another metric, such as macro_f1")
     if trade_off == "log_loss":
         raise ValueError("trade_off is log_loss, which is the other axis: name a term, such as guidance")
     folders = [Path(experiment) for experiment in experiments]

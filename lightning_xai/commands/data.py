@@ -22,11 +22,11 @@ from lightning_xai.functional.model_files.cache_folder import cache_folder
 from lightning_xai.runs.progress import quiet
 
 EVERYTHING = "all"
-MOST_CLASSES = 50  # whose numbers of rows are printed
+MOST_CLASSES = 50  # largest number of classes whose row counts are printed
 
 
 def data_command(argv: Sequence[str]) -> None:
-    """Parses the command line of `data` and carries it out.
+    """Parses the command line of `data` and runs it.
 
     Raises:
         ValueError: no configuration is given, or a name to remove is unknown.
@@ -38,7 +38,7 @@ def data_command(argv: Sequence[str]) -> None:
     """
     parser = argparse.ArgumentParser(
         prog="run.py data", allow_abbrev=False, exit_on_error=False, description=__doc__,
-        epilog="All other options are those of fit, such as --config tm.yaml or --data vader.yaml.",
+        epilog="All options of fit are allowed too, such as --config tm.yaml or --data vader.yaml.",
     )  # fmt: skip
     parser.add_argument("--list", action="store_true", help="list the encoded splits")
     parser.add_argument("--remove", nargs="+", metavar="NAME", help="names from --list, or all")
@@ -61,19 +61,19 @@ def encode(argv: Sequence[str], *, verify: bool) -> None:
 
     Args:
         argv: options of the command `fit`, with --config for a whole run or with --data alone.
-        verify: whether the contents of all files are compared with their hashes.
+        verify: whether to compare the contents of all files with their hashes.
 
     Raises:
-        ValueError: neither option is given, or the data cannot be encoded.
+        ValueError: neither --config nor --data is given, or the data cannot be encoded.
 
     Example:
         >>> encode([], verify=False)
         Traceback (most recent call last):
-        ValueError: no data are named: give --data, such as vader.yaml, or --config of a whole run
+        ValueError: no data are given: add --data, such as vader.yaml, or --config of a whole run
     """
     names = [argument.partition("=")[0] for argument in argv]
     if not {"--data", "--config", "-c"}.intersection(names):
-        raise ValueError("no data are named: give --data, such as vader.yaml, or --config of a whole run")
+        raise ValueError("no data are given: add --data, such as vader.yaml, or --config of a whole run")
     import_all()
     find_shipped_parts()
     command = with_part_paths(argv)
@@ -86,7 +86,7 @@ def encode(argv: Sequence[str], *, verify: bool) -> None:
 
 
 class DataCLI(XAICLI):
-    """A fit that only encodes its data. The network is built, so that its files are downloaded too.
+    """A fit that only encodes its data. It also builds the network, so that the network's files are downloaded.
 
     Args:
         args: the command line of the fit, with fast_dev_run.
@@ -107,7 +107,7 @@ class DataCLI(XAICLI):
 
 
 def data_of_options(argv: list[str]) -> TextDataModule:
-    """Returns the data module that `--data` and its overrides describe.
+    """Returns the data module of the option `--data` and its overrides.
 
     Example:
         >>> find_shipped_parts()
@@ -123,7 +123,7 @@ def data_of_options(argv: list[str]) -> TextDataModule:
 
 
 def encoded(data: TextDataModule, *, verify: bool) -> list[str]:
-    """Encodes all splits of a data module, and returns lines about each.
+    """Encodes all splits of a data module, and returns lines that describe each split.
 
     Example:
         >>> import tempfile
@@ -151,7 +151,7 @@ def encoded(data: TextDataModule, *, verify: bool) -> list[str]:
 
 
 def listing(cache: CorpusCache) -> list[str]:
-    """Returns a line for each encoded split, the oldest use first.
+    """Returns a line for each encoded split, least recently used first.
 
     A line has the split's name, source, configuration, rows, tokens, size and last use.
 
@@ -172,7 +172,7 @@ def listing(cache: CorpusCache) -> list[str]:
 
 
 def origin_of(manifest: Mapping[str, Any]) -> str:
-    """Returns the source and the split of a corpus, and the configuration for which it was encoded first.
+    """Returns a text with the source and split of an encoded split, and the configuration that first needed it.
 
     Example:
         >>> origin_of({"source": {"class_path": "data.Vader"}, "split": "train", "configuration": "data/vader.yaml"})
@@ -184,10 +184,10 @@ def origin_of(manifest: Mapping[str, Any]) -> str:
 
 
 def remove(cache: CorpusCache, names: Sequence[str]) -> None:
-    """Removes encoded splits. Processes that read them keep their maps.
+    """Removes encoded splits. Processes that are reading them can go on.
 
     Args:
-        cache: the folder of the corpora.
+        cache: the cache of encoded splits.
         names: names from the listing; "all" removes everything.
 
     Raises:
@@ -197,19 +197,19 @@ def remove(cache: CorpusCache, names: Sequence[str]) -> None:
         >>> from pathlib import Path
         >>> remove(CorpusCache(Path("no/such/folder")), ["0a1b"])
         Traceback (most recent call last):
-        ValueError: no/such/folder has no corpus '0a1b': run.py data --list names all
+        ValueError: no/such/folder has no corpus '0a1b': run.py data --list shows all names
     """
     known = {path.name: path for path in cache.folder.glob("*") if path.is_dir()}
     for name in names:
         if name != EVERYTHING and name not in known:
-            raise ValueError(f"{cache.folder} has no corpus {name!r}: run.py data --list names all")
+            raise ValueError(f"{cache.folder} has no corpus {name!r}: run.py data --list shows all names")
     for name in known if EVERYTHING in names else names:
         shutil.rmtree(known[name])
         print(f"removed: {known[name]}")
 
 
 def size_of(manifest: dict[str, Any]) -> str:
-    """Returns the size of a corpus on the disk.
+    """Returns the size of an encoded split on disk, as text.
 
     Example:
         >>> size_of({"files": {"rows.arrow": {"bytes": 2_500_000}}})

@@ -9,7 +9,7 @@ import lightning_xai
 
 
 def import_all() -> None:
-    """Imports the packages whose classes a configuration may name; the parser finds imported classes by short names.
+    """Imports the packages whose classes a configuration may name, so that the parser finds them by short names.
 
     Example:
         >>> import sys

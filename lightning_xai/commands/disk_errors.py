@@ -1,4 +1,4 @@
-"""Ends a command with a message of one line when a disk is full or read-only."""
+"""Turns errors of full or read-only disks into one-line messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lightning_xai.runs.files.disk import disk_message
 
 @contextlib.contextmanager
 def one_line_for_disks() -> Iterator[None]:
-    """Turns the error of a full or read-only disk into a ValueError with a message of one line.
+    """Context manager that turns the error of a full or read-only disk into a ValueError with a one-line message.
 
     Raises:
         ValueError: the disk is full or read-only, or a file may not be read or written.
@@ -26,7 +26,7 @@ def one_line_for_disks() -> Iterator[None]:
     before = threading.excepthook
 
     def hook(raised: Any) -> None:
-        # TensorBoard's writer thread raises such an error again in the main thread, so no traceback is printed here
+        # no traceback here, because TensorBoard's writer thread raises such an error again in the main thread
         if raised.exc_value is None or disk_message(raised.exc_value) is None:
             before(raised)
 

@@ -1,4 +1,4 @@
-"""Carries out one command, and ends it in one line if the user can correct the error."""
+"""Runs one command. Errors that the user can correct end it with a one-line message."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ TRACEBACK = "LIGHTNING_XAI_TRACEBACK"  # if this environment variable is set, us
 
 
 def carry_out(argv: list[str]) -> None:
-    """Carries out a command line whose first word is a command or --help.
+    """Runs a command line whose first word is a command or --help.
 
     Raises:
-        SystemExit: the user made an error. The message describes it. Other errors keep their traceback.
+        SystemExit: the user can correct the error, which the message describes. Other errors keep their traceback.
 
     Example:
         >>> carry_out(["racu"])
@@ -29,7 +29,7 @@ def carry_out(argv: list[str]) -> None:
     """
     flush_every_line()
     with quiet(), ending_in_one_line(argv[0]), user_errors():
-        command = argv[0]  # modules are imported late, to start fast
+        command = argv[0]  # modules are imported late, for a fast start
         if command in ("-h", "--help"):
             print(import_module("lightning_xai.commands.parser.class_help").class_help(argv[1]))
         elif command in MODULES:
@@ -41,7 +41,7 @@ def carry_out(argv: list[str]) -> None:
 
 @contextmanager
 def user_errors() -> Iterator[None]:
-    """Ends with a line if the user can correct an error; other errors, and all if TRACEBACK is set, are raised.
+    """Context manager that turns errors which the user can correct into SystemExit, unless TRACEBACK is set.
 
     Example:
         >>> with user_errors():

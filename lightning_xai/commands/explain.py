@@ -1,4 +1,4 @@
-"""`run.py explain`: prints or writes the classes and token scores that a run's network gives to new texts."""
+"""`run.py explain`: prints or writes the predicted classes and token scores of a trained network for new texts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def explain_command(argv: list[str]) -> None:
 
 
 def with_method_lists(argv: list[str], known: Mapping[str, type[AttributionMethod]]) -> list[str]:
-    """Replaces "--method A,B" in a command line by "--method=[A, B]", the parser's form of a list.
+    """Returns a command line with "--method A,B" replaced by "--method=[A, B]", the parser's syntax of a list.
 
     A method whose `pooling` has no sign by default gets the pooling "sum".
 
@@ -71,7 +71,7 @@ def with_method_lists(argv: list[str], known: Mapping[str, type[AttributionMetho
 
 
 def _spec(name: str, method: type[AttributionMethod] | None) -> str:
-    """Returns a name, or a class with arguments in the syntax of a configuration."""
+    """Returns a method's name or, if it needs arguments, its class_path and init_args as JSON."""
     arguments = {} if method is None else signed_arguments(method)
     return json.dumps({"class_path": name, "init_args": arguments}) if arguments else name
 
@@ -94,23 +94,25 @@ def explain(
     Args:
         ckpt: folder of a run, whose best checkpoint is used, or a checkpoint file in such a folder; a Hugging Face
             folder or hub id with a classification head; or a folder of released PLM-CA weights. Texts are encoded as in
-            training.
-        text: a text to explain; its tokens are printed in color, and its strongest words as bars.
-        file: a file with one text per line, instead of `text`; - reads standard input.
-        text_file: a file that is one text, such as a note of many lines, instead of `text`; - reads standard input.
-        text_pair: second text, for a network that was trained on pairs. With `file`, every line gets this second text.
-            The tokens of the second text are not shown.
+            the training.
+        text: a text to explain. Its tokens are printed in color, and its strongest words as bars.
+        file: a file with one text per line, instead of `text`; "-" reads standard input.
+        text_file: a file that contains one text of any number of lines, instead of `text`; "-" reads standard input.
+        text_pair: second text, for a network that was trained on pairs. With `file`, all lines have this second text.
+            Its tokens are not shown.
         method: attribution methods, by class names (AttInGrad, or AttInGrad,DecompXReverse for two) or class_path; by
-            default IntegratedGradients whose scores have a sign and sum to the difference of logits. A class name alone
-            gives scores with a sign, if the method has a pooling; --method.pooling l2 gives magnitudes.
+            default IntegratedGradients with signed scores, which sum to the text's logit minus the baseline's logit. A
+            method given by its name alone is signed if it has the argument pooling; --method.pooling l2 gives
+            magnitudes.
         num_classes: on multi-label data, the number of most probable classes that are explained even if they are not
             predicted. All predicted classes are always explained.
-        html: HTML page to write for `text` or `text_file`; explain.html in the run's folder by default, or in the
-            working directory if `ckpt` is no run.
-        output: JSON Lines file to write for `file`, with one record per line of `file`, also for empty lines;
-            <file>.jsonl by default; - writes to standard output.
+        html: HTML page to write for `text` or `text_file`; by default explain.html in the run's folder, or in the
+            working directory if `ckpt` is not a run.
+        output: JSON Lines file to write for `file`, with one record for each line, even if empty; by default
+            <file>.jsonl; "-" writes to standard output.
         device: device that runs the network, such as cpu or cuda.
-        trust_remote_code: whether Python code of a model's folder may run, for a network that was trained with it.
+        trust_remote_code: whether Python code in the model's folder may run. A network that was trained with such code
+            needs it again.
 
     Raises:
         ValueError: not exactly one of `text`, `text_file` and `file` is given, a file or run is missing, the network
@@ -171,7 +173,7 @@ def _explain_file(explainer: Explainer, file: str, output: str) -> None:
 
 
 def whole_text(file: str) -> str:
-    """Returns the content of a file, or standard input for "-", as one text, with its line feeds.
+    """Returns the whole content of a file, or of standard input for "-", as one text.
 
     Raises:
         ValueError: the file is missing, empty or not UTF-8.

@@ -1,4 +1,4 @@
-"""Lists the errors of libraries that a user can correct. All other errors keep their traceback."""
+"""The errors of libraries that a user can correct. All other errors keep their traceback."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from lightning_xai.commands.parser.choices import shortened
 
-SETTINGS_CODE = (  # modules of Lightning that check settings; errors of other modules may be faults of this package
+SETTINGS_CODE = (  # modules of Lightning that check settings; errors from other modules may be bugs of this package
     "trainer/setup.py", "trainer/trainer.py", "trainer/connectors/accelerator_connector.py",
     "trainer/connectors/callback_connector.py", "trainer/connectors/data_connector.py", "pytorch/callbacks/",
     "pytorch/loops/", "pytorch/strategies/", "pytorch/plugins/", "pytorch/profilers/", "pytorch/accelerators/",
@@ -20,8 +20,8 @@ class Row(NamedTuple):
 
     Args:
         error: name of the class of the error.
-        origins: parts of the path of the file that raises it; () for any file.
-        remedy: what the user can do.
+        origins: parts of the path of the file that raises the error; () for any file.
+        remedy: advice for the user.
 
     Example:
         >>> Row("OutOfMemoryError", (), "lower batch_size").error
@@ -49,7 +49,7 @@ TABLE = (
 
 
 def library_message(error: BaseException) -> str | None:
-    """Returns a one-line message with a remedy for an error of a library, or None if TABLE does not list the error.
+    """Returns a one-line message with a remedy for a library's error, or None if the error is not in TABLE.
 
     Example:
         >>> print(library_message(RuntimeError("expected scalar type Float")))

@@ -1,4 +1,4 @@
-"""The command line: prints the help of all commands, or carries out one command."""
+"""The command line: prints the help of all commands, or runs one command."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lightning_xai.commands.overview import COMMANDS, overview, unknown_command
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Runs one command, and for `fit` all other runs that the fit needs; prints user errors in one line.
+    """Runs one command, for `fit` with all other runs that the fit needs. Users' errors are printed in one line.
 
     Args:
         argv: the command line without the program's name; by default, the command line of this process.
@@ -17,8 +17,8 @@ def main(argv: list[str] | None = None) -> None:
     Example:
         >>> main(["fti"])
         Traceback (most recent call last):
-        SystemExit: error: fti is no command: choose one of fit, validate, test, predict, search, data, explain, racu, \
-compare, stability, tables
+        SystemExit: error: fti is not a command: choose one of fit, validate, test, predict, search, data, explain, \
+racu, compare, stability, tables
     """
     argv = list(sys.argv[1:] if argv is None else argv)
     asks_for_help = not argv or argv[0] in ("-h", "--help")

@@ -1,4 +1,4 @@
-"""Writes files that a user names as outputs: completely or not at all, and never over one of the inputs."""
+"""Writes the output files of commands atomically, and never over an input."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ EXPLANATIONS = (".html", ".jsonl")  # the only files in a model's folder that an
 def refuse_inputs(option: str, output: Path, inputs: Mapping[str, Path], model: Path | None = None) -> None:
     """Raises ValueError if an output would overwrite an input of the command or a file of the model.
 
-    An input is also recognized under another path, such as a link.
+    Inputs are recognized even through another path, such as a link.
 
     Args:
         option: name of the option that names the output.
         output: the output.
         inputs: description of an input -> its file.
-        model: folder of the explained model, in which only earlier explanations are replaced.
+        model: folder of the explained model, where only earlier explanations may be overwritten.
 
     Example:
         >>> import tempfile
@@ -44,14 +44,14 @@ def refuse_inputs(option: str, output: Path, inputs: Mapping[str, Path], model: 
 
 
 def refuse_private(option: str, output: Path, run: RunFolder) -> None:
-    """Raises ValueError if an output with texts lies among the runs, but the run's data are private.
+    """Raises ValueError if an output with texts would be in the folder of the runs although the data are private.
 
-    Data are private if their source has the option `allow_text`, and it is false.
+    Data are private if `allow_text` is false in their source.
 
     Args:
         option: name of the option that names the output.
         output: the output.
-        run: the run that explains.
+        run: the run whose network explains the texts.
 
     Example:
         >>> import tempfile
@@ -77,7 +77,7 @@ def _forbids_text(settings: Any) -> bool:
 
 
 def write_output(file: Path, write: Callable[[TextIO], object]) -> None:
-    """Writes a text file in UTF-8, completely or not at all. Pipes and devices (/dev/stdout) are written directly.
+    """Writes a text file in UTF-8 atomically. Pipes and devices (/dev/stdout) are written directly.
 
     Args:
         file: the file. If it is a symbolic link, the target of the link is written.
@@ -102,5 +102,5 @@ def write_output(file: Path, write: Callable[[TextIO], object]) -> None:
         write_text(file)
     else:
         place = file.resolve()
-        remove_partial_files(place.parent, place.name, owned=False)  # of an earlier command that was killed
+        remove_partial_files(place.parent, place.name, owned=False)  # left by a killed command
         write_whole(place, write_text)

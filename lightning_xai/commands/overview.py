@@ -1,4 +1,4 @@
-"""The help of all commands. It imports no library, so that it is printed at once."""
+"""The help of all commands. It imports no library, so that it is printed without delay."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ MODULES = (
 
 
 def overview(program: str = "run.py") -> str:
-    """Returns one line for each command with an example, and where further help is.
+    """Returns the help text: each command with an example, and where to find more help.
 
     Args:
         program: name by which the user starts the commands.
@@ -84,11 +84,11 @@ def overview(program: str = "run.py") -> str:
 
 
 def unknown_command(name: str) -> str:
-    """Returns the error message about a word that is no command.
+    """Returns the error message for a word that is not a command.
 
     Example:
         >>> unknown_command("fti")
-        'fti is no command: choose one of fit, validate, test, predict, search, data, explain, racu, compare, \
+        'fti is not a command: choose one of fit, validate, test, predict, search, data, explain, racu, compare, \
 stability, tables'
     """
-    return f"{name} is no command: choose one of {', '.join(COMMANDS)}"
+    return f"{name} is not a command: choose one of {', '.join(COMMANDS)}"

@@ -1,4 +1,4 @@
-"""Finds mistakes of the user at the start of a command: within seconds, not after training."""
+"""Checks a command's settings at its start, so that users learn of mistakes within seconds, not after the training."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from lightning_xai.runs.splits import VALIDATION, log_prefix
 
 
 def check_checkpoint_settings(checkpoint: Any, *, weights_only: bool | None = None) -> None:
-    """Raises ValueError if commands would not find the checkpoints, or if code in checkpoints could run.
+    """Raises ValueError if commands would not find the checkpoints, or if code in checkpoints would be run.
 
     Args:
         checkpoint: arguments of ModelCheckpoint.
@@ -41,11 +41,11 @@ def check_checkpoint_settings(checkpoint: Any, *, weights_only: bool | None = No
     if weights_only is False:
         raise ValueError("weights_only is false, which runs code from checkpoints: leave it null")
     if checkpoint.filename != "best":
-        raise ValueError(f"checkpoint.filename is {checkpoint.filename!r}: leave it at 'best', which commands look for")
+        raise ValueError(f"checkpoint.filename is {checkpoint.filename!r}: leave it at 'best', which commands read")
 
 
 def validation_directions(objective: Objective) -> dict[str, str]:
-    """Returns "max" or "min", whichever is better, for each number that an objective logs in validation.
+    """Returns metric -> "max" or "min", the better direction, for each metric that an objective logs in validation.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -55,7 +55,7 @@ def validation_directions(objective: Objective) -> dict[str, str]:
         ('max', 'min')
     """
     prefix = log_prefix(VALIDATION)
-    with warnings.catch_warnings():  # harmless: metrics have no data yet, but only their names are used
+    with warnings.catch_warnings():  # metrics warn that they have no data yet, but only their names are used
         warnings.simplefilter("ignore")
         known = [name for name in objective.val_metrics.compute() if name != "num_examples"]
     directions = {f"{prefix}/{name}": "min" if name in LOWER_IS_BETTER else "max" for name in known}
@@ -64,7 +64,7 @@ def validation_directions(objective: Objective) -> dict[str, str]:
 
 
 def measured_in_fit(callbacks: Sequence[Callback]) -> list[str]:
-    """Returns the beginnings of the names under which attribution metrics are logged in the validations of a fit.
+    """Returns the prefixes of the names of all attribution metrics that are logged in validations during fit.
 
     Example:
         >>> measured_in_fit([])
@@ -76,7 +76,7 @@ def measured_in_fit(callbacks: Sequence[Callback]) -> list[str]:
 
 
 def check_monitors(objective: Objective, callbacks: Sequence[Callback]) -> None:
-    """Raises ValueError if a callback monitors a number that is never logged, or takes its worst value for the best.
+    """Raises ValueError if a callback monitors a number that is never logged, or prefers its worst value.
 
     Example:
         >>> from lightning.pytorch.callbacks import EarlyStopping
@@ -111,13 +111,13 @@ def check_monitors(objective: Objective, callbacks: Sequence[Callback]) -> None:
                     f"{better!r}"
                 )
         elif monitor.name.startswith(TRAIN) or monitor.name == "loss":
-            continue  # the trial knows the names of the losses
+            continue  # the trial checks the names of the losses
         elif monitor.is_required and not any(monitor.name.startswith(start) for start in measured):
             raise never_logged(monitor, [*directions, *(f"{start}..." for start in measured), f"{TRAIN}loss"])
 
 
 def check_tuning(callbacks: Sequence[Callback], data: LightningDataModule) -> None:
-    """Raises ValueError if the test after a fit will not be able to tune the threshold of a metric.
+    """Raises ValueError if the test after a fit could not tune the threshold of a metric.
 
     Example:
         >>> check_tuning([], LightningDataModule())
@@ -129,7 +129,7 @@ def check_tuning(callbacks: Sequence[Callback], data: LightningDataModule) -> No
 
 
 def check_chains(callbacks: Sequence[Callback], *, tests_after_fit: bool) -> None:
-    """Raises ValueError if callbacks run two or more chains, or a chain whose runs are not tested.
+    """Raises ValueError if callbacks run more than one chain, or a chain although its runs are not tested.
 
     Example:
         >>> from lightning_xai.attributions.gradient import Gradient
@@ -140,7 +140,7 @@ def check_chains(callbacks: Sequence[Callback], *, tests_after_fit: bool) -> Non
     """
     chains = [type(callback).__name__ for callback in callbacks if isinstance(callback, ChainCallback)]
     if len(chains) > 1:
-        raise ValueError(f"{' and '.join(chains)} are chains of runs: run each by its own command")
+        raise ValueError(f"{' and '.join(chains)} are chains of runs: run each with its own command")
     if chains and not tests_after_fit:
         raise ValueError("test_after_fit is false, but a chain compares the results of tests: set it to true")
 
@@ -168,8 +168,8 @@ def check_checkpoint(
 ) -> None:
     """Raises ValueError if a checkpoint does not fit the objective or the data.
 
-    The checkpoint's tokenizer and its classes, in their order, must be those of the data. If the checkpoint has a
-    learned vocabulary, `data` takes over this vocabulary.
+    The checkpoint must have the same tokenizer and the same classes, in the same order, as the data. If the checkpoint
+    has a learned vocabulary, `data` adopts this vocabulary.
 
     Example:
         >>> import tempfile, torch
@@ -206,7 +206,7 @@ def resolve_checkpoint(
 ) -> str | None:
     """Returns the checkpoint file for "best", "last" or a path.
 
-    If `ckpt_path` is None, returns the best checkpoint, or None if the run has no best checkpoint.
+    If `ckpt_path` is None, this is the best checkpoint, or None if the run has none.
 
     Raises:
         ValueError: there is no such file; the checkpoint does not fit `objective`, or the classes or the tokenizer of

@@ -1,4 +1,4 @@
-"""`run.py racu`: computes the RACU of ROAR chains, with intervals over seeds, and writes tables and curves."""
+"""`run.py racu`: computes the RACU of ROAR chains with intervals over seeds, and writes tables and curves."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def racu_command(argv: Sequence[str]) -> None:
     """Parses the command line of `racu` and runs it.
 
     Raises:
-        ValueError: for the reasons that `racu` lists.
+        ValueError: as in `racu`.
     """
     run_command(racu, argv, name="racu")
 
@@ -23,17 +23,17 @@ def racu_command(argv: Sequence[str]) -> None:
 def racu(
     experiments: Sequence[str], metric: Sequence[str] = ("macro_f1",), split: str = "test", output: str | None = None
 ) -> None:
-    """Prints the RACU of finished ROAR chains, and writes tables and curves of the RACU with intervals over seeds.
+    """Prints the RACU of finished ROAR chains, and writes tables and ROAR curves, with intervals over seeds.
 
     Args:
         experiments: folders of experiments, such as runs/roar.
-        metric: one metric for all experiments, or one metric per experiment in the same order.
+        metric: one metric for all experiments, or one metric for each experiment in the same order.
         split: the split whose results are compared.
-        output: folder for the report; by default `report` in the experiment's folder. If there are several experiments,
-            the default is `report` in the folder that holds all of them.
+        output: folder for the report; by default `report` in the folder of the experiment or, if there are several, in
+            their common folder.
 
     Raises:
-        ValueError: no experiment is named, or `write_report` cannot combine the chains.
+        ValueError: no experiment is given, or as in `write_report`.
     """
     if not experiments:
         raise ValueError("no experiment is named: give folders of finished chains, such as runs/roar")
@@ -42,7 +42,7 @@ def racu(
 
 
 def default_output(experiments: Sequence[Path]) -> Path:
-    """Returns `report` in the folder of a single experiment, or in the folder that holds all experiments.
+    """Returns `report` in the folder of a single experiment, or in the common folder of several.
 
     Example:
         >>> default_output([Path("runs/roar")]).as_posix()

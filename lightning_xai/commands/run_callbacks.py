@@ -16,14 +16,14 @@ from lightning_xai.commands.signals import EndOnSigterm
 
 
 def run_callbacks(trainer: Any, *, began: float, seed: int, trial: Callback, tests_after_fit: bool) -> list[Callback]:
-    """Returns the callbacks in order. The trial is before the Forecast, which estimates the time of explanations.
+    """Returns the callbacks in order. The trial precedes the Forecast, which estimates the time of explanations.
 
     Args:
         trainer: the settings of the trainer: `enable_progress_bar`, and `callbacks`, which may contain a ProgressBar.
-        began: time at which the command began, from `time.monotonic()`.
+        began: value of `time.monotonic()` when the command began.
         seed: the seed of the run.
-        trial: tries the parts of the run before the work.
-        tests_after_fit: whether a fit ends with a test.
+        trial: the callback that tries the parts of the run before the work.
+        tests_after_fit: whether a test follows the fit.
 
     Example:
         >>> from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""`run.py search`: tries settings of a configuration in many short runs, and names the best for each metric."""
+"""`run.py search`: tries settings of a configuration in many short runs, and reports the best for each metric."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ from lightning_xai.search.study import Study, Trial, require_optuna
 
 USAGE = """usage: run.py search --config SEARCH.yaml [--num_trials N] [OPTIONS OF FIT]
 
---config names the file of the search, such as search/aml.yaml. All other options are those of fit, for every trial.
+--config gives the file of the search, such as search/aml.yaml. All other options are options of fit, for every trial.
 Run the same command again to continue a search that was killed, or with a larger --num_trials to extend it."""
 SHARED = "shared"
 PRUNED = "pruned"  # status in a manifest
 
 
 def search_command(argv: Sequence[str]) -> None:
-    """Parses the command line of `search` and carries it out.
+    """Parses the command line of `search` and runs it.
 
     Raises:
-        ValueError: no file is named, or for the reasons that `SearchPlan`, `SearchedRun` and `Study` list.
+        ValueError: no file is given, or as in `SearchPlan`, `SearchedRun` and `Study`.
 
     Example:
         >>> search_command([])
@@ -60,11 +60,11 @@ def search_command(argv: Sequence[str]) -> None:
 
 
 def search(plan: SearchPlan, argv: Sequence[str], *, experiment: str) -> None:
-    """Carries out all trials of a search that are still missing, and prints and writes the best of each metric.
+    """Runs all remaining trials of a search, and prints and writes the best trial for each metric.
 
     Args:
-        plan: what is searched.
-        argv: further options of fit for every trial.
+        plan: the plan of the search.
+        argv: additional options of fit for every trial.
         experiment: name of the search, unless `argv` gives another.
     """
     whole = _command_of_run(plan, [f"--experiment={experiment}", *argv])
@@ -80,7 +80,7 @@ def search(plan: SearchPlan, argv: Sequence[str], *, experiment: str) -> None:
     ]
     for study in studies:
         while (trial := study.next_trial()) is not None:
-            take(run.run.path / FOLDER_LOCK)  # every run gives up all locks at its end
+            take(run.run.path / FOLDER_LOCK)  # every run releases all locks at its end
             _carry_out(study, trial, command, run.run)
             _write_table(studies, run.run)
     _write_table(studies, run.run)
@@ -95,7 +95,7 @@ def search(plan: SearchPlan, argv: Sequence[str], *, experiment: str) -> None:
 
 
 def nested(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns values by dotted key as nested dictionaries, as in a configuration file.
+    """Returns nested dictionaries, as in a configuration file, built from values by dotted key.
 
     Example:
         >>> nested({"model.init_args.a": 1, "model.init_args.b": 2, "trainer.max_epochs": 3})
@@ -112,17 +112,17 @@ def nested(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _carry_out(study: Study, trial: Trial, command: list[str], root: RunFolder) -> None:
-    """Runs a trial in a folder of its own, from where a killed one stopped, and stores its values in the study."""
+    """Runs or resumes a trial in its own folder, and stores its values in the study."""
     run = root.stage(f"{study.name}/{trial.number:03d}")
-    if run.manifest["status"] == PRUNED:  # a kill came between the manifest and the study
+    if run.manifest["status"] == PRUNED:  # an earlier process was killed before it wrote the study
         for step, value in values_by_step(run.validations_file, next(iter(study.directions))).items():
-            trial.is_worse(value, step)  # for later trials, whose settings depend on the values of this one
+            trial.is_worse(value, step)  # stores the value, since the settings of later trials depend on it
         study.prune(trial)
         return
     say(f"{study.name}, trial {trial.number + 1} of {study.plan.num_trials}: {json.dumps(dict(trial.values))}")
     experiment = f"{_experiment(command)}/{study.name}/{trial.number:03d}"
     argv = [*command, f"--experiment={experiment}", "--test_after_fit=false", "--follow_up=true"]
-    argv += [] if trial.number == 0 else ["--preflight=false"]  # the parts of all trials are the same
+    argv += [] if trial.number == 0 else ["--preflight=false"]  # all trials have the same parts
     for key, value in trial.values.items():
         argv = with_value(argv, key, value)
     judge = trial.is_worse if study.plan.pruner != "none" else None
@@ -132,7 +132,7 @@ def _carry_out(study: Study, trial: Trial, command: list[str], root: RunFolder) 
     except Pruned:
         run.write_manifest(status=PRUNED)
         study.prune(trial)
-        say(f"{run.path} is pruned: its values are worse than the median of the trials before it")
+        say(f"{run.path} is pruned: its value is worse than the median of the earlier trials")
     else:
         values = {tag: best_value(run.validations_file, tag, mode) for tag, mode in study.directions.items()}
         study.finish(trial, values)
@@ -158,7 +158,7 @@ def _write_table(studies: Sequence[Study], run: RunFolder) -> None:
 
 
 def _split(argv: Sequence[str]) -> tuple[str, int | None, list[str]]:
-    """Returns the file of the search, the number of trials if it is given, and all other options."""
+    """Returns the file of the search, the number of trials (None if not given) and all other options."""
     words = [part for word in argv for part in (word.split("=", 1) if word.startswith(_OWN_JOINED) else [word])]
     options: dict[str, str] = {}
     others: list[str] = []
@@ -166,7 +166,7 @@ def _split(argv: Sequence[str]) -> tuple[str, int | None, list[str]]:
         word = words.pop(0)
         if word in ("-c", "--config", "--num_trials"):
             if not words:
-                raise ValueError(f"{word} has no value: give one")
+                raise ValueError(f"{word} has no value: add the value after it")
             name = "--config" if word == "-c" else word
             if name in options:
                 raise ValueError(f"{name} is given twice: a search has one file, which names configurations under fit")
@@ -177,7 +177,7 @@ def _split(argv: Sequence[str]) -> tuple[str, int | None, list[str]]:
         raise ValueError("no search is named: give its file, such as --config search/aml.yaml")
     number = options.get("--num_trials")
     if number is not None and not number.isdigit():
-        raise ValueError(f"num_trials is {number!r}: give a number from 1")
+        raise ValueError(f"num_trials is {number!r}: give an integer of at least 1")
     return options["--config"], None if number is None else int(number), others
 
 
@@ -185,11 +185,11 @@ _OWN_JOINED = ("--config=", "--num_trials=")
 
 
 def arguments_of_trials(plan: SearchPlan, argv: Sequence[str]) -> list[str]:
-    """Returns the command line of a dry run with a value from the middle of each searched range.
+    """Returns the command line of a dry run with the middle value of each searched range.
 
     Args:
-        plan: what is searched.
-        argv: further options of fit.
+        plan: the plan of the search.
+        argv: additional options of fit.
 
     Example:
         >>> plan = SearchPlan(["roar.yaml"], {"trainer.max_epochs": Setting(choices=(1, 2))}, {"val/log_loss": None})

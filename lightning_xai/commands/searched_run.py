@@ -1,4 +1,4 @@
-"""The run whose settings a search tries: checked once, before the trials."""
+"""The run whose settings a search varies. It is checked once, before the trials."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lightning_xai.search.plan import SearchPlan
 
 
 def with_value(argv: list[str], key: str, value: Any) -> list[str]:
-    """Returns a command line that gives a setting a value.
+    """Returns a command line in which a setting has the given value.
 
     Example:
         >>> with_value(["fit", "--trainer.max_epochs=3"], "trainer.max_epochs", 2)
@@ -29,15 +29,15 @@ def with_value(argv: list[str], key: str, value: Any) -> list[str]:
 
 
 class SearchedRun(XAICLI):
-    """A fit that is built but not carried out.
+    """A fit that is built and checked, but not run.
 
     Args:
         args: the command line of the fit, with fast_dev_run and with a value for each searched setting.
-        plan: what is searched.
+        plan: the plan of the search.
 
     Raises:
-        ValueError: a key or a value is not allowed, a metric is never logged or has no direction, a direction is that
-            of the worst value, or the run needs several processes.
+        ValueError: a key or a value is not allowed, a metric is never logged or has no direction, a direction prefers
+            the worst value, or the run needs several processes.
 
     Example:
         >>> issubclass(SearchedRun, XAICLI)
@@ -64,7 +64,7 @@ class SearchedRun(XAICLI):
         known, measured = validation_directions(self.model), measured_in_fit(callbacks_of(self.trainer))
         for tag, given in self.plan.metrics.items():
             mode = given or known.get(tag)
-            # training losses show only in the first trial
+            # training losses are known only once the first trial logs them
             if tag not in known and not tag.startswith((TRAIN, *measured)):
                 choices = ", ".join([*known, *(f"{start}..." for start in measured)])
                 raise ValueError(f"metric {tag} is never logged in validation: choose one of {choices}")
@@ -75,7 +75,7 @@ class SearchedRun(XAICLI):
             self.directions[tag] = mode
 
     def prepare(self, command: list[str]) -> list[str]:
-        """Trains the networks that the run needs first, once for all trials. Returns options that name them.
+        """Trains networks that the run needs, such as a teacher, once for all trials. Returns options with their paths.
 
         Args:
             command: the command line of the run without the options of the trials.

@@ -1,4 +1,4 @@
-"""Handles SIGINT and SIGTERM: a command ends with a message of one line and an exit code, without a traceback."""
+"""Handles SIGINT and SIGTERM: a command ends with a one-line message and an exit code, without a traceback."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lightning_xai.runs.ranks import is_first
 
 
 class Terminated(SystemExit):
-    """Raised when SIGTERM arrives. The exit code is 143, as usual for a process that SIGTERM ended.
+    """Raised when SIGTERM arrives. The exit code is 143, the usual code after SIGTERM.
 
     Example:
         >>> Terminated().code
@@ -31,7 +31,7 @@ class Terminated(SystemExit):
 
 @contextlib.contextmanager
 def ending_in_one_line(command: str = "fit") -> Iterator[None]:
-    """Ends the command with one line and an exit code: 143 after SIGTERM, 130 after SIGINT.
+    """Context manager that ends a command with a one-line message and exit code 143 (SIGTERM) or 130 (SIGINT).
 
     Args:
         command: name of the command. Only a fit can be continued.
@@ -59,15 +59,15 @@ def ending_in_one_line(command: str = "fit") -> Iterator[None]:
         raise SystemExit(128 + signal.SIGINT) from None
     finally:
         if in_main_thread:
-            for number, handler in before.items():  # restores SIGINT, which Lightning ignores after the first one
+            for number, handler in before.items():  # restores SIGINT, because Lightning ignores it after the first
                 signal.signal(number, handler)
 
 
 class EndOnSigterm(Callback):
-    """Lets SIGTERM end the trainer's loops at once, also with several processes.
+    """Makes SIGTERM end the trainer's loops immediately, also with several processes.
 
-    Lightning's own handler waits for the end of the batch and then ends with code 0. With several processes,
-    that handler starts a collective operation. If another process is in a different operation, both wait for ever.
+    Lightning's own handler waits for the end of the batch and then ends with code 0. With several processes, that
+    handler starts a collective operation. If another process is in a different operation, both wait forever.
 
     Example:
         >>> before = signal.getsignal(signal.SIGTERM)
@@ -101,7 +101,7 @@ class EndOnSigterm(Callback):
 def _terminate(number: int, frame: FrameType | None, launcher: Any = None) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second signal would interrupt the clean-up
     if launcher is not None:
-        # kills the launcher's processes at exit, not now: if one ends early, the launcher kills this process
+        # the launcher's processes are killed only at exit, because the launcher kills this process if one of them ends
         atexit.register(launcher.kill, signal.SIGKILL)
     raise Terminated
 

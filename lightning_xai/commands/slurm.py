@@ -11,8 +11,8 @@ from lightning.pytorch.plugins.environments import SLURMEnvironment, TorchElasti
 def slurm_environment() -> SLURMEnvironment | None:
     """Returns a SLURM environment that does not handle signals, or None if SLURM did not start the processes.
 
-    Lightning would save a checkpoint in mid-epoch on a signal, and the resumed run would see some batches twice.
-    Instead, the scripts in `slurm/` requeue the job, and the run continues after its last finished epoch.
+    On a signal, Lightning would save a checkpoint in the middle of an epoch, and the resumed run would see some batches
+    twice. Instead, the scripts in `slurm/` requeue the job, and the run continues after its last finished epoch.
 
     Example:
         >>> import os
@@ -24,10 +24,10 @@ def slurm_environment() -> SLURMEnvironment | None:
 
 
 def plugins_of_job(given: Any) -> list[Any] | None:
-    """Returns the plugins of the trainer, with the environment of a SLURM job unless the user gives one.
+    """Returns the trainer's plugins. In a SLURM job, adds a SLURM environment unless the user gives an environment.
 
     Args:
-        given: the user's plugins: None, one, or a list.
+        given: the user's plugins: None, one plugin, or a list.
 
     Example:
         >>> from lightning.pytorch.plugins.environments import LightningEnvironment

@@ -22,7 +22,7 @@ def stability_command(argv: Sequence[str]) -> None:
     """Parses the command line of `stability` and runs it.
 
     Raises:
-        ValueError: for the reasons that `compare_runs` lists.
+        ValueError: as in `compare_runs`.
     """
     run_command(stability, argv, name="stability")
 
@@ -34,17 +34,17 @@ def stability(
     percentage: float = 25,
     output: str | None = None,
 ) -> None:
-    """Prints similarities between the explanations of several runs, and writes them as tables and pictures.
+    """Prints similarities between the explanations of several runs, and writes them as tables and images.
 
     Args:
         runs: folders of two or more runs that stored attributions, such as runs/tm/seed0 runs/tm/seed1.
         split: splits to compare; by default all splits but validation for which every run has stored scores.
         method: attribution methods to compare; by default all methods whose scores every run has stored.
-        percentage: size of the sets of top tokens whose overlap is measured, in percent of the tokens, rounded up.
-        output: folder for the report; by default report/stability in the folder that holds all runs.
+        percentage: number of top tokens whose overlap is measured, in percent of the tokens, rounded up.
+        output: folder for the report; by default report/stability in the common folder of the runs.
 
     Raises:
-        ValueError: for the reasons that `compare_runs` lists.
+        ValueError: as in `compare_runs`.
     """
     folders = [Path(run) for run in runs]
     folder = Path(output) if output else None
@@ -65,15 +65,15 @@ def compare_runs(
 
     Args:
         runs: folders of runs whose scores AttributionCacheWriter has stored.
-        output: folder to write to; by default `report/stability` in the folder that holds all runs.
+        output: folder to write to; by default `report/stability` in the common folder of the runs.
         splits: splits to compare; if empty, all splits but validation for which every run has scores.
         methods: methods to compare; if empty, all methods whose scores every run has.
-        percentage: size of the sets of top tokens whose overlap is measured, in percent of the tokens, rounded up.
+        percentage: number of top tokens whose overlap is measured, in percent of the tokens, rounded up.
 
     Raises:
         ValueError: there are fewer than two runs, or a run is missing, named twice or of another format; `percentage`
-            is outside (0, 100]; the runs have no scores in common; or the runs have different method
-            settings, examples, classes, numbers of tokens or tokens that may be explained.
+            is outside (0, 100]; the runs have no scores in common; or the runs differ in method settings, examples,
+            classes, numbers of tokens or explainable tokens.
 
     Example:
         >>> compare_runs([Path("runs/tm/seed0")])
@@ -84,7 +84,7 @@ def compare_runs(
     _check_folders(runs)
     pairs = _common_scores(runs, splits, methods)
     scores = {(split, method): [open_scores(run, split, method) for run in runs] for split, method in pairs}
-    # computed here so that a bad mask raises before a report is written
+    # computed here, so that a wrong mask causes an error before a report is written
     masks = {pair: _common_token_masks(stores) for pair, stores in scores.items()}
     folder = output or stability_report_dir(common_folder(runs))
     reports = []
@@ -101,14 +101,14 @@ def _check_folders(runs: Sequence[Path]) -> None:
         raise ValueError(f"{problem}: name the folders of two or more runs, such as runs/tm/seed0")
     for place, run in enumerate(runs):
         if not run.is_dir():
-            raise ValueError(f"{run} is not there: fit and test that run first, or correct its folder")
+            raise ValueError(f"{run} does not exist: fit and test that run first, or correct its folder")
         if run.resolve() in [earlier.resolve() for earlier in runs[:place]]:
             raise ValueError(f"{run} is named twice: name each run once")
         RunFolder(run).check_format(RUN_AGAIN)
 
 
 def _common_scores(runs: Sequence[Path], splits: Sequence[str], methods: Sequence[str]) -> list[tuple[str, str]]:
-    """Returns the pairs (split, method) to compare; by default, all that every run has, except validation."""
+    """Returns the pairs (split, method) to compare; by default, all that every run has, without validation."""
     stored = [stored_methods(run) for run in runs]
     common = set(stored[0]).intersection(*stored[1:])
     common_splits = {split for split, method in common if method in methods or not methods} - {VALIDATION}
@@ -130,7 +130,7 @@ def _common_scores(runs: Sequence[Path], splits: Sequence[str], methods: Sequenc
         for split, method in pairs:
             if (split, method) not in names:
                 raise ValueError(
-                    f"{run} has no scores by {method} on {split}, but {_names(names)}: choose from these by --split "
+                    f"{run} has no scores by {method} on {split}, only {_names(names)}: choose from these with --split "
                     "and --method, or test this run with that method and an AttributionCacheWriter"
                 )
     return list(dict.fromkeys(pairs))
@@ -141,7 +141,7 @@ def _names(pairs: Sequence[tuple[str, str]]) -> str:
 
 
 def _common_token_masks(scores: Sequence[StoredScores]) -> RaggedStore:
-    """Returns the token masks of the first run, and checks that the other runs have comparable scores.
+    """Returns the token masks of the first run, after checking that the other runs have comparable scores.
 
     Raises:
         ValueError: the runs have different method settings, examples, classes, numbers of tokens or token masks.

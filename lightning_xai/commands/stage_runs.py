@@ -1,4 +1,4 @@
-"""Carries out fit, validate, test or predict, and all other runs that the command needs."""
+"""Runs fit, validate, test or predict, with all other runs that the command needs."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from lightning_xai.runs.progress import say
 
 
 def run_stages(argv: list[str], callbacks: Sequence[Callback] = ()) -> XAICLI:
-    """Carries out a command, with all runs that it needs before or after its own run. Returns the last run.
+    """Runs a command, with all runs that must precede or follow it. Returns the last run.
 
     Args:
         argv: the command line.
-        callbacks: further callbacks of the command's own run, which are none of its settings.
+        callbacks: additional callbacks of the command's own run, which are not settings.
     """
     import_all()
     find_shipped_parts()
@@ -41,13 +41,13 @@ def run_stages(argv: list[str], callbacks: Sequence[Callback] = ()) -> XAICLI:
         except Taken as error:
             if len(stack) == 1:
                 raise
-            # tasks of an array that start together ask for the same run
+            # tasks of an array that start at the same time need the same run
             raise Taken(
-                f"{error}. This command needs that run. Before an array of such commands, let one of them end: "
+                f"{error}. This command needs that run. Before an array of such commands, run one to its end: "
                 f"python run.py {shlex.join(given)}"
             ) from None
         finally:
-            release()  # the folder of each stage is owned only while the stage runs
+            release()  # the lock of each stage's folder is held only while the stage runs
         if cli.is_done or not cli.next_run:
             stack.pop()
         if cli.next_run:
@@ -63,5 +63,5 @@ def run_stages(argv: list[str], callbacks: Sequence[Callback] = ()) -> XAICLI:
             if ends and cli.run.best_checkpoint is not None:
                 say(next_step(cli.run.path))
             return cli
-        del cli  # with its network and the maps of its data
+        del cli  # frees its network and the memory maps of its data
         gc.collect()

@@ -15,7 +15,7 @@ def tables_command(argv: Sequence[str]) -> None:
     """Parses the command line of `tables` and runs it.
 
     Raises:
-        ValueError: for the reasons that `tables` lists.
+        ValueError: as in `tables`.
     """
     run_command(tables, argv, name="tables")
 
@@ -29,28 +29,30 @@ def tables(
     preset: str = "edin",
     output: str | None = None,
 ) -> None:
-    """Prints means and population standard deviations over seeds, and writes them with figures 2, 3, 4 and 6.
+    """Prints means and population standard deviations over seeds, and writes them with the figures of the paper.
 
     Args:
         experiments: one folder for each model: an experiment, such as runs/tm, or a folder of runs in the format of
-            Edin et al. (2024), each with plausibility_and_sparsity.csv. Also their file special_token_results.csv.
+            Edin et al. (2024), each with plausibility_and_sparsity.csv. A file like their special_token_results.csv is
+            allowed, too.
         names: names of the models, one for each folder; by default the names of the folders.
-        unsupervised: name of the model B_U. Means better than its mean are marked by *, in tables.md by bold numbers.
-        supervised: name of the model B_S. Means better than its mean are marked by _, in tables.md by underlined ones.
+        unsupervised: name of the model B_U. Better means are marked by *, or in tables.md by bold type.
+        supervised: name of the model B_S. Better means are marked by _, or in tables.md by underlining.
         split: the split whose results are compared.
         preset: the preset whose results are compared, such as edin or edin_code.
-        output: folder for the report; by default `report` in the experiment's folder. If there are several experiments,
-            the default is `report` in the folder that holds all of them.
+        output: folder for the report; by default `report` in the folder of the experiment or, if there are several, in
+            their common folder.
 
     Raises:
-        ValueError: no experiment is named or does not exist, a name is not that of a model, or there are no results.
+        ValueError: no experiment is given, an experiment does not exist, `supervised` or `unsupervised` is not the name
+            of a model, or there are no results.
     """
     if not experiments:
         raise ValueError("no experiment is named: give folders of finished runs, such as runs/unsupervised runs/tm")
     places = [Path(experiment) for experiment in experiments]
     for place in places:
         if not place.exists():
-            raise ValueError(f"there is no {place}: give the folder of an experiment with finished runs")
+            raise ValueError(f"{place} does not exist: give the folder of an experiment with finished runs")
     folder = Path(output) if output else default_output(places)
     width = max(shutil.get_terminal_size((100, 24)).columns, 80)
     print(

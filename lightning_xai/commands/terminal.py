@@ -1,4 +1,4 @@
-"""Error messages for users, in one line."""
+"""One-line error messages for users."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from omegaconf.errors import OmegaConfBaseException
 from lightning_xai.commands.library_errors import library_message
 
 PACKAGE = Path(__file__).parents[1]
-OTHER_TYPE = (  # phrases by which the parser says that a value has a wrong type
+OTHER_TYPE = (  # phrases with which the parser reports a value of a wrong type
     "Expected a", "Does not validate", "Not a valid subclass", "Problem with given class_path",
     "a class path ", "a dict ",
 )  # fmt: skip
 
 
-_FOREIGN_CLASS = re.compile(  # the parser's two sentences about a class of a wrong base
+_FOREIGN_CLASS = re.compile(  # the parser's two sentences about a class with a wrong base class
     r"Import path (?P<path>\S+) does not correspond to a subclass of (?P<base>\w+)"
     r"|Expected '(?P<name>[\w.]+)' to be a (?:subclass of|function that returns) <class '(?P<returned>\w+)'>"
 )
 
 
 def foreign_class(message: str) -> str | None:
-    """Rewrites a message about a class of a wrong base in one line. Returns None for other messages.
+    """Returns a one-line message about a class with a wrong base class, or None if `message` is not about this.
 
     Example:
         >>> nested = 'Parser key "model":\\n  Parser key "network":\\n    Import path '
@@ -41,20 +41,20 @@ def foreign_class(message: str) -> str | None:
 
 
 def unknown_argument(message: str) -> str | None:
-    """Rewrites a message about an argument in `dict_kwargs` that a class does not have. None for other messages.
+    """Returns a message about an unknown argument in `dict_kwargs`, or None if `message` is not about this.
 
     Example:
         >>> unknown_argument("LIME.__init__() got an unexpected keyword argument 'num_sampels'")
-        'num_sampels is no argument of LIME: take it out of dict_kwargs'
+        'num_sampels is not an argument of LIME: take it out of dict_kwargs'
     """
     match = re.search(r"(?:(\w+)\.__init__\(\) )?got an unexpected keyword argument '(\w+)'", message)
     if match is None:
         return None
-    return f"{match[2]} is no argument of {match[1] or 'the class'}: take it out of dict_kwargs"
+    return f"{match[2]} is not an argument of {match[1] or 'the class'}: take it out of dict_kwargs"
 
 
 def one_line(message: str) -> str:
-    """Rewrites a parser's message in one line. Leaves out the list of tried types and cuts long parts.
+    """Returns a parser's message in one line, without the list of tried types and with long parts cut.
 
     Example:
         >>> one_line("Parser key 'seed':\\n  Subtypes: (int, bool)\\n  - not a number")
@@ -70,10 +70,10 @@ def one_line(message: str) -> str:
 
 
 def reasons(message: str) -> str:
-    """Returns the sentences of a parser's message that explain the error, without those about a wrong type.
+    """Returns the sentences of a parser's message that explain the error, without sentences about wrong types.
 
     If a type has alternatives, the parser also lists an error for each alternative that the user did not mean. If no
-    sentence explains the error, returns the whole message in one line.
+    sentence explains the error, the whole message is returned in one line.
 
     Example:
         >>> reasons("Errors:\\n  - Expected a <class 'float'>\\n  - num_points is 1: give at least 2")
@@ -85,7 +85,7 @@ def reasons(message: str) -> str:
 
 
 def message_for_user(error: BaseException) -> str | None:
-    """Returns a message of one line if the user can correct the error, else None.
+    """Returns a one-line message if the user can correct the error, otherwise None.
 
     Users can correct errors of the parser, ValueErrors of this package, and the errors listed in `library_errors`.
 

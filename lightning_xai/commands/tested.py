@@ -1,4 +1,4 @@
-"""Which weights a test measures, and which files its results go to."""
+"""Determines the weights that a test measures, and the files for its results."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from lightning_xai.runs.progress import say
 def facts_of_test(
     run: RunFolder, objective: Objective, path: str | None, settings: Mapping[str, Any], *, ends_fit: bool
 ) -> FactsOfTest:
-    """Returns the hash of the tested weights, and the files for the results.
+    """Returns the hash of the tested weights and the files for the results.
 
     Args:
         run: the run.
-        objective: holds the network.
+        objective: the objective with the network.
         path: checkpoint file that is tested; None for the network as it was built.
         settings: settings of the command.
-        ends_fit: whether the test ends a fit. Its results then become the run's current table.
+        ends_fit: whether the test follows a fit. If so, its results become the run's current table.
 
     Example:
         >>> from pathlib import Path
@@ -40,7 +40,7 @@ def facts_of_test(
         checkpoint = checkpoint_hash(path)
         trained = RunFolder.of_checkpoint(Path(path))
         if not ends_fit and trained.manifest["status"] == "running" and not trained.is_trained:
-            say(f"{trained.path}: the training has not ended, so {Path(path).name} is of one of its first epochs")
+            say(f"{trained.path}: the training has not ended, so {Path(path).name} is from an early epoch")
     elif isinstance(objective, Evaluation):
         checkpoint = checkpoint_hash(objective.path)
     else:

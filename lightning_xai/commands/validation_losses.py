@@ -1,4 +1,4 @@
-"""The validation losses of a run's best checkpoint, which TensorBoard's files hold."""
+"""Reads the validation losses of a run's best checkpoint from TensorBoard files."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def best_validation_losses(run: RunFolder, names: tuple[str, ...]) -> dict[str, 
     if file is None:
         return None
     checkpoint = torch.load(file, map_location="cpu", weights_only=True, mmap=True)
-    # loggers count batches that may step, which are more than the steps of an objective that accumulates by itself
+    # loggers count batches, which exceed the optimizer's steps if the objective accumulates gradients itself
     counters = checkpoint.get("loops", {}).get("fit_loop", {}).get("epoch_loop.state_dict", {})
     step = counters.get("_batches_that_stepped", checkpoint["global_step"])
     events = EventAccumulator(str(run.path), size_guidance={"scalars": 0})
     events.Reload()
     logged = set(events.Tags()["scalars"])
-    values: list[dict[int, float]] = []  # of each loss, by step
+    values: list[dict[int, float]] = []  # for each loss: step -> value
     for name in names:
         scalars = events.Scalars(f"val/{name}") if f"val/{name}" in logged else []
         if not scalars:
@@ -42,8 +42,8 @@ def best_validation_losses(run: RunFolder, names: tuple[str, ...]) -> dict[str, 
                 "validate: true)"
             )
         values.append({event.step: event.value for event in reversed(scalars) if event.step <= step})
-    # a test also logs val/log_loss, at a later step and perhaps on other data, but no term
+    # a test also logs val/log_loss, at a later step and perhaps on other data, but not the losses of terms
     common = set.intersection(*map(set, values))
     if not common:
-        raise ValueError(f"{run.path} logged {', '.join(names)} at no common step before its best: train it again")
+        raise ValueError(f"{run.path} logged {', '.join(names)} at no common step up to its best: train it again")
     return {name: value[max(common)] for name, value in zip(names, values, strict=True)}

@@ -1,4 +1,4 @@
-"""Characters as people see them: clusters that are never cut, the direction of writing, and text safe to print."""
+"""Grapheme clusters, the direction of writing, and the removal of control characters."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Literal
 
 import regex
 
-Direction = Literal["left", "right"]  # side on which reading begins: "right" for Arabic and Hebrew
+Direction = Literal["left", "right"]  # side on which lines begin: "right" for Arabic and Hebrew
 
-# characters that turn the direction of all text after them: embeddings, overrides and isolates
+# characters that change the direction of the text after them: embeddings, overrides and isolates
 TURNS_DIRECTION = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-_JOINERS = frozenset("\u200c\u200d")  # without these two, emoji fall apart and Persian words change
+_JOINERS = frozenset("\u200c\u200d")  # needed by some emoji and Persian words
 _RIGHT = frozenset(["R", "AL"])
 JOINER = "\u200d"
 
 
 def cluster_bounds(text: str) -> list[int]:
-    """Returns the positions at which the grapheme clusters of a text begin, and as the last number the text's length.
+    """Returns the start positions of a text's grapheme clusters, followed by the text's length.
 
-    A grapheme cluster is what a reader takes for one character, such as a letter with its accents or an emoji of
-    several parts (Unicode Standard Annex 29).
+    A grapheme cluster looks like one character to a reader, such as a letter with its accents or an emoji of several
+    parts (Unicode Standard Annex 29).
 
     Example:
         >>> cluster_bounds("e\\u0301a"), cluster_bounds("")
@@ -31,9 +31,9 @@ def cluster_bounds(text: str) -> list[int]:
 
 
 def printable(text: str) -> str:
-    """Returns the text with a space for each character that would control a terminal or turn the direction of writing.
+    """Returns the text with each character that controls a terminal or the direction of writing replaced by a space.
 
-    Line feeds and joiners stay.
+    Line feeds and joiners are kept.
 
     Example:
         >>> printable("a\\x1b[31mb\\u202ec")
@@ -59,7 +59,7 @@ def direction(text: str) -> Direction | None:
 
 
 def visual_order(directions: Sequence[Direction | None], base: Direction) -> list[int]:
-    """Returns the places of a line's pieces from left to right.
+    """Returns the indices of a line's pieces in the order in which they are drawn, from left to right.
 
     A piece without a letter takes the direction of its neighbors if they agree, and the base direction otherwise. These
     are rules N1, N2 and L2 of the Unicode Standard Annex 9 for two levels.
@@ -88,14 +88,14 @@ def visual_order(directions: Sequence[Direction | None], base: Direction) -> lis
             order += [*reversed(run), place]
             run = []
     order += reversed(run)
-    # each run of the other direction was reversed above; reversing the whole line too restores these runs
+    # runs of the other direction were reversed above, so reversing the whole line restores their order
     return order if base == "left" else order[::-1]
 
 
 def joined_ends(before: str, piece: str, after: str) -> str:
-    """Returns a piece with joiners at the ends where letters of a cursive script continue beyond the piece.
+    """Returns a piece of text with a joiner at each end where a cursive letter connects to the neighboring text.
 
-    The pieces of an Arabic word are drawn one by one. The joiners keep the forms that the letters have in the word.
+    The pieces of an Arabic word are drawn one by one. Joiners keep the shapes that the letters have in the whole word.
 
     Example:
         >>> joined_ends("\\u0633", "\\u0644\\u0627", " ") == "\\u200d\\u0644\\u0627"

@@ -1,4 +1,4 @@
-"""Pearson's correlation of two numbers over runs, with an interval."""
+"""Pearson's correlation of two quantities over runs, with an interval."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-FEWEST_RUNS = 3  # the correlation of two runs is 1 or -1, whatever their numbers are
+FEWEST_RUNS = 3  # the correlation of two runs is always 1 or -1
 
 
 class Correlation(NamedTuple):
@@ -32,17 +32,16 @@ class Correlation(NamedTuple):
         if self.num_runs < FEWEST_RUNS:
             return f"no correlation of {runs}: it needs at least {FEWEST_RUNS}"
         if math.isnan(self.value):
-            return f"no correlation, since all {runs} have the same number"
+            return f"no correlation, since all {runs} have the same value"
         if math.isnan(self.low):
             return f"r = {self.value:.2f}, {runs}, too few for an interval"
         return f"r = {self.value:.2f} [{self.low:.2f}, {self.high:.2f}], {runs}"
 
 
 def correlation(x: Sequence[float], y: Sequence[float], *, confidence: float = 0.95) -> Correlation:
-    """Returns Pearson's correlation with the interval of Fisher's transformation, which takes the pairs as independent.
+    """Returns Pearson's correlation, with an interval by Fisher's transformation, which assumes independent pairs.
 
-    The value is NaN for fewer than three pairs or if one side is constant. The interval is NaN for fewer than four
-    pairs.
+    The value is NaN for fewer than three pairs or a constant x or y. The interval is NaN for fewer than four pairs.
 
     Args:
         x, y: [N] values of N runs.

@@ -20,7 +20,7 @@ from PIL import Image
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F3C8D", "#8C6D31")
 MARKERS = "osD^vPX*"
 REFERENCE_COLOR = "#555555"
-CONTROLS_LABEL = "their positions only"  # legend: networks that see only the positions of a method's erasures
+CONTROLS_LABEL = "their positions only"  # legend entry of controls, which see only the positions of a method's erasures
 DOTS_PER_INCH = 150
 
 Role = Literal["curve", "control", "reference"]
@@ -32,7 +32,7 @@ class Curve:
     """A curve through P means, with an interval around each mean.
 
     Attributes:
-        name: name in the legend; curves of the same name have the same color in all panels.
+        name: name in the legend. Curves with the same name have the same color in all panels.
         x: [P] horizontal positions.
         mean: [P] heights of the curve.
         low: [P] lower end of the interval, NaN where there is none.
@@ -61,7 +61,7 @@ class Panel:
         title: text above the axes.
         x_label: name of the horizontal axis.
         y_label: name of the vertical axis.
-        curves: curves in drawing order, except that references lie below the other curves.
+        curves: curves in drawing order, but references are drawn first, below the others.
 
     Example:
         >>> Panel("roar", "% of tokens erased", "accuracy [%]", curves=[]).title
@@ -75,7 +75,7 @@ class Panel:
 
 
 def curves_figure(panels: Sequence[Panel], *, max_columns: int = 3) -> Figure:
-    """Returns a figure with the panels side by side, and below them one legend for all panels.
+    """Returns a figure with the panels side by side and one legend below.
 
     Args:
         panels: at least one panel.
@@ -95,7 +95,7 @@ def curves_figure(panels: Sequence[Panel], *, max_columns: int = 3) -> Figure:
     axes = list(figure.subplots(num_rows, num_columns, squeeze=False).flat)
     curves = [curve for panel in panels for curve in panel.curves]
     names = list(dict.fromkeys(curve.name for curve in curves if curve.role != "reference"))
-    lines: dict[tuple[bool, int, str], Line2D] = {}  # the legend sorts by key: references come last
+    lines: dict[tuple[bool, int, str], Line2D] = {}  # keys sort the legend, with references last
     for panel, axis in zip(panels, axes, strict=False):
         for curve in sorted(panel.curves, key=lambda curve: curve.role != "reference"):
             place = names.index(curve.name) if curve.role != "reference" else 0
@@ -127,7 +127,7 @@ def figure_image(figure: Figure) -> np.ndarray:
 
 
 def save_png(image: np.ndarray, file: Path) -> None:
-    """Writes an image [height, width, 3] in uint8 as PNG, even if the file has another suffix.
+    """Writes a uint8 image [height, width, 3] as PNG, whatever the suffix of the file.
 
     Example:
         >>> import tempfile
@@ -140,7 +140,7 @@ def save_png(image: np.ndarray, file: Path) -> None:
 
 
 def _draw_curve(axis: Axes, curve: Curve, place: int) -> Line2D:
-    """Draws a curve and returns its line; `place` selects the color and the marker."""
+    """Draws a curve and returns its line. `place` selects color and marker."""
     color = REFERENCE_COLOR if curve.role == "reference" else COLORS[place % len(COLORS)]
     (line,) = axis.plot(
         curve.x,
@@ -151,7 +151,7 @@ def _draw_curve(axis: Axes, curve: Curve, place: int) -> Line2D:
         marker=MARKERS[place % len(MARKERS)] if curve.role == "curve" else None,
         markersize=3.5,
     )
-    if curve.role != "control":  # controls get no band, because it would hide the curves
+    if curve.role != "control":  # controls get no band, because bands would hide the curves
         axis.fill_between(curve.x, curve.low, curve.high, color=color, alpha=0.18, linewidth=0)
     return line
 

@@ -11,9 +11,9 @@ from lightning_xai.report.strongest import bar_lines, strongest_words
 
 
 def print_document(document: ExplainedDocument) -> None:
-    """Prints each explained class with its probability, and for each method the text and its strongest words as bars.
+    """Prints each explained class with its probability, and for each method the text and bars for the strongest words.
 
-    On a terminal the text is colored. The last line says what the network predicts if these words are deleted.
+    On a terminal the text is colored. The last line of a method gives the probability of the class without these words.
 
     Example:
         >>> import numpy as np
@@ -45,9 +45,9 @@ def print_document(document: ExplainedDocument) -> None:
 
 
 def json_record(document: ExplainedDocument) -> dict[str, Any]:
-    """Returns one JSON line: the text, token offsets [T, 2] in characters, and scores [T] by class and method.
+    """Returns a dictionary for JSON: the text, the tokens' character offsets [T, 2], and each class's scores [T].
 
-    `probability_without` has the probability of the class without the strongest words of each method.
+    `probability_without` holds the probability of the class without the strongest words, for each method.
 
     Example:
         >>> import numpy as np

@@ -1,4 +1,4 @@
-"""Explained documents as a sequence that notebooks draw, pandas reads, and files keep."""
+"""A sequence of explained documents, for notebooks, pandas and files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lightning_xai.report.heatmap import ExplainedDocument
 from lightning_xai.report.heatmap_page import html_page
 from lightning_xai.runs.files.whole_files import write_whole
 
-FRAME_HEIGHT = 480  # pixels; the page inside scrolls
+FRAME_HEIGHT = 480  # in pixels; the page scrolls within the frame
 COLUMNS = ["text", "class", "predicted", "probability", "method", "begin", "end", "token", "score"]
 
 
@@ -25,7 +25,7 @@ class Explanations(Sequence[ExplainedDocument]):
     Args:
         documents: the explained documents.
         title: title of the page of heatmaps.
-        labels: label of each text in tables, such as the index of a pandas Series; 0, 1, ... by default.
+        labels: label of each text in tables, for example the index of a pandas Series. The default is 0, 1, ...
 
     Example:
         >>> import numpy as np
@@ -53,7 +53,7 @@ class Explanations(Sequence[ExplainedDocument]):
     def __getitem__(self, place: slice) -> Explanations: ...
 
     def __getitem__(self, place: int | slice) -> ExplainedDocument | Explanations:
-        """Returns one document, or the Explanations of several."""
+        """Returns one document, or Explanations of several documents for a slice."""
         if isinstance(place, slice):
             return Explanations(self.documents[place], self.title, self.labels[place])
         return self.documents[place]
@@ -69,7 +69,7 @@ class Explanations(Sequence[ExplainedDocument]):
         return html_page(self.title, self.documents)
 
     def _repr_html_(self) -> str:
-        """Returns the page in a frame of its own, so that its styles and its script do not touch the notebook."""
+        """Returns the page inside an iframe, so that its styles and its script do not affect the notebook."""
         page = html.escape(self.to_html(), quote=True)
         style = f"width: 100%; height: {FRAME_HEIGHT}px; border: 0"
         return f'<iframe srcdoc="{page}" sandbox="allow-scripts" style="{style}"></iframe>'
@@ -78,8 +78,7 @@ class Explanations(Sequence[ExplainedDocument]):
         """Returns a table with one row for each text, class, method and token.
 
         Columns: `text` (label of the text), `class`, `predicted` (bool), `probability`, `method`, `begin` and `end`
-        (characters of the token in the text, end exclusive), `token` (these characters; empty for special tokens) and
-        `score`.
+        (character offsets of the token, end exclusive), `token` (its characters; empty for special tokens) and `score`.
         """
         rows = [
             (label, explained.name, explained.predicted, explained.probability, method, begin, end, text[begin:end], s)
@@ -95,7 +94,7 @@ class Explanations(Sequence[ExplainedDocument]):
         """Writes heatmaps (.html), one JSON record per text (.jsonl) or the table (.csv), and returns the path.
 
         Raises:
-            ValueError: the name has another ending.
+            ValueError: the path has another suffix.
 
         Example:
             >>> Explanations([]).save("scores.txt")

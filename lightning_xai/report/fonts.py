@@ -1,4 +1,4 @@
-"""Fonts for pictures: for each character, the first font at hand that has it."""
+"""Chooses fonts for images: for each character, the first installed font that has a glyph for it."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from PIL import ImageFont
 from lightning_xai.report.characters import cluster_bounds
 
 _WITHOUT_SHAPE = frozenset("\u200c\u200d\ufe0e\ufe0f")  # joiners and variation selectors need no glyph
-# families with many scripts, tried before the other fonts of the machine
+# font families that cover many scripts, tried before other installed fonts
 _PREFERRED = ("NotoSans", "NotoSansCJK", "SourceHanSans", "WenQuanYi", "DroidSansFallback", "Unifont", "NotoEmoji")
 
 
 class GlyphRun(NamedTuple):
-    """A stretch of text that one font draws.
+    """A part of a text that is drawn in one font.
 
     Attributes:
         text: the characters.
-        font: the font. Characters that no font has are drawn as boxes by the first font.
+        font: the font. For characters without a glyph in any font, it is the first font, which draws boxes.
 
     Example:
         >>> (run,) = glyph_runs("good", 16)
@@ -38,7 +38,7 @@ class GlyphRun(NamedTuple):
 
 @cache
 def font_files() -> tuple[str, ...]:
-    """Returns the font files at hand: DejaVu Sans, which comes with matplotlib, then the fonts of the machine.
+    """Returns the available font files: DejaVu Sans, which comes with matplotlib, then the installed fonts.
 
     Example:
         >>> Path(font_files()[0]).name
@@ -57,13 +57,13 @@ def font_files() -> tuple[str, ...]:
 def _characters_of(file: str) -> frozenset[int]:
     try:
         return frozenset(FT2Font(file).get_charmap())
-    except (RuntimeError, OSError):  # bitmap fonts have no outlines that scale
+    except (RuntimeError, OSError):  # bitmap fonts have no scalable outlines
         return frozenset()
 
 
 @cache
 def font_file(cluster: str) -> str | None:
-    """Returns the first font file that has all characters of a grapheme cluster, or None if no font has them.
+    """Returns the first font file with all characters of a grapheme cluster, or None if there is none.
 
     Example:
         >>> Path(font_file("a") or "").name, font_file(chr(0x10FFFE))
@@ -79,7 +79,7 @@ def _font(file: str, size: int) -> ImageFont.FreeTypeFont:
 
 
 def glyph_runs(text: str, size: int) -> Iterator[GlyphRun]:
-    """Yields a text in stretches that one font draws, in order.
+    """Yields the consecutive parts of a text, each with its font.
 
     Args:
         text: one line.
@@ -112,7 +112,7 @@ def length(text: str, size: int) -> float:
 
 
 def without_glyph(text: str) -> list[str]:
-    """Returns the distinct characters of a text that no font has, in their order.
+    """Returns the distinct grapheme clusters of a text that no font can draw, in order.
 
     Example:
         >>> without_glyph("a" + chr(0x10FFFE)) == [chr(0x10FFFE)]

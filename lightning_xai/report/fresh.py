@@ -1,4 +1,4 @@
-"""The table printed at the end of a FRESH chain: mean scores of the chain's classifiers over seeds."""
+"""The table at the end of a FRESH chain: mean scores of its classifiers over seeds."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from lightning_xai.report.tables import Column, text_table
 
 
 def fresh_table(results: pd.DataFrame, metric: str, *, width: int = 80) -> str:
-    """Returns a table of one metric in percent, with a row per method and a column per split.
+    """Returns a table of one metric in percent, with a row for each method and a column for each split.
 
     Cells show the mean over seeds. With several seeds, the standard deviation follows in parentheses.
 
     Args:
-        results: rows of the files fresh.csv of one or several seeds.
+        results: rows of fresh.csv, of one or several seeds.
         metric: name of the metric, a value of the column `metric`.
         width: number of characters in a line.
 

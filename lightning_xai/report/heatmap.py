@@ -19,7 +19,7 @@ Color = tuple[int, int, int]  # red, green and blue from 0 to 255
 
 SUPPORTS, OPPOSES, MAGNITUDE, EVIDENCE = (215, 84, 39), (49, 104, 189), (122, 72, 168), (0, 128, 60)
 MAX_STRENGTH = 0.85  # share of the pure color at a score of 1 or -1, so that black text stays legible
-MIN_TERMINAL_SCORE = 0.05  # smaller scores get no color in the terminal
+MIN_TERMINAL_SCORE = 0.05  # smaller relative scores get no color in the terminal
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,10 @@ class ExplainedClass:
 
 @dataclass(frozen=True)
 class ExplainedDocument:
-    """A text with the classes that are explained.
+    """A text with its explained classes.
 
     Attributes:
-        name: name that is shown above the text.
+        name: title above the text.
         text: the source text.
         offsets: [T, 2] character offsets of each token; begin and end of a special token are equal.
         classes: explained classes, in the order in which they are shown.
@@ -76,11 +76,11 @@ class ExplainedDocument:
 
 
 class Piece(NamedTuple):
-    """A stretch of a text that is drawn in one color.
+    """A part of a text that is drawn in one color.
 
     Attributes:
         text: characters of the piece.
-        score: relative score of the piece's token in [-1, 1], or None between tokens.
+        score: relative score, in [-1, 1], of the piece's token; None for text between tokens.
         evidence: whether the piece overlaps human evidence.
 
     Example:
@@ -94,7 +94,7 @@ class Piece(NamedTuple):
 
 
 def largest_score(scores: np.ndarray, offsets: np.ndarray) -> float:
-    """Returns the largest absolute score [T] of a token that has characters, or 0 if no token has any.
+    """Returns the largest absolute score among tokens that have characters, or 0 if no token has characters.
 
     Example:
         >>> largest_score(np.array([90.0, 1.0, -2.0]), np.array([[0, 0], [0, 4], [5, 9]]))
@@ -106,8 +106,8 @@ def largest_score(scores: np.ndarray, offsets: np.ndarray) -> float:
 def relative_scores(scores: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     """Returns [T] in [-1, 1]: scores [T] divided by the largest absolute score of a token that has characters.
 
-    Special tokens have no characters and get 0. Scores of special tokens are often so large that, if they counted, all
-    words would look white.
+    Special tokens have no characters and get 0. Their scores are often so large that all words would look white if
+    these scores counted.
 
     Example:
         >>> relative_scores(np.array([90.0, 1.0, -2.0]), np.array([[0, 0], [0, 4], [5, 9]])).tolist()
@@ -125,7 +125,7 @@ def cut_text(text: str, offsets: np.ndarray, scores: np.ndarray, spans: Sequence
     its accents, or the parts of an emoji, stay in one piece.
 
     Args:
-        text: the source text, which equals the joined texts of the pieces.
+        text: the source text. The pieces, joined together, equal this text.
         offsets: [T, 2] character offsets of the tokens.
         scores: [T] relative scores.
         spans: pairs (begin, end) of character offsets of human evidence.
@@ -167,7 +167,7 @@ def method_pieces(document: ExplainedDocument, explained: ExplainedClass, method
 
 
 def class_status(explained: ExplainedClass) -> str:
-    """Returns a phrase that says whether a class is gold, and whether the class is predicted.
+    """Returns a phrase that tells whether a class is gold and whether it is predicted.
 
     Example:
         >>> class_status(ExplainedClass("positive", 0.75, gold=False, predicted=True, scores={}))

@@ -1,4 +1,4 @@
-"""Heatmaps as images."""
+"""Draws heatmaps as images."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ GRAY = (110, 110, 110)
 
 
 class PlacedPiece(NamedTuple):
-    """A piece of a text at its place in a line.
+    """A piece of a text with its position in a line.
 
     Attributes:
         x: pixels from the left end of the line.
         width: width in pixels.
-        shown: the characters that are drawn. If the piece is a part of a cursive word, its ends have joiners.
+        shown: the characters that are drawn, with joiners at the ends if the piece is a part of a cursive word.
         piece: the piece.
 
     Example:
@@ -45,14 +45,14 @@ class PlacedPiece(NamedTuple):
 
 
 def image(document: ExplainedDocument, class_position: int = 0, width: int = 1000) -> np.ndarray:
-    """Returns an RGB picture [height, width, 3] uint8 of one explained class, with a block of text for each method.
+    """Returns an RGB image [height, width, 3] uint8 of one explained class, with a block of text for each method.
 
-    If no font at hand has some of the characters, the last line says so.
+    If some characters are missing in all installed fonts, the last line says so.
 
     Args:
         document: a text with scores.
         class_position: index of the class in `document.classes`.
-        width: width of the picture in pixels.
+        width: width of the image in pixels.
 
     Example:
         >>> from lightning_xai.report.heatmap import ExplainedClass
@@ -90,9 +90,9 @@ def image(document: ExplainedDocument, class_position: int = 0, width: int = 100
 
 
 def placed_lines(pieces: Sequence[Piece], width: float) -> Iterator[list[PlacedPiece]]:
-    """Yields the lines of a text with every piece at its place, in the direction of the text's first letter.
+    """Yields the lines of a text as placed pieces, in the direction of the text's first letter.
 
-    A line ends at a line feed or before a piece that exceeds `width`.
+    A line ends at a line feed, or before a piece that does not fit in `width`.
 
     Example:
         >>> pieces = [Piece("good", 1.0, False), Piece(" ", None, False), Piece("plot", 0.5, False)]
@@ -111,7 +111,7 @@ def placed_lines(pieces: Sequence[Piece], width: float) -> Iterator[list[PlacedP
 
 
 def _lines(pieces: Sequence[Piece], width: float) -> Iterator[list[PlacedPiece]]:
-    """Yields lines in reading order, without places."""
+    """Yields lines of pieces in reading order, without positions."""
     line: list[PlacedPiece] = []
     used = 0.0
     for number, piece in enumerate(pieces):

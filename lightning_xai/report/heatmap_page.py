@@ -27,9 +27,9 @@ LEGEND_SCORE = 0.7  # relative score whose color the legend shows
 def html_page(title: str, documents: Sequence[ExplainedDocument], note: str = "") -> str:
     """Returns a self-contained page with a class selector, methods side by side, and underlined evidence.
 
-    The page holds the pieces, their scores in percent and the color of each percent as JSON. Colors are translucent, so
-    they suit a light and a dark page. The script of the page inserts texts and names through `textContent`, so no text
-    can become markup.
+    The page contains, as JSON, the pieces, their scores in percent, and the color for each percent. Colors are
+    translucent, so they suit light and dark pages. The script of the page inserts texts and names through
+    `textContent`, so no text can become markup.
 
     Example:
         >>> page = html_page("Attributions on test", [], note="A <b>note")
@@ -93,6 +93,6 @@ def _class_payload(document: ExplainedDocument, explained: ExplainedClass) -> di
 
 
 def _css(score: float, *, has_sign: bool) -> str:
-    """Returns a translucent color, which is `background_color(score)` on a white page."""
+    """Returns a translucent CSS color, which looks like `background_color(score)` on a white page."""
     red, green, blue = pure_color(score, has_sign=has_sign)
     return f"rgb({red} {green} {blue} / {abs(score) * MAX_STRENGTH:.4g})"

@@ -1,4 +1,4 @@
-"""Means over seeds with confidence intervals, as tables and as curves."""
+"""Means over seeds with confidence intervals, in tables and curves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lightning_xai.report.curves import Curve, Role
 
 
 def with_intervals(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
-    """Returns the mean over seeds, with a confidence interval, for each combination of values of the columns `keys`.
+    """Returns the mean over seeds and its confidence interval, for each combination of the columns `keys`.
 
     Args:
         rows: one row for each seed and combination, with the column `value`.
@@ -43,7 +43,7 @@ def percent_curve(name: str, points: pd.DataFrame, x: str, role: Role = "curve")
         name: name of the curve.
         points: rows that `with_intervals` returns, sorted by `x`.
         x: name of the column for the horizontal axis.
-        role: how the curve is drawn; Curve describes the options.
+        role: how the curve is drawn; see Curve.
 
     Example:
         >>> points = pd.DataFrame({"amount": [0, 50], "mean": [1.0, 0.75], "low": [1.0, 0.5], "high": [1.0, 1.0]})

@@ -20,7 +20,7 @@ def common_folder(folders: Sequence[Path]) -> Path:
 
 
 def experiment_names(folders: Sequence[Path]) -> list[str]:
-    """Returns the names of experiments in tables and pictures: paths relative to their common folder.
+    """Returns names of experiments for tables and figures: paths relative to their common folder.
 
     Example:
         >>> experiment_names([Path("runs/sst/roar"), Path("runs/babi/roar")])
@@ -31,7 +31,7 @@ def experiment_names(folders: Sequence[Path]) -> list[str]:
 
 
 def run_names(runs: Sequence[Path]) -> list[str]:
-    """Returns the names of runs in tables and pictures: as in `experiment_names`, with dots instead of slashes.
+    """Returns names of runs for tables and figures: like `experiment_names`, but with dots instead of slashes.
 
     Example:
         >>> run_names([Path("runs/tm/seed0"), Path("runs/roar/ig/seed0")])

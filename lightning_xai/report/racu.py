@@ -1,4 +1,4 @@
-"""The report on ROAR chains: tables of RACU with intervals over seeds, and pictures of the curves."""
+"""The report on ROAR chains: tables of RACU with intervals over seeds, and figures of the curves."""
 
 from __future__ import annotations
 
@@ -30,16 +30,17 @@ EVENTS_SUFFIX = ".racu"  # suffix of the TensorBoard file
 
 
 def racu_by_seed(rows: pd.DataFrame) -> pd.DataFrame:
-    """Returns the RACU of each experiment, seed and method, and the leakage of each method with a control curve.
+    """Returns the RACU of each experiment, seed and method, and the leakage of methods with a control curve.
 
     Args:
-        rows: rows that `read_chains` returns. Chains that erase a number of tokens, not a percentage, are left out.
+        rows: rows that `read_chains` returns. Chains whose amounts are numbers of tokens, not percentages, are left
+            out.
 
     Returns:
-        The columns experiment, method, quantity ("racu" or "leakage"), seed and value.
+        A table with the columns experiment, method, quantity ("racu" or "leakage"), seed and value.
 
     Raises:
-        ValueError: a curve and the random curve have different points.
+        ValueError: a method's curve and the random curve have different points.
 
     Example:
         >>> points = [("random", 0, 0.9), ("random", 50, 0.8), ("random", 100, 0.5)]
@@ -65,7 +66,7 @@ def racu_by_seed(rows: pd.DataFrame) -> pd.DataFrame:
             if list(curve.index) != list(random.index):
                 raise ValueError(
                     f"{experiment}, seed {seed}: {method} has scores at {list(curve.index)} % and random at "
-                    f"{list(random.index)} %: run the chain to its end with one list of percentages"
+                    f"{list(random.index)} %: finish the chain with one list of percentages"
                 )
             quantity: Quantity = "leakage" if control else "racu"
             area = leakage if control else racu
@@ -75,7 +76,7 @@ def racu_by_seed(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def racu_table(summary: pd.DataFrame, *, width: int = 80) -> str:
-    """Returns tables of RACU and of leakage in percent, each with a row per method and a column per experiment.
+    """Returns tables of RACU and leakage in percent, with a row for each method and a column for each experiment.
 
     A cell such as "57.9 +14.4 -19.8" holds the mean over seeds and the distances to the ends of its interval.
 
@@ -132,7 +133,7 @@ def _cell(mean: float, low: float, high: float) -> str:
 def write_report(
     folders: Sequence[Path], output: Path, *, metrics: Sequence[str], split: str = "test", events: Path | None = None
 ) -> str:
-    """Writes the report on ROAR chains, and returns as text the RACU tables and the paths of written files.
+    """Writes the report on ROAR chains. Returns a text with the RACU tables and the paths of the files.
 
     The files are racu.csv, racu_seeds.csv and roar.png. If experiments were tested with the preset "sparsity", the file
     sparsity.png shows their sparsity curves.
@@ -142,10 +143,10 @@ def write_report(
         output: folder of the files.
         metrics: one metric for all experiments, or one metric per experiment.
         split: name of the split.
-        events: folder of the TensorBoard file with the same pictures; by default `output`.
+        events: folder of the TensorBoard file with the same figures; by default `output`.
 
     Raises:
-        ValueError: `read_chains` refuses the folders or metrics, or the curves of a chain have different points.
+        ValueError: as in `read_chains`, or the curves of a chain have different points.
 
     Example:
         >>> import tempfile
@@ -171,7 +172,7 @@ def write_report(
 
 
 def _write_pictures(panels: Mapping[str, Sequence[Panel]], output: Path, events: Path, split: str) -> list[Path]:
-    """Writes a PNG for each name that has panels, and the same pictures to TensorBoard; returns the PNG files."""
+    """Writes each figure with panels to a PNG file and to TensorBoard. Returns the paths of the PNG files."""
     events.mkdir(parents=True, exist_ok=True)
     for old in events.glob(f"events.out.tfevents*{EVENTS_SUFFIX}"):  # otherwise TensorBoard still shows them
         old.unlink(missing_ok=True)  # another chain may have just removed the file

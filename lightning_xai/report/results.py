@@ -1,4 +1,4 @@
-"""The results of a run as text tables, which commands print at their end."""
+"""The results of a run as text tables, which commands print at the end."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ import pandas as pd
 
 from lightning_xai.report.tables import Column, text_table, wrap
 
-GROUPS = ("1 + K", "up to 16", "up to N", "more")  # of methods, by the column pass_group
+GROUPS = ("1 + K", "up to 16", "up to N", "more")  # groups of methods in the column pass_group, in order
 
 
 def results_tables(results: pd.DataFrame, width: int | None = None) -> str:
     """Returns a table of the classification metrics, and one table of attribution metrics per split and preset.
 
-    A table of attribution metrics has a row per method. Methods that differ much in their passes are grouped by them,
-    for K explained classes and N tokens. The columns are the metrics and the cost of one explanation: forward and
-    backward passes, seconds, and the peak growth of memory. If a network encodes each distinct segment of erased
-    versions once, a column shows how many segments it encoded for a version, of how many segments a version has.
+    A table of attribution metrics has a row for each method. If the methods' numbers of passes differ much, the methods
+    are grouped by this number, for K explained classes and N tokens. The columns are the metrics and the cost of one
+    explanation: forward and backward passes, seconds, and the peak growth of memory. If a network encodes each distinct
+    segment of erased versions only once, a column shows the number of segments that it encoded per version, and the
+    number of segments in a version.
 
     Args:
         results: rows of results.csv.
@@ -40,7 +41,7 @@ def results_tables(results: pd.DataFrame, width: int | None = None) -> str:
         counted, skipped = int(rows["num_examples"].max()), int(rows["num_skipped"].max())
         # tables of older versions lack this column
         cut = int(rows["num_evidence_cut"].fillna(0).max()) if "num_evidence_cut" in rows else 0
-        reason = f", {cut} of them as truncation cut their evidence" if cut else ""
+        reason = f", {cut} of them because truncation cut their evidence" if cut else ""
         title = f"{split}, preset {preset} (explanations: {counted} counted, up to {skipped} skipped{reason})"
         missing = _is_left_out(rows)
         # rows with numbers come first, because only they have the cost of a method
@@ -52,14 +53,14 @@ def results_tables(results: pd.DataFrame, width: int | None = None) -> str:
 
 
 def _is_left_out(rows: pd.DataFrame) -> pd.Series:
-    """Returns whether each row has a reason in place of a number; tables of older versions have no reasons."""
+    """Returns a boolean for each row: True if it has a reason instead of a value. Older tables have no reasons."""
     if "left_out" not in rows:
         return pd.Series(False, index=rows.index)
     return rows["left_out"].notna() & (rows["left_out"] != "")
 
 
 def left_out_notes(rows: pd.DataFrame) -> list[str]:
-    """Returns a line for each reason why numbers are missing.
+    """Returns a line for each reason why values are missing.
 
     Example:
         >>> left_out_notes(pd.DataFrame({"method": ["a", "b"], "metric": "f1", "left_out": ["", "b has no layers"]}))
@@ -75,7 +76,7 @@ def left_out_notes(rows: pd.DataFrame) -> list[str]:
 
 
 def selection_notes(rows: pd.DataFrame) -> list[str]:
-    """Returns a line for each metric that chose the scores of methods, since such methods see what is measured.
+    """Returns a line for each metric that chose scores of methods, because this gives these methods an advantage.
 
     Example:
         >>> selection_notes(pd.DataFrame({"method": ["faml", "random"], "selected_on": ["comprehensiveness", ""]}))
@@ -91,7 +92,7 @@ def selection_notes(rows: pd.DataFrame) -> list[str]:
 
 
 def segment_notes(rows: pd.DataFrame) -> list[str]:
-    """Returns a line that says how many segments were encoded for a version of a text that a metric evaluates.
+    """Returns a line with the mean number of segments encoded per erased version, for each metric; [] without versions.
 
     Example:
         >>> segments = {"metric_version_segments": [47.0, 47.0], "metric_encoded_segments": [1.02, 1.34]}
@@ -103,14 +104,14 @@ def segment_notes(rows: pd.DataFrame) -> list[str]:
     counted = rows[rows["metric_encoded_segments"].notna()]
     if counted.empty:
         return []
-    family = counted["metric"].str.split("/").str[0]  # numbers of one metric have the same name before "/"
+    family = counted["metric"].str.split("/").str[0]  # all values of a metric have the same name before "/"
     means = counted.groupby(family, sort=False)[["metric_encoded_segments", "metric_version_segments"]].mean()
     costs = [f"{_encoded(encoded, of)} for {metric}" for metric, encoded, of in means.itertuples()]
     return [f"segments encoded for an erased version: {', '.join(costs)}"]
 
 
 def _encoded(encoded: float, of: float) -> str:
-    """Returns how many segments are encoded of those of a version; "-" if there are no versions."""
+    """Returns a text such as "1.5 of 47", the encoded segments and all segments of a version; "-" if undefined."""
     return "-" if pd.isna(encoded) else f"{_short(encoded)} of {_short(of)}"
 
 
@@ -134,14 +135,14 @@ def _table(rows: pd.DataFrame, index: str, costs: list[Column], title: str, widt
 
 
 def _groups(rows: pd.DataFrame, index: str) -> list[str]:
-    """Returns the group of each line of a table; all "" if there are no groups, or only one."""
+    """Returns the group of each line of a table; all "" if there are fewer than two groups."""
     lines = rows.drop_duplicates(index)
     groups = [group if group in GROUPS else "" for group in lines.get("pass_group", pd.Series("", index=lines.index))]
     return groups if len({group for group in groups if group}) > 1 else [""] * len(groups)
 
 
 def _grouped(rows: pd.DataFrame) -> pd.DataFrame:
-    """Returns the rows in the order of their groups; methods of no known group come last."""
+    """Returns the rows sorted by group. Methods without a known group come last."""
     if "pass_group" not in rows:
         return rows
     order = [GROUPS.index(group) if group in GROUPS else len(GROUPS) for group in rows["pass_group"]]
@@ -149,7 +150,7 @@ def _grouped(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_group_lines(names: list[str], columns: list[Column], groups: list[str]) -> tuple[list[str], list[Column]]:
-    """Returns the lines of a table with a line without numbers before each group."""
+    """Returns the names and columns of a table, with a heading line before each group."""
     begins = [place for place, group in enumerate(groups) if group and group not in groups[:place]]
     lines = list(names)
     cells = [list(column.cells) for column in columns]
@@ -161,7 +162,7 @@ def _with_group_lines(names: list[str], columns: list[Column], groups: list[str]
 
 
 def _cost_columns(rows: pd.DataFrame) -> list[Column]:
-    """Returns the cost of each method; a column without a known value is left out."""
+    """Returns the cost columns of a table. Columns without any value are left out."""
     methods = rows.drop_duplicates("method")
     passes = [
         "-" if pd.isna(forward) else f"{_short(forward)}+{_short(backward)}"
@@ -187,7 +188,7 @@ def _number(value: float) -> str:
 
 
 def _short(value: float) -> str:
-    """Returns a number as text: "-" if undefined, whole from 100 on, otherwise with three significant digits."""
+    """Returns a number as text: "-" if undefined, an integer from 100, else with three significant digits."""
     if pd.isna(value):
         return "-"
     return f"{value:.0f}" if value >= 100 or float(value).is_integer() else f"{value:.3g}"

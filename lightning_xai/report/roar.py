@@ -19,7 +19,7 @@ READ = ("seed", "method", "amount", "split", "metric", "value", "control", "amou
 
 
 def roar_table(results: pd.DataFrame, metric: str, *, split: str = "test", width: int = 80) -> str:
-    """Returns a table of one metric in percent, with a row per method and a column per amount of erased tokens.
+    """Returns a table of one metric in percent, with a row for each method and a column for each erased amount.
 
     Args:
         results: rows of one roar.csv.
@@ -47,7 +47,7 @@ def roar_table(results: pd.DataFrame, metric: str, *, split: str = "test", width
 
 
 def read_chains(folders: Sequence[Path], metrics: Sequence[str], split: str) -> pd.DataFrame:
-    """Returns the rows of roar.csv of all experiments and seeds, with the experiment's name in column `experiment`.
+    """Returns the rows of roar.csv of all experiments and seeds, with the additional column `experiment`.
 
     Args:
         folders: folders of experiments, such as runs/roar.
@@ -55,8 +55,8 @@ def read_chains(folders: Sequence[Path], metrics: Sequence[str], split: str) -> 
         split: name of the split. Rows of other splits are left out.
 
     Raises:
-        ValueError: `metrics` holds neither one metric nor one per experiment; or an experiment has no finished chain, a
-            chain of another format, a roar.csv without a column that reports read, or no rows of the metric and split.
+        ValueError: `metrics` has neither one metric nor one for each experiment; or an experiment has no finished
+            chain, a chain of another format, a roar.csv without a needed column, or no rows of the metric and split.
 
     Example:
         >>> import tempfile
@@ -99,7 +99,7 @@ def _read_rows(file: Path) -> pd.DataFrame:
 
 
 def roar_panels(rows: pd.DataFrame) -> list[Panel]:
-    """Returns a panel for each experiment: mean scores over seeds, in percent, against the amount of erased tokens.
+    """Returns a panel for each experiment: mean scores in percent over seeds against the amount of erased tokens.
 
     Args:
         rows: rows that `read_chains` returns.

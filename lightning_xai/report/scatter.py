@@ -1,4 +1,4 @@
-"""Pictures with a point for each run: one number against another, with fitted lines and Pearson's r on request."""
+"""Scatter plots with a point for each run, with fitted lines and Pearson's r on request."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from lightning_xai.report.curves import COLORS, DOTS_PER_INCH, MARKERS, REFERENC
 
 @dataclass(frozen=True)
 class PointPanel:
-    """One pair of axes with a point for each run.
+    """One scatter plot, with a point for each run.
 
     Attributes:
         title: text above the axes.
         x_label, y_label: names of the axes.
-        points: the columns x, y and experiment; points of one experiment have one color.
-        line: position of a vertical line, or None.
+        points: a table with the columns x, y and experiment. All points of an experiment have the same color.
+        line: x position of a vertical line, or None.
 
     Example:
         >>> points = pd.DataFrame({"experiment": ["tm"], "x": [0.5], "y": [0.75]})
@@ -42,7 +42,7 @@ class PointPanel:
 
 
 class FittedLine(NamedTuple):
-    """A line by least squares, and the correlation of its points.
+    """A least-squares line, and Pearson's correlation r of the points.
 
     Example:
         >>> FittedLine(slope=-0.25, intercept=40.0, r=-0.5).slope
@@ -55,7 +55,7 @@ class FittedLine(NamedTuple):
 
 
 def fitted_line(x: Sequence[float], y: Sequence[float]) -> FittedLine:
-    """Returns the line by least squares through points, and Pearson's r; all NaN if r is not defined.
+    """Returns the least-squares line through points, and Pearson's r. All three values are NaN if r is undefined.
 
     Example:
         >>> line = fitted_line([0.0, 1.0, 2.0], [5.0, 3.0, 1.0])
@@ -70,11 +70,11 @@ def fitted_line(x: Sequence[float], y: Sequence[float]) -> FittedLine:
 
 
 def scatter_figure(panels: Sequence[PointPanel], *, fits_lines: bool = False, max_columns: int = 3) -> Figure:
-    """Returns a figure with a panel of points for each of `panels`; an experiment has one color and marker in all.
+    """Returns a figure with the scatter plots. Each experiment has the same color and marker in all panels.
 
     Args:
-        panels: the panels.
-        fits_lines: whether each experiment has a fitted line in each panel; the legends then show Pearson's r.
+        panels: the scatter plots.
+        fits_lines: whether to draw a fitted line for each experiment in each panel, with Pearson's r in the legend.
         max_columns: largest number of panels in a row.
 
     Example:
@@ -105,7 +105,7 @@ def scatter_figure(panels: Sequence[PointPanel], *, fits_lines: bool = False, ma
 
 
 def _draw_line(axis: Axes, name: str, points: pd.DataFrame, color: str) -> str:
-    """Draws the fitted line of an experiment's points, and returns its name in the legend."""
+    """Draws a line fitted to an experiment's points. Returns the text of the experiment in the legend."""
     line = fitted_line(points["x"].tolist(), points["y"].tolist())
     if math.isnan(line.r):
         return name
@@ -115,7 +115,7 @@ def _draw_line(axis: Axes, name: str, points: pd.DataFrame, color: str) -> str:
 
 
 def panel_axes(number: int, *, max_columns: int = 3) -> tuple[Figure, list[Axes]]:
-    """Returns a figure and the axes of its panels in rows.
+    """Returns a figure, and its axes row by row. The first `number` axes are visible.
 
     Example:
         >>> figure, axes = panel_axes(4)
@@ -138,7 +138,7 @@ def panel_axes(number: int, *, max_columns: int = 3) -> tuple[Figure, list[Axes]
 
 
 def point_style(place: int) -> dict[str, Any]:
-    """Returns the color and marker of an experiment's points by its place in the legend.
+    """Returns the color and marker of the experiment at a place in the legend.
 
     Example:
         >>> point_style(0)

@@ -10,7 +10,7 @@ from lightning_xai.report.tables import Column, text_table
 
 
 def short_names(keys: Sequence[str]) -> dict[str, str]:
-    """Returns the shortest ends of dotted keys that tell them apart.
+    """Returns dotted key -> its shortest suffix that is unique among the keys.
 
     Example:
         >>> short_names(["model.loss.weight", "model.size.weight", "trainer.max_epochs"])
@@ -25,10 +25,10 @@ def short_names(keys: Sequence[str]) -> dict[str, str]:
 
 
 def best_trials_table(best: Mapping[str, dict[str, Any] | None], keys: Sequence[str], width: int = 80) -> str:
-    """Returns a table with the best trial of each metric: its number, its value, and the values of its settings.
+    """Returns a table with the best trial of each metric: the trial's number, its value and its settings.
 
     Args:
-        best: row of the best trial by metric, see `Study.table`; None if a metric has none.
+        best: metric -> row of its best trial, as in `Study.table`, or None if there is none.
         keys: dotted keys of the searched settings.
         width: number of characters in a line.
 

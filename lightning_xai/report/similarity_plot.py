@@ -1,4 +1,4 @@
-"""Square matrices of similarities, drawn as colored cells with their numbers."""
+"""Draws square matrices of similarities as colored cells with numbers."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def matrices_figure(rows: Sequence[Sequence[Matrix]], names: Sequence[str]) -> F
     """Returns a figure that shows the matrices as colored cells with numbers.
 
     Args:
-        rows: rows of matrices [R, R]; the matrices of a row are side by side, and all rows are equally long.
-        names: names of the R rows and columns of every matrix.
+        rows: rows of matrices [R, R]. The matrices of a row are side by side; all rows have the same length.
+        names: labels of the R rows and columns of every matrix.
 
     Example:
         >>> figure = matrices_figure([[Matrix("Jaccard", np.array([[1.0, 0.25], [0.25, 1.0]]))]], ["seed0", "seed1"])

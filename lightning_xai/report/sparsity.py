@@ -1,4 +1,4 @@
-"""Curves of the preset "sparsity": the top tokens' share of the sum of absolute scores."""
+"""Curves of the preset "sparsity": the share of the top tokens in the sum of absolute scores."""
 
 from __future__ import annotations
 

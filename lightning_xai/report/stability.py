@@ -1,4 +1,4 @@
-"""Similarities between the explanations of several runs, for all pairs of runs, as table, CSV and picture."""
+"""Reports the similarities between explanations of all pairs of runs, as a table, a CSV file and an image."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def matching_runs(names: Sequence[str], this_run: Path, runs_dir: Path) -> list[
 
     Args:
         names: folders, or patterns such as "tm/seed*". A pattern matches tested runs only, because untested runs may
-            still be writing their scores. Relative names are looked up in `runs_dir` and, if nothing is there, in the
-            working directory.
+            still be writing their scores. Relative names are looked up in `runs_dir` first, then in the working
+            directory.
         this_run: folder of the run with which the others are compared.
         runs_dir: folder of all runs.
 
@@ -47,7 +47,7 @@ def matching_runs(names: Sequence[str], this_run: Path, runs_dir: Path) -> list[
         is_pattern = any(character in name for character in "*?[")
         paths = sorted(str(runs_dir / path) for path in glob(name, root_dir=runs_dir)) or sorted(glob(name))
         if not is_pattern and not paths:
-            raise ValueError(f"{name} is not there: fit and test that run first, or correct its name")
+            raise ValueError(f"{name} does not exist: fit and test that run first, or correct its name")
         for path in map(Path, paths):
             if path.resolve() != this_run.resolve() and (not is_pattern or RunFolder(path).is_tested):
                 runs.setdefault(path.resolve(), path)
@@ -62,7 +62,7 @@ class Comparison:
         method: name of the method.
         means: metric -> [R, R] float64, NaN where the metric is undefined for every explanation.
         counts: metric -> [R, R] int, the number of explanations for which the metric is defined.
-        num_explanations: number of all explanations.
+        num_explanations: total number of explanations.
 
     Example:
         >>> comparison = Comparison("gradient", {"jaccard": np.eye(2)}, {"jaccard": np.full((2, 2), 7)}, 7)
@@ -126,13 +126,13 @@ def stability_frame(comparisons: Sequence[Comparison], names: Sequence[str]) -> 
 def stability_table(
     comparison: Comparison, names: Sequence[str], *, split: str, percentage: float, width: int = 80
 ) -> str:
-    """Returns one matrix of R by R runs as text: Jaccard below the diagonal and Spearman's correlation above it.
+    """Returns an R x R matrix as text, with Jaccard below the diagonal and Spearman's correlation above it.
 
     Args:
         comparison: similarities of R runs.
         names: names of the R runs.
         split: name of the split, for the title.
-        percentage: percent of the tokens whose overlap Jaccard measures, for the title.
+        percentage: percentage of top tokens whose overlap Jaccard measures, for the title.
         width: number of characters in a line.
 
     Example:
@@ -160,14 +160,14 @@ def stability_table(
 def write_report(
     comparisons: Sequence[Comparison], names: Sequence[str], folder: Path, *, split: str, percentage: float
 ) -> tuple[str, np.ndarray]:
-    """Writes `<split>.csv` and `<split>.png`, and returns the tables and the picture [height, width, 3] in uint8.
+    """Writes `<split>.csv` and `<split>.png`. Returns the tables and the uint8 image [height, width, 3].
 
     Args:
         comparisons: one comparison for each method.
         names: names of the runs.
         folder: folder of the files.
         split: name of the split.
-        percentage: percent of the tokens whose overlap Jaccard measures, for the titles.
+        percentage: percentage of top tokens whose overlap Jaccard measures, for the titles.
 
     Example:
         >>> import tempfile

@@ -1,4 +1,4 @@
-"""The strongest words of an explanation, as a sorted list of bars."""
+"""The strongest words of an explanation, shown as a sorted list of bars."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ScoredWord(NamedTuple):
     Attributes:
         text: the characters of the word.
         score: sum of the scores of its tokens.
-        tokens: places of its tokens.
+        tokens: indices of its tokens in the document.
 
     Example:
         >>> ScoredWord("fine", 2.0, (1,)).score
@@ -34,10 +34,10 @@ class ScoredWord(NamedTuple):
 
 
 def words_of(document: ExplainedDocument) -> list[tuple[int, ...]]:
-    """Returns the tokens of each word of a document. Special tokens belong to no word.
+    """Returns the token indices of each word of a document. Special tokens belong to no word.
 
-    A token continues the word before it if both characters at their boundary are letters or digits. In scripts that
-    are written without spaces, such as Chinese, every token is a word.
+    A token continues the preceding word if the characters on both sides of the boundary are letters or digits. In
+    scripts that are written without spaces, such as Chinese, every token is a word.
 
     Example:
         >>> offsets = np.array([[0, 0], [0, 2], [2, 4], [4, 5]])
@@ -89,7 +89,7 @@ def strongest_words(document: ExplainedDocument, scores: np.ndarray, number: int
 
 
 def bar_lines(words: Sequence[ScoredWord], *, has_sign: bool) -> list[str]:
-    """Returns one line per word: the score, a bar whose length is the score's share of the largest, and the word.
+    """Returns one line for each word: the score, a bar proportional to the absolute score, and the word.
 
     Example:
         >>> words = [ScoredWord("plot", -2.0, (1,)), ScoredWord("fine", 1.0, (0,))]

@@ -1,4 +1,4 @@
-"""Tables as text, split into blocks of columns that fit the width."""
+"""Formats tables as text, split into blocks of columns that fit the width."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import groupby
 
 GAP = 2  # spaces before a column
-INDENT = "  "  # before the second and all later lines of a wrapped row name
-HEADER_WIDTH = 10  # longer headers are wrapped; a wider cell or a longer unbreakable part raises this limit
+INDENT = "  "  # indentation of a wrapped row name, from its second line
+HEADER_WIDTH = 10  # longer headers are wrapped, unless a cell or an unbreakable part of the header is longer
 
 
 @dataclass(frozen=True)
@@ -17,9 +17,9 @@ class Column:
     """One column of a table.
 
     Attributes:
-        header: name of the column; a line feed in it starts a new line.
+        header: name of the column. It may contain line feeds.
         cells: one text for each row.
-        group: neighboring columns of the same group stay in one block if they fit; "" means no group.
+        group: neighboring columns with the same group stay in one block if they fit; "" means no group.
 
     Example:
         >>> Column("passes", ["50", "100"], group="cost").cells
@@ -37,7 +37,7 @@ def text_table(rows: Sequence[str], columns: Sequence[Column], *, title: str = "
     The blocks are about equally wide, and a blank line separates them.
 
     Args:
-        rows: names of the rows, repeated at the left of every block. Names longer than half of the width are wrapped.
+        rows: names of the rows, repeated at the left of every block. Names longer than half the width are wrapped.
         columns: columns with a cell for every row. Cells are never wrapped.
         title: text above the first block, wrapped at `width`.
         width: number of characters in a line.
@@ -60,7 +60,7 @@ def text_table(rows: Sequence[str], columns: Sequence[Column], *, title: str = "
 def wrap(text: str, width: int) -> list[str]:
     """Returns the lines of a text. A line longer than `width` characters is broken after a space or one of / _ . -
 
-    A part without these characters is cut only if it is longer than a line.
+    A part without such characters is cut only if it is longer than a line.
 
     Example:
         >>> wrap("token_precision/integrated_gradients", 12)
@@ -103,7 +103,7 @@ class _PrintedColumn:
 
 
 def _even_blocks(columns: Sequence[_PrintedColumn], width: int) -> list[list[_PrintedColumn]]:
-    """Splits columns into as few blocks as fit `width`, and makes the widest block as narrow as possible."""
+    """Splits columns into the fewest blocks that fit in `width`, and makes the widest block as narrow as possible."""
     groups: list[list[_PrintedColumn]] = []
     for name, members in groupby(columns, key=lambda column: column.group):
         group = list(members)
@@ -119,7 +119,7 @@ def _even_blocks(columns: Sequence[_PrintedColumn], width: int) -> list[list[_Pr
 
 
 def _fill_blocks(groups: Sequence[list[_PrintedColumn]], width: int) -> list[list[_PrintedColumn]]:
-    """Returns blocks of columns, filled in order; a group that would exceed `width` starts a new block."""
+    """Returns blocks of columns, filled in order. A group that does not fit in `width` starts a new block."""
     blocks: list[list[_PrintedColumn]] = []
     for group in groups:
         if blocks and _total_width(blocks[-1] + group) <= width:

@@ -1,4 +1,4 @@
-"""Imports classes by the names in configurations and checkpoints. Base classes are checked before a class is called."""
+"""Imports classes that configurations and checkpoints name. Base classes are checked before a class is called."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 def require_derived(value: Any, bases: Sequence[type], *, key: str, class_path: str) -> None:
     """Raises ValueError unless `value` is a class that is derived from one of `bases` and is not abstract.
 
-    Only real ancestors count. An abstract class that merely recognizes `value` by its methods does not count.
+    Only real ancestors count, not abstract classes that recognize `value` by its methods.
 
     Args:
         value: object that the class path names.
@@ -38,7 +38,7 @@ def require_derived(value: Any, bases: Sequence[type], *, key: str, class_path: 
 
 
 def imported_class(class_path: str, base: type, *, key: str = "class_path") -> type[Any]:
-    """Imports a class by its dotted name. No function or class of the module is called.
+    """Returns the class of a dotted name. The module is imported, but none of its functions or classes is called.
 
     Args:
         class_path: dotted name of the class.
@@ -46,7 +46,7 @@ def imported_class(class_path: str, base: type, *, key: str = "class_path") -> t
         key: setting that holds the class path, for messages.
 
     Raises:
-        ValueError: the name cannot be imported, or names no class derived from `base`.
+        ValueError: the name cannot be imported, or is not a class derived from `base`.
 
     Example:
         >>> imported_class("collections.OrderedDict", dict).__name__

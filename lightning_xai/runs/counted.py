@@ -1,4 +1,4 @@
-"""Shows the progress of a long loop: on a terminal, in one line that changes; in a file, in a new line every 30 s."""
+"""Shows the progress of a long loop, in one changing line on a terminal or a new line every 30 s in a file."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ ERASE_LINE = "\r\x1b[K"
 
 
 class Counted:
-    """Counts finished items. The first process shows the number.
+    """Counts finished items and shows the number in the first process.
 
     Args:
         title: description of the work, at the beginning of the line.
-        total: number of items of this process.
+        total: number of items in this process.
         pace: decides when a line is due. None means a line every 30 s in a file, and two updates per second on a
             terminal.
 
@@ -41,7 +41,7 @@ class Counted:
         self._has_line = False
 
     def over(self, items: Iterable[Item], size: Callable[[Item], float]) -> Iterator[Item]:
-        """Yields the items. When the loop asks for the next item, the previous item adds `size(item)` to the count."""
+        """Yields the items. After the loop has handled an item, `size(item)` is added to the count."""
         try:
             for item in items:
                 yield item

@@ -1,6 +1,6 @@
-"""Facts about the encoder with which a network, a store or a run was made, and comparisons of these facts.
+"""Facts about the encoder with which a network, store or run was made, and checks that compare them.
 
-Facts are plain values: `class_path` and `init_args` build the encoder again, `vocab_size` is its number of token ids,
+Facts are plain values: `class_path` and `init_args` rebuild the encoder, `vocab_size` is its number of token ids,
 `fingerprint` is a hash of its tokenization, and `learned` is the vocabulary that the encoder built from texts, if any.
 """
 
@@ -16,12 +16,12 @@ from lightning_xai.runs.stores.store import is_store, read_metadata
 
 Facts = Mapping[str, Any]
 TOKENIZER_ENCODER = "lightning_xai.data.encoding.TokenizerEncoder"
-# arguments of an encoder that change the kept or the erasable tokens of a text, but not the meaning of a token id
+# arguments of an encoder that change which tokens are kept or erasable, but not the meaning of token ids
 OPTIONS = ("max_length", "fill", "explain_pair")
 
 
 def tokenizer_at(path: str) -> dict[str, Any]:
-    """Returns class and arguments of an encoder that uses the tokenizer at a path (a folder or a hub id).
+    """Returns the class and arguments of an encoder with the tokenizer at a path (a folder or a hub id).
 
     Example:
         >>> tokenizer_at("models/bert")["init_args"]
@@ -31,7 +31,7 @@ def tokenizer_at(path: str) -> dict[str, Any]:
 
 
 def is_plain(value: Any) -> bool:
-    """Returns whether a value consists of None, strings, numbers, booleans, lists and dictionaries with string keys.
+    """Returns whether a value contains only None, strings, numbers, booleans, lists and dictionaries with string keys.
 
     Example:
         >>> is_plain({"words": ["a", "b"]}), is_plain({"tokenizer": object()})
@@ -45,7 +45,7 @@ def is_plain(value: Any) -> bool:
 
 
 def short_facts(facts: Facts) -> dict[str, Any]:
-    """Returns facts without lists of words, for files that need the facts only for comparisons.
+    """Returns the facts without long lists of words, for files that only compare facts.
 
     Example:
         >>> short_facts({"fingerprint": "12ab", "init_args": {"words": ["a", "b"], "fill": "mask"}})
@@ -56,7 +56,7 @@ def short_facts(facts: Facts) -> dict[str, Any]:
 
 
 def encoder_name(facts: Facts) -> str:
-    """Returns a text for messages that identifies an encoder.
+    """Returns a description of an encoder for messages.
 
     Example:
         >>> path = {"path": "models/bert"}
@@ -69,7 +69,7 @@ def encoder_name(facts: Facts) -> str:
 
 
 def changed_options(before: Facts, now: Facts) -> str:
-    """Returns a text that lists the OPTIONS whose values differ between two encoders; "" if all values are equal.
+    """Returns a text that lists the OPTIONS in which two encoders differ; "" if there are none.
 
     If both facts have a hash of a prompt, the hashes are compared, too.
 
@@ -86,12 +86,12 @@ def changed_options(before: Facts, now: Facts) -> str:
 
 
 def check_network_encoder(before: Facts | None, now: Facts, place: str) -> None:
-    """Checks that the data use the tokenizer with which a network was trained.
+    """Raises ValueError unless the data use the tokenizer with which a network was trained.
 
-    Prints a line, only once, if the network's fingerprint is not known, or if the encoders differ in OPTIONS.
+    Prints a line, only once, if the network's fingerprint is unknown or the encoders differ in OPTIONS.
 
     Args:
-        before: facts about the network's encoder; None if the facts are not known.
+        before: facts about the network's encoder; None if unknown.
         now: facts about the encoder of the data.
         place: path of the network, for messages.
 
@@ -102,18 +102,18 @@ def check_network_encoder(before: Facts | None, now: Facts, place: str) -> None:
         >>> now = {"class_path": "Words", "init_args": {"max_length": 9}, "vocab_size": 9, "fingerprint": "12ab"}
         >>> check_network_encoder(now, now, "runs/tm/seed0")
         >>> check_network_encoder(None, now, "old.ckpt")
-        old.ckpt has no fingerprint of its tokenizer, so the tokenizer of the data is compared with nothing
+        old.ckpt has no fingerprint of its tokenizer, so the tokenizer of the data cannot be checked
         >>> check_network_encoder({**now, "fingerprint": "34cd"}, now, "my.ckpt")
         Traceback (most recent call last):
         ValueError: my.ckpt was trained with Words (9 ids, fingerprint 34cd), but the encoder of the data is ...
     """
     if before is None or before.get("fingerprint") is None:
-        _say_once(f"{place} has no fingerprint of its tokenizer, so the tokenizer of the data is compared with nothing")
+        _say_once(f"{place} has no fingerprint of its tokenizer, so the tokenizer of the data cannot be checked")
         return
     if before["fingerprint"] != now["fingerprint"]:
         path = before["init_args"].get("path")
         if path and path == now["init_args"].get("path"):
-            remedy = "the files there have changed, so put back those of the training"
+            remedy = "the files there have changed, so restore the files of the training"
         else:
             remedy = f"leave its path out, or set it to {path}" if path else "give the data the network's encoder"
         raise ValueError(
@@ -125,22 +125,21 @@ def check_network_encoder(before: Facts | None, now: Facts, place: str) -> None:
 
 
 def check_positions(before: Facts | None, now: Facts, place: str) -> None:
-    """Checks that stored token positions are valid for the encoder of the data.
+    """Raises ValueError unless stored token positions are valid for the encoder of the data.
 
     Args:
-        before: facts about the encoder whose token positions are stored; None if the facts are not known (no error is
-            then raised).
+        before: facts about the encoder whose token positions are stored; None if unknown, which raises no error.
         now: facts about the encoder of the data.
         place: folder of the stored positions.
 
     Raises:
-        ValueError: the tokenizers differ, or OPTIONS have other values.
+        ValueError: the tokenizers differ, or the encoders differ in OPTIONS.
 
     Example:
         >>> now = {"class_path": "Words", "init_args": {"max_length": 9}, "vocab_size": 9, "fingerprint": "12ab"}
         >>> check_positions({**now, "init_args": {"max_length": 5}}, now, "erasures")
         Traceback (most recent call last):
-        ValueError: erasures has token positions of another encoder: max_length was 5, now 9; set it as there, or ...
+        ValueError: erasures has token positions of another encoder: max_length was 5, now 9; use the old value, or ...
     """
     if before is None:
         return
@@ -150,16 +149,16 @@ def check_positions(before: Facts | None, now: Facts, place: str) -> None:
         changed = changed_options(before, now)
     if changed:
         raise ValueError(
-            f"{place} has token positions of another encoder: {changed}; set it as there, or remove the folder and "
+            f"{place} has token positions of another encoder: {changed}; use the old value, or remove the folder and "
             "write it again"
         )
 
 
 def encoder_metadata(store: Path, now: Facts) -> dict[str, Any]:
-    """Returns the metadata about a store's encoder; {} if an older version made the store without such metadata.
+    """Returns the metadata about a store's encoder; {} for a store of an older version without such metadata.
 
     Args:
-        store: folder of the store. If the store exists, its metadata stay as they are.
+        store: folder of the store. If the store exists, its metadata stay unchanged.
         now: facts about the encoder whose token positions are to be stored.
 
     Raises:

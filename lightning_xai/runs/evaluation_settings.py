@@ -1,4 +1,4 @@
-"""Divides the settings of a run into training settings and evaluation settings."""
+"""Divides a run's settings into training settings and evaluation settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lightning_xai.runs.class_paths import imported_class
 from lightning_xai.runs.new_options import without_new_options
 from lightning_xai.runs.settings import changed_settings
 
-# settings that only tests and predictions read, apart from the settings of callbacks that only evaluate
+# settings that only tests and predictions read; settings of callbacks that only evaluate are not listed
 ONLY_EVALUATION = {
     "data.init_args.eval_batch_size", "data.init_args.extra_test_splits", "data.init_args.predict_split",
     "data.init_args.tune_on_validation", "trainer.limit_test_batches", "trainer.limit_predict_batches",
@@ -98,7 +98,7 @@ def _changed(before: Settings, now: Settings) -> list[str]:
 
 
 def _callbacks(settings: Settings) -> list[dict[str, Any]]:
-    """Returns the settings of each callback, in order. Names lack the prefix "trainer.callbacks.NUMBER."."""
+    """Returns each callback's settings in order, without the prefix "trainer.callbacks.NUMBER." of their names."""
     callbacks: dict[int, dict[str, Any]] = {}
     for name, value in settings.items():
         if match := CALLBACK.fullmatch(name):

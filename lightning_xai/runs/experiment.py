@@ -1,4 +1,4 @@
-"""The folder of an experiment, which holds the runs of all its seeds and the reports about them."""
+"""The folder of an experiment, with the runs of all seeds and the reports about these runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def runs_of(experiment_dir: Path) -> list[RunFolder]:
 
 
 def report_dir(experiment_dir: Path) -> Path:
-    """Returns the folder for pictures and tables that cover all seeds of an experiment.
+    """Returns the folder for figures and tables about all seeds of an experiment.
 
     Example:
         >>> report_dir(Path("runs/roar")).as_posix()

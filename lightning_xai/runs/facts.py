@@ -1,4 +1,4 @@
-"""Facts about a command's run and test, for the callback that writes the results."""
+"""Facts about a command's run and test that the callback ResultsFile needs."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from lightning_xai.runs.results_table import ResultsTable
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What a command knows about the run that it starts.
+    """Facts about the run that a command starts.
 
     Attributes:
         experiment: name of the experiment.
-        seed: seed of all random draws.
-        tests_after_fit: whether the command is a fit that ends with a test.
-        settings: settings that the run's numbers depend on, from `run_settings`.
+        seed: the run's random seed.
+        tests_after_fit: whether the command is a fit that a test follows.
+        settings: the settings on which the run's results depend, from `run_settings`.
 
     Example:
         >>> RunFacts("tm", seed=0).tests_after_fit
@@ -37,7 +37,7 @@ class FactsOfTest:
     """Facts about the test that a command starts.
 
     Attributes:
-        checkpoint: hash of the tested checkpoint, which is a column of the table.
+        checkpoint: hash of the tested checkpoint, a column of the table.
         table: files to which the results are written.
 
     Example:

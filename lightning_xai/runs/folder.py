@@ -76,7 +76,7 @@ class RunFolder:
         return self.experiment_dir.name, self.path.name
 
     def sibling(self, experiment: str) -> RunFolder:
-        """Returns the run with the same seed in another experiment. Both experiments' folders have the same parent.
+        """Returns the run with the same seed in another experiment, whose folder is beside this experiment's folder.
 
         Example:
             >>> RunFolder(Path("runs/uniwise/seed0")).sibling("uniwise_teacher").path.as_posix()
@@ -144,7 +144,7 @@ class RunFolder:
 
     @property
     def heatmaps_dir(self) -> Path:
-        """Folder with one heatmap page per split."""
+        """Folder with a heatmap page for each split."""
         return self.path / "heatmaps"
 
     def heatmap_page(self, split: str) -> Path:
@@ -171,27 +171,27 @@ class RunFolder:
 
     @property
     def erasures_dir(self) -> Path:
-        """Folder of the erasures that later runs of a chain train on, `<name>/<split>`."""
+        """Folder of the erasures for later runs of the chain, `<name>/<split>`."""
         return self.path / "erasures"
 
     @property
     def trained_on_file(self) -> Path:
-        """File with facts about the erasures that this run trains on."""
+        """File with facts about the erasure that this run trains on."""
         return self.path / "erasures.json"
 
     @property
     def validations_file(self) -> Path:
-        """Validation numbers of a search's trial, by step."""
+        """File with the validation metrics of a search's trial, by step."""
         return self.path / "validations.json"
 
     @property
     def roar_file(self) -> Path:
-        """Results of all runs of a ROAR chain; written in the folder of the chain's first run."""
+        """File with the results of a whole ROAR chain, in the folder of the chain's first run."""
         return self.path / "roar.csv"
 
     @property
     def fresh_file(self) -> Path:
-        """Results of all runs of a FRESH chain; written in the folder of the chain's first run."""
+        """File with the results of a whole FRESH chain, in the folder of the chain's first run."""
         return self.path / "fresh.csv"
 
     @property
@@ -205,7 +205,7 @@ class RunFolder:
 
     @property
     def best_checkpoint(self) -> Path | None:
-        """The best checkpoint, or the last one if there is no best, or None if there is neither."""
+        """The best checkpoint; the last one if there is no best; None if there is neither."""
         return self.checkpoint("best") or self.checkpoint("last")
 
     @property
@@ -231,7 +231,7 @@ class RunFolder:
         if not isinstance(facts.get("format", 1), int) or not isinstance(facts.get("status"), str):
             raise damaged(file, "it has no format and status")
         if not isinstance(facts.get("settings", {}), dict):
-            raise damaged(file, "its settings have no names")
+            raise damaged(file, "its settings are not a JSON object")
         return facts
 
     @property
@@ -249,7 +249,7 @@ class RunFolder:
 
     @property
     def is_trained(self) -> bool:
-        """Whether the training has ended. The test after the training may be missing."""
+        """Whether the training has ended. The test after it may be missing."""
         return self.is_finished or (self.manifest.get("trained", False) and self.checkpoint("last") is not None)
 
     @property
@@ -258,7 +258,7 @@ class RunFolder:
         return self.manifest.get("settings")
 
     def write_manifest(self, **facts: Any) -> None:
-        """Adds facts to the manifest atomically, so that a killed process leaves either the old or the new manifest."""
+        """Adds facts to the manifest atomically: after a kill, the file holds either the old or the new manifest."""
         write_json(self.manifest_file, with_format({**self.manifest, **facts}))
 
     @property
@@ -267,7 +267,7 @@ class RunFolder:
         return self.checkpoint("last") is not None or self._written_manifest["status"] == "finished"
 
     def check_format(self, remedy: str = OLD_RUN) -> None:
-        """Raises ValueError if a finished or resumable run has another format; the message ends with `remedy`."""
+        """Raises ValueError if a finished or resumable run has another format. The message ends with `remedy`."""
         if self.holds_work:
             without_format(self._written_manifest, self.path, remedy)
 
@@ -286,8 +286,8 @@ class RunFolder:
         """The folder of all runs: the part of `path` before the experiment and the seed.
 
         The name of the experiment is read from the manifest. Without a manifest, a folder whose name begins with "seed"
-        counts as a run of an experiment without a slash in its name. If this rule finds no folder, the
-        folder of all runs is the working directory.
+        counts as a run of an experiment without a slash in its name. If this gives no folder, the working directory is
+        returned.
         """
         experiment = (self.settings or {}).get("experiment") or ("?" if self.path.name.startswith("seed") else "")
         parents, depth = self.path.parents, len(Path(experiment).parts)

@@ -1,4 +1,4 @@
-"""The format number of runs, chains and stores on disk; files in another format are refused."""
+"""The format number of runs, chains and stores on disk. Files in another format cause an error."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FORMAT = 2  # files in format 1 have no format number
 
 
 def format_of(facts: Mapping[str, Any]) -> int:
-    """Returns the format number of a JSON object that was read from disk; 1 if the object has no number.
+    """Returns the format number of a JSON object from disk; 1 if it has no number.
 
     Example:
         >>> format_of({"status": "finished"}), format_of({"format": 2})
@@ -20,7 +20,7 @@ def format_of(facts: Mapping[str, Any]) -> int:
 
 
 def is_current(facts: Mapping[str, Any]) -> bool:
-    """Returns whether a JSON object that was read from disk has the format that this version writes.
+    """Returns whether a JSON object from disk has the format that this version writes.
 
     Example:
         >>> is_current({"format": FORMAT}), is_current({"status": "finished"})
@@ -45,7 +45,7 @@ def without_format(facts: Mapping[str, Any], place: Path, remedy: str) -> dict[s
     Args:
         facts: contents of a JSON file; facts without a format number are in format 1.
         place: the folder that the error message names.
-        remedy: end of the error message, which tells what a user can do.
+        remedy: end of the error message, with advice for the user.
 
     Raises:
         ValueError: the facts are not in the format that this version reads.

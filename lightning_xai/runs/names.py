@@ -1,4 +1,4 @@
-"""Checks names of experiments, splits, methods, presets and metrics, which become parts of paths."""
+"""Checks the names of experiments, splits, methods, presets and metrics, because they become parts of paths."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ MAX_BYTES = 200  # file systems allow 255 bytes per part, including the file end
 
 
 def check_name(kind: str, name: str, *, nested: bool = False) -> None:
-    """Raises ValueError if a name could lead out of its folder, or if some file system does not allow it.
+    """Raises ValueError if a name could leave its folder as a path, or is not allowed on some file system.
 
     Args:
-        kind: the kind of the name for messages, such as "split".
+        kind: the kind of name for messages, such as "split".
         name: the name.
         nested: whether the name may have several parts, such as the experiment "roar/gradient/010".
 
@@ -32,7 +32,7 @@ def check_name(kind: str, name: str, *, nested: bool = False) -> None:
 
 
 def _problem(part: str) -> str | None:
-    """Returns the fault of a part of a name, as a text that follows "a name that"; None if the part is allowed."""
+    """Returns the rule that a part of a name breaks, such as "has no backslash"; None if the part is allowed."""
     if not part:
         return "is not empty and neither begins nor ends with /"
     if part in (".", ".."):

@@ -1,4 +1,4 @@
-"""Ignores new options that have their default value, so that runs of older versions can be compared."""
+"""Leaves out new options with their default value, so that runs of older versions can be compared."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from lightning_xai.runs.settings import flat
 
 
 def without_new_options(settings: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings. An option is left out if `other` lacks it and its value is the default of its class.
+    """Returns the settings without the options that `other` lacks and whose value is the default of their class.
 
     Args:
-        settings: settings by dotted name.
-        other: settings of another run, which an older version of the package may have begun.
+        settings: dotted name -> setting.
+        other: settings of another run, which may be from an older version of the package.
 
     Example:
         >>> name = "lightning_xai.callbacks.heatmaps.Heatmaps"
@@ -46,7 +46,7 @@ def _is_default(name: str, value: Any, settings: Mapping[str, Any], other: Mappi
 
 @cache
 def _defaults(class_path: str) -> dict[str, Any]:
-    """Returns dotted argument name -> default for a class; {} if the class is not known."""
+    """Returns dotted argument name -> default for a class; {} if the class is unknown."""
     try:
         parents = imported_class(class_path, object).__mro__
     except ValueError:

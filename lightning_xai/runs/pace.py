@@ -1,4 +1,4 @@
-"""Decides when a line about progress is due, and estimates the time that the rest of the work takes."""
+"""Decides when a progress line is due, and estimates the remaining time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def duration(seconds: float) -> str:
 
 
 def time_left(seconds: float | None) -> str:
-    """Returns the end of a progress line, such as ", about 3 min left"; "" if the time is not known.
+    """Returns the end of a progress line, such as ", about 3 min left"; "" if the time is unknown.
 
     Example:
         >>> time_left(170), time_left(None)
@@ -66,10 +66,10 @@ class Pace:
         self._next = self._clock() + self._every
 
     def seconds_left(self, *, done: float, total: float) -> float | None:
-        """Estimates the seconds of the remaining work. None if no work is done yet, or if `total` is infinite.
+        """Returns the estimated remaining seconds; None if no work is done yet or `total` is infinite.
 
         Args:
-            done: work that this process has done since the start; work of an earlier, killed process does not count.
+            done: work that this process has done so far, without the work of an earlier, killed process.
             total: all work of this process.
         """
         if done <= 0 or total == float("inf"):

@@ -1,4 +1,4 @@
-"""Messages of a run: prints them in one process only, and silences needless messages of libraries."""
+"""Prints a run's messages in one process only, and silences needless messages of libraries."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ LOGGERS = (
     "lightning.fabric.utilities.rank_zero",
     "lightning.fabric.utilities.seed",
 )
-_SAID: list[set[str]] = []  # the lines that the command in progress has said; empty outside of commands
+_SAID: list[set[str]] = []  # lines that the running command has printed; empty outside of commands
 
 
 @contextmanager
@@ -56,7 +56,7 @@ def quiet(*messages: str) -> Iterator[None]:
     """Silences SILENCED_WARNINGS and SILENCED_MESSAGES while a command runs, and shortens all other warnings.
 
     Args:
-        messages: parts of further messages that are silenced.
+        messages: parts of additional messages to silence.
 
     Example:
         >>> with quiet():
@@ -86,14 +86,14 @@ def quiet(*messages: str) -> Iterator[None]:
 def _short_warning(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
 ) -> str:
-    """Returns a warning as one line. For a warning of another package, the line ends with the place in the code."""
+    """Returns a warning as one line. For a warning of another package, the line ends with the file and line number."""
     text = " ".join(str(message).split())
     place = "" if Path(filename).is_relative_to(PACKAGE) else f" ({Path(filename).name}, line {lineno})"
     return f"warning: {text}{place}\n"
 
 
 def say(message: str) -> None:
-    """Prints a message at once, in the first process only.
+    """Prints a message immediately, in the first process only.
 
     Example:
         >>> say("resuming")
@@ -104,9 +104,9 @@ def say(message: str) -> None:
 
 
 def unsaid(lines: Sequence[str]) -> list[str]:
-    """Returns the lines that this command has not said before, so that the stages of a chain do not repeat them.
+    """Returns the lines that this command has not printed yet, so that the stages of a chain do not repeat lines.
 
-    Outside of commands, these are all lines.
+    Outside of commands, all lines are returned.
 
     Example:
         >>> with quiet():
@@ -121,7 +121,7 @@ def unsaid(lines: Sequence[str]) -> list[str]:
 
 
 def flush_every_line() -> None:
-    """Makes Python write each line of the standard output at once, even to a file or a pipe.
+    """Makes Python flush the standard output after each line, even to a file or a pipe.
 
     Example:
         >>> flush_every_line()

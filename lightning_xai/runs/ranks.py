@@ -1,4 +1,4 @@
-"""Helpers for distributed runs: give the number of this process, and gather values from all processes."""
+"""Functions for distributed runs: the rank of this process, and values gathered from all processes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Value = TypeVar("Value")
 
 
 def rank() -> int:
-    """Returns the number of this process; works also before the process group exists.
+    """Returns the rank of this process, even before the process group exists.
 
     Example:
         >>> rank()
@@ -24,19 +24,19 @@ def rank() -> int:
 
 
 def is_first() -> bool:
-    """Returns whether this is the command's first process. This function also works before the process group exists.
+    """Returns whether this is the command's first process, even before the process group exists.
 
     Example:
         >>> is_first()
         True
     """
-    # if RANK is not set, the process numbers start at 0 on each node
+    # without RANK, local ranks start at 0 on each node
     on_first_node = "RANK" in os.environ or int(os.environ.get("NODE_RANK", 0)) == 0
     return rank() == 0 and on_first_node
 
 
 def first_does(action: Callable[[], object]) -> None:
-    """Calls a function in the first process only. If the call raises a ValueError, every process raises this error.
+    """Calls a function in the first process only. A ValueError of the call is raised in every process.
 
     Every process must call this function.
 
@@ -56,7 +56,7 @@ def first_does(action: Callable[[], object]) -> None:
 
 
 def gather(value: Value) -> list[Value]:
-    """Returns the values of all processes in the order of their numbers; every process must call this function.
+    """Returns the values of all processes in the order of their ranks. Every process must call this function.
 
     Example:
         >>> gather({"a": 1})

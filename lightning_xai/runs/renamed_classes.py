@@ -15,7 +15,7 @@ RENAMED_ARGUMENTS: dict[str, dict[str, str]] = {}
 
 
 def current_spec(spec: dict[str, Any]) -> dict[str, Any]:
-    """Returns `spec` ("class_path" and "init_args") with current names; arguments that are specs are renamed too.
+    """Returns `spec` ("class_path" and "init_args") with current names, also in arguments that are specs themselves.
 
     Example:
         >>> spec = {"class_path": "mine.Network", "init_args": {"size": 3}}

@@ -16,7 +16,7 @@ from lightning_xai.runs.files.whole_files import damaged, read_json, write_json,
 from lightning_xai.runs.format import with_format
 
 RESULTS = "results"
-KEYS = ["split", "preset", "method", "metric"]  # columns that identify a number of a run
+KEYS = ["split", "preset", "method", "metric"]  # columns that identify a value of a run
 
 
 def read_table(file: Path, columns: list[str] | None = None) -> pd.DataFrame:
@@ -35,15 +35,15 @@ def read_table(file: Path, columns: list[str] | None = None) -> pd.DataFrame:
     try:
         return pd.read_parquet(file, columns=columns)
     except (pa.ArrowException, OSError) as error:
-        if isinstance(error, OSError) and error.errno is not None:  # not about the contents of the file
+        if isinstance(error, OSError) and error.errno is not None:  # the error is not about the contents of the file
             raise
         raise damaged(file, str(error).removeprefix(f"Could not open Parquet input source '{file}': ")) from error
 
 
 def run_results(folder: Path) -> pd.DataFrame:
-    """Returns all numbers of a run's tested checkpoint, also those of later tests on other data.
+    """Returns all results of a run's tested checkpoint, including later tests on other data.
 
-    If several tables have a number, that of results.parquet counts, then that of the newest table.
+    If several tables have the same result, results.parquet takes precedence, then the newest table.
 
     Example:
         >>> import tempfile
@@ -67,7 +67,7 @@ class ResultsTable:
     """One table of results in a run's folder, in the files `<stem>.csv`, `<stem>.parquet` and `<stem>.json`.
 
     The JSON file holds the hash of the tested checkpoint and all settings of the command. The run's current table has
-    the stem "results". Reports read only the current table.
+    the stem "results". Reports prefer the current table: see `run_results`.
 
     Example:
         >>> import tempfile
@@ -117,7 +117,7 @@ class ResultsTable:
     def write(self, table: pd.DataFrame, settings: Mapping[str, Any]) -> None:
         """Writes the three files, each atomically. The parquet file comes last, so if it exists, the table is complete.
 
-        An earlier table with other evaluation settings is first renamed to `<stem>_<hash of its evaluation settings>`.
+        If an earlier table has other evaluation settings, it is first renamed to `<stem>_<hash of these settings>`.
         """
         earlier = self.settings
         if self.exists and earlier is not None and changed_evaluation(earlier, settings):
@@ -130,7 +130,7 @@ class ResultsTable:
         write_json(self.settings_file, with_format({"checkpoint": checkpoint, "settings": dict(settings)}))
 
     def move(self, stem: str) -> ResultsTable:
-        """Renames the files to another stem. If the process is killed, a later call can move the remaining files."""
+        """Renames the files to another stem. After a kill, a second call moves the remaining files."""
         target = ResultsTable(self.folder, stem)
         if self.settings_file.exists():  # copied first and removed last, so that a kill loses no settings
             write_json(target.settings_file, read_json(self.settings_file))

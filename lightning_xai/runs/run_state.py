@@ -1,4 +1,4 @@
-"""Records in a run's manifest that a fit begins, continues or ends."""
+"""Records in the manifest of a run that a fit begins, continues or ends."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def begin_run(run: RunFolder, settings: Mapping[str, Any]) -> None:
     """Records that a run begins, or checks that an earlier run may continue with these settings.
 
     A run may continue with other evaluation settings, but not with other training settings. A run without a checkpoint
-    starts again. If its folder has a results table, the hash of the tested checkpoint is then added to the table's
-    name.
+    starts from the beginning. If its folder has an old results table, the hash of the tested checkpoint is added to the
+    table's name.
 
     Raises:
         ValueError: the folder holds a finished or resumable run in another format or with other training settings (the
@@ -48,12 +48,12 @@ def begin_run(run: RunFolder, settings: Mapping[str, Any]) -> None:
 
 
 def finish_run(run: RunFolder, *, seconds: float, **facts: Any) -> None:
-    """Records that a run is finished, and further facts.
+    """Records in the manifest that a run is finished, with its seconds and additional facts.
 
     Args:
         run: the run.
-        seconds: time from the end of the training to the end of the run.
-        **facts: entries of the manifest.
+        seconds: seconds from the end of the training to the end of the run.
+        **facts: additional entries of the manifest.
 
     Example:
         >>> import tempfile
@@ -70,7 +70,7 @@ def finish_run(run: RunFolder, *, seconds: float, **facts: Any) -> None:
 
 
 def is_evaluated_with(run: RunFolder, settings: Mapping[str, Any]) -> bool:
-    """Returns whether the current table of results was made with these evaluation settings.
+    """Returns whether the run's current results table was made with these evaluation settings.
 
     Example:
         >>> from pathlib import Path

@@ -1,4 +1,4 @@
-"""The settings of a run by dotted name; selects the settings that decide the run's numbers or choose its data."""
+"""The settings of a run by dotted name, and the selection of those that affect its results or its data."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-# settings that do not change a run's numbers
+# settings that do not affect a run's results
 INCIDENTAL = {
     "config", "ckpt_path", "weights_only", "runs_dir", "overwrite", "verbose", "return_predictions", "test_after_fit",
     "follow_up", "stage", "format", "preflight", "skip_unfit",
@@ -17,12 +17,12 @@ INCIDENTAL_OF_TRAINER = {"default_root_dir", "logger", "enable_progress_bar", "e
 ERASURES = "data.init_args.erasures"
 ERASURE = "data.init_args.erasure"
 CACHE_DIR = "data.init_args.cache_dir"  # the encoded data do not depend on their folder
-# prefixes of those data module arguments that decide which examples are tested
+# prefixes of the data module's arguments that determine the test examples
 TEST_DATA_ARGUMENTS = ("source", "encoder", "max_examples", "extra_test_splits", "erasure")
 
 
 def run_settings(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings that a run's numbers depend on, by dotted name.
+    """Returns dotted name -> setting, for the settings on which a run's results depend.
 
     Example:
         >>> run_settings({"runs_dir": "runs", "trainer": {"max_epochs": 3, "logger": None}, "data": {"sizes": [8, 2]}})
@@ -34,13 +34,13 @@ def run_settings(config: Mapping[str, Any]) -> dict[str, Any]:
     settings = flat(json.loads(json.dumps(kept, default=str)))
     settings.pop(CACHE_DIR, None)
     erasures, runs_dir = settings.get(ERASURES), config.get("runs_dir")
-    if erasures and runs_dir and Path(erasures).is_relative_to(runs_dir):  # the folder of all runs may be moved
+    if erasures and runs_dir and Path(erasures).is_relative_to(runs_dir):  # relative, because runs_dir may be moved
         settings[ERASURES] = Path(erasures).relative_to(runs_dir).as_posix()
     return settings
 
 
 def data_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings that decide how examples are loaded and encoded, without the settings of erasures.
+    """Returns the settings that determine how examples are loaded and encoded, without settings of erasures.
 
     Example:
         >>> data_settings({"data.init_args.batch_size": 8, "data.init_args.erasure": "mask", "seed_everything": 0})
@@ -52,7 +52,7 @@ def data_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def trial_key(settings: Mapping[str, Any]) -> str:
-    """Returns a text that is equal for two runs if their methods, networks and data (before erasures) are equal.
+    """Returns a text that identifies the methods, the network and the data (before erasures) of a run.
 
     Example:
         >>> trial_key({"data.init_args.erasure": "mask", "model.size": 2, "experiment": "a"})
@@ -94,7 +94,7 @@ def changed_settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[
 
 
 def flat(value: Any, prefix: str = "") -> dict[str, Any]:
-    """Flattens nested dictionaries and lists into one dictionary by dotted name; empty containers become values.
+    """Returns nested dictionaries and lists as one dictionary by dotted name. Empty containers become values.
 
     Example:
         >>> flat({"a": {"b": [1, 2]}, "c": []})

@@ -1,4 +1,4 @@
-"""Whole numbers in as few bytes as they need."""
+"""Stores integers in the smallest type that fits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def smallest(values: np.ndarray) -> np.ndarray:
-    """Returns whole numbers as int32 if they fit, and as int64 otherwise.
+    """Returns integers as int32 if they fit, otherwise as int64.
 
     Example:
         >>> smallest(np.array([1, 2])).dtype, smallest(np.array([1 << 40])).dtype

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-VALIDATION = "validation"  # the split that thresholds are tuned on
+VALIDATION = "validation"  # the split on which thresholds are tuned
 
 
 def log_prefix(split: str) -> str:

@@ -1,4 +1,4 @@
-"""The file of a search: which settings are tried, on which metrics, and how."""
+"""The plan of a search, as read from its file: searched settings, metrics, sampler and pruner."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lightning_xai.search.setting import Setting, Value
 Sampler = Literal["tpe", "quasi_random"]
 Pruner = Literal["none", "median"]
 Direction = Literal["max", "min"]
-START_TRIALS = 10  # TPE draws the values of the first trials at random; pruning waits for the first half of them
+START_TRIALS = 10  # number of first trials that TPE draws at random; pruning starts after half of them
 
 
 @dataclass(frozen=True)
@@ -23,18 +23,18 @@ class SearchPlan:
 
     Args:
         fit: configuration files of the trials' runs, as for `fit --config`.
-        settings: the searched settings by their dotted keys, such as "model.init_args.loss.kept_weight".
-        metrics: validation numbers that are searched, such as "val/log_loss", with their direction, "max" or "min";
-            None takes the direction that the objective knows. A trial's value is its best validation.
-        options: further settings of all trials by their dotted keys, such as "trainer.max_epochs".
+        settings: dotted key, such as "model.init_args.loss.kept_weight" -> the values to search.
+        metrics: validation metric, such as "val/log_loss" -> direction in which it improves, "max" or "min"; None takes
+            the objective's direction. The value of a trial is its best validation.
+        options: dotted key, such as "trainer.max_epochs" -> a setting that is the same in all trials.
         num_trials: number of trials of each study.
-        sampler: "tpe" learns from earlier trials; "quasi_random" spreads them evenly.
-        share_trials: whether one quasi-random study serves all metrics. If not, every metric has a study of its own.
+        sampler: "tpe" learns from earlier trials; "quasi_random" spreads the trials evenly.
+        share_trials: True for one quasi-random study that serves all metrics; False for one study per metric.
         pruner: "median" ends a trial whose value is worse than the median of the earlier trials at the same step.
 
     Raises:
-        ValueError: nothing is searched or measured, a direction, sampler or pruner is unknown, a setting is also an
-            option, there is no trial, or trials are shared with TPE or with a pruner.
+        ValueError: there is no setting, metric or trial; a direction, sampler or pruner is unknown; a setting is also
+            an option; or trials are shared although the sampler is TPE or there is a pruner.
 
     Example:
         >>> settings = {"model.init_args.head_lr_factor": Setting(low=1.0, high=10.0)}
@@ -67,7 +67,7 @@ class SearchPlan:
                 if other.startswith(f"{key}."):
                     raise ValueError(f"{key} contains {other}: search one of them")
         if self.num_trials < 1:
-            raise ValueError(f"num_trials is {self.num_trials}: give a number from 1")
+            raise ValueError(f"num_trials is {self.num_trials}: give at least 1")
         if self.share_trials and self.sampler == "tpe":
             raise ValueError("share_trials is true, but tpe chooses trials for one metric: set sampler: quasi_random")
         if self.share_trials and self.pruner != "none":
@@ -87,7 +87,7 @@ class SearchPlan:
 share_trials, pruner
         """
         if not isinstance(values, Mapping):
-            raise ValueError(f"a search is a list of entries, not {values!r}: see configs/search/aml.yaml")
+            raise ValueError(f"a search is a mapping of entries, not {values!r}: see configs/search/aml.yaml")
         known = cls.__dataclass_fields__
         for name in values:
             if name not in known:
@@ -108,19 +108,21 @@ share_trials, pruner
         return cls(**given)
 
     def facts(self) -> dict[str, Any]:
-        """Returns the entries that trials depend on, primitives only. Their number may grow later."""
+        """Returns the entries on which trials depend, as primitive types. `num_trials` is left out, because it may
+        grow.
+        """
         facts = asdict(self)
         del facts["num_trials"], facts["fit"]
         return facts
 
 
 def quasi_random(settings: Mapping[str, Setting], seed: int, number: int) -> dict[str, Value]:
-    """Returns the values of a quasi-random trial: the point `number` of a scrambled Sobol sequence.
+    """Returns the settings of a quasi-random trial: point `number` of a scrambled Sobol sequence.
 
     Args:
         settings: the searched settings.
-        seed: chooses the sequence.
-        number: the trial, counted from 0.
+        seed: seed of the sequence.
+        number: number of the trial, from 0.
 
     Example:
         >>> settings = {"a": Setting(low=0.0, high=1.0), "b": Setting(choices=(1, 2))}

@@ -1,4 +1,4 @@
-"""One searched setting of a configuration: its range or its choices."""
+"""The values of one searched setting: a range or choices."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ Value = bool | int | float | str | None
 
 @dataclass(frozen=True)
 class Setting:
-    """The values that a search may give to a setting: the numbers from `low` to `high`, or a list of choices.
+    """The values that a search may try for a setting: numbers from `low` to `high`, or a list of choices.
 
     Args:
         low: smallest value.
         high: largest value.
-        log: whether the logarithm is searched evenly, for numbers such as a learning rate.
+        log: whether to search evenly on a logarithmic scale, for example for learning rates.
         integer: whether only whole numbers are tried.
         choices: the values, in place of a range.
 
     Raises:
-        ValueError: neither a range nor choices are given, or both; `low` is not below `high`; `log` has a `low` that is
-            not above 0; or there are fewer than two choices, or a choice is a list or a dictionary.
+        ValueError: neither a range nor choices are given, or both; `low` is not below `high`; `log` is True but `low`
+            is not above 0; there are fewer than two choices; or a choice is a list or a dictionary.
 
     Example:
         >>> Setting(low=1.0, high=3.0).at(0.25), Setting(choices=("token", "zero")).at(0.75)
@@ -60,7 +60,7 @@ class Setting:
 
     @classmethod
     def of(cls, key: str, values: Any) -> Setting:
-        """Returns the setting that a search's file describes under a dotted key.
+        """Returns the setting that the file of a search gives for a dotted key.
 
         Raises:
             ValueError: the description is not allowed; the message begins with the key.
@@ -87,7 +87,7 @@ class Setting:
             raise ValueError(f"{key}: {error}") from error
 
     def at(self, place: float) -> Value:
-        """Returns the value at a place in [0, 1) of the range or of the choices.
+        """Returns the value at a relative place in [0, 1) of the range or the list of choices.
 
         Example:
             >>> Setting(low=1, high=3, integer=True).at(0.99), Setting(low=1.0, high=4.0, log=True).at(0.5)

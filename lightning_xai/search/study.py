@@ -1,4 +1,4 @@
-"""A study of the package Optuna on disk, whose trials can be repeated and continued."""
+"""An Optuna study in a log file, which is reproducible and survives a kill."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lightning_xai.runs.files.whole_files import write_whole
 from lightning_xai.search.plan import START_TRIALS, SearchPlan, quasi_random
 from lightning_xai.search.setting import Setting, Value
 
-NUMBER = "number"  # attribute of a trial: its number without trials that were killed
+NUMBER = "number"  # attribute of a trial: its number, not counting killed trials
 SETTINGS = "settings"  # attribute of a study
 
 
@@ -42,12 +42,12 @@ def require_optuna() -> Any:
 
 @dataclass(frozen=True)
 class Trial:
-    """A trial that is to be carried out.
+    """A trial that the search has to run.
 
     Attributes:
-        number: its number, counted from 0.
-        values: values of the searched settings by key.
-        handle: Optuna's trial.
+        number: number of the trial, from 0.
+        values: key of a searched setting -> its value.
+        handle: the trial as an object of Optuna.
 
     Example:
         >>> Trial(7, {"trainer.max_epochs": 2}, None).number
@@ -59,24 +59,24 @@ class Trial:
     handle: Any
 
     def is_worse(self, value: float, step: int) -> bool:
-        """Records a value of a running trial, and returns whether the study's pruner ends the trial."""
+        """Records a value of the running trial, and returns whether the pruner ends the trial."""
         self.handle.report(value, step)
         return bool(self.handle.should_prune())
 
 
 class Study:
-    """The trials of one search in a log file, which one process at a time may open.
+    """The trials of one search, stored in a log file. Only one process at a time may open the file.
 
-    A trial depends on the plan, the seed, its number and the results of the earlier trials alone. A trial that was
-    killed is queued again with its values and its number.
+    A trial depends only on the plan, the seed, its number and the results of earlier trials. A killed trial is queued
+    again with the same values and number.
 
     Args:
         file: the log file; it may exist.
         name: name of the study in the file.
-        plan: what is searched.
-        directions: "max" or "min" of each metric.
+        plan: the plan of the search.
+        directions: metric -> "max" or "min".
         seed: seed of the sampler.
-        settings: other settings that the trials depend on, by dotted key.
+        settings: dotted key -> other setting on which the trials depend.
 
     Raises:
         ValueError: Optuna is missing, or the file has a study of this name with other settings.
@@ -114,7 +114,7 @@ class Study:
         self._queue_killed()
 
     def next_trial(self) -> Trial | None:
-        """Returns the next trial: a queued one first; None if the number of trials is reached."""
+        """Returns the next trial, first of all a queued one; None if the number of trials is reached."""
         queued = self._with_state("WAITING")
         if not queued:
             done = {trial.user_attrs[NUMBER] for trial in self._finished()}
@@ -131,7 +131,7 @@ class Study:
         return Trial(handle.user_attrs[NUMBER], {key: handle.params[key] for key in self.plan.settings}, handle)
 
     def finish(self, trial: Trial, values: Mapping[str, float]) -> None:
-        """Stores the values of a trial by metric. A trial with an undefined value counts as failed."""
+        """Stores a trial's value for each metric. A trial with an undefined value counts as failed."""
         numbers = [float(values[tag]) for tag in self.directions]
         if all(map(math.isfinite, numbers)):
             self._study.tell(trial.handle, numbers)
@@ -140,11 +140,11 @@ class Study:
             self._study.tell(trial.handle, state=self._optuna.trial.TrialState.FAIL)
 
     def prune(self, trial: Trial) -> None:
-        """Stores that the pruner ended a trial."""
+        """Records that the pruner ended a trial."""
         self._study.tell(trial.handle, state=self._optuna.trial.TrialState.PRUNED)
 
     def table(self) -> list[dict[str, Any]]:
-        """Returns a row for each finished trial: study, number, status, values of its settings and its metrics."""
+        """Returns a row for each finished trial, with study, number, status, settings and metrics."""
         rows = []
         for trial in sorted(self._finished(), key=lambda trial: trial.user_attrs[NUMBER]):
             status = {"COMPLETE": "finished", "PRUNED": "pruned"}.get(trial.state.name, "undefined")
@@ -154,14 +154,14 @@ class Study:
         return rows
 
     def best(self, tag: str) -> dict[str, Any] | None:
-        """Returns the row of the best trial by a metric, the earliest of equal ones; None if none is finished."""
+        """Returns the row of the best trial by a metric, or None if no trial is finished. Ties go to the earliest."""
         rows = [row for row in self.table() if row["status"] == "finished"]
         sign = 1 if self.directions[tag] == "max" else -1
         return max(rows, key=lambda row: sign * row[tag], default=None)
 
     def _sampler(self, number: int) -> Any:
         if self.plan.sampler == "quasi_random":
-            return self._optuna.samplers.RandomSampler(seed=0)  # draws nothing, since the values are queued
+            return self._optuna.samplers.RandomSampler(seed=0)  # draws nothing, because the values are queued
         seed = int(np.random.SeedSequence([self.seed, number]).generate_state(1)[0])
         return self._optuna.samplers.TPESampler(seed=seed, n_startup_trials=START_TRIALS)
 
@@ -181,7 +181,7 @@ class Study:
         return [trial for trial in ended if trial.state.name != "FAIL" or trial.user_attrs.get("undefined")]
 
     def _queue_killed(self) -> None:
-        """Ends trials whose process was killed as failed, and queues each again with its settings and number."""
+        """Marks trials of killed processes as failed, and queues each again with its settings and number."""
         queued = {trial.user_attrs.get(NUMBER) for trial in self._with_state("WAITING")}
         for trial in self._with_state("RUNNING"):
             number = trial.user_attrs.get(NUMBER)
@@ -204,13 +204,13 @@ class Study:
 
 
 def _storage(file: Path) -> Any:
-    """Returns Optuna's storage in a log file, without what a killed process may have left behind."""
+    """Returns Optuna's storage in a log file, after removing the traces of a killed process."""
     journal = importlib.import_module("optuna.storages.journal")
     file.parent.mkdir(parents=True, exist_ok=True)
-    Path(f"{file}.lock").unlink(missing_ok=True)  # of Optuna, which waits half a minute for a dead owner
+    Path(f"{file}.lock").unlink(missing_ok=True)  # a dead owner's lock makes Optuna wait for half a minute
     if file.exists():
         log = file.read_bytes()
-        if not log.endswith(b"\n"):  # the last line is incomplete, and would spoil the next one
+        if not log.endswith(b"\n"):  # the last line is incomplete, and would corrupt the next one
             write_whole(file, lambda target: target.write_bytes(log[: log.rfind(b"\n") + 1]))
     return importlib.import_module("optuna").storages.JournalStorage(journal.JournalFileBackend(str(file)))
 

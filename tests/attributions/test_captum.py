@@ -205,9 +205,9 @@ def test_a_layer_that_keeps_no_tokens_is_refused():
         ({"algorithm": "xyz"}, "choose one of Saliency"),
         (
             {"algorithm": "Lime", "arguments": {"steps": 3}},
-            "arguments.steps is no argument of Lime: choose among n_sam",
+            "arguments.steps is not an argument of Lime: choose among n_sam",
         ),
-        ({"algorithm": "Saliency", "arguments": {"abs": True}}, "arguments.abs is no argument of Saliency"),
+        ({"algorithm": "Saliency", "arguments": {"abs": True}}, "arguments.abs is not an argument of Saliency"),
         ({"algorithm": "NoiseTunnel"}, "wrapped is None, but NoiseTunnel averages one of Saliency"),
         ({"algorithm": "Saliency", "wrapped": "Saliency"}, "only NoiseTunnel wraps"),
         ({"algorithm": "Saliency", "layer": "a"}, "Saliency explains embeddings only"),

@@ -258,7 +258,7 @@ def test_the_gradient_of_a_score_matches_finite_differences(tiny_hf, coefficient
 
 
 def test_a_chunk_of_no_source_is_refused():
-    with pytest.raises(ValueError, match="chunk_size is 0: give a number of sources"):
+    with pytest.raises(ValueError, match="chunk_size is 0: give at least 1 source token"):
         DecompX(chunk_size=0)
 
 

@@ -41,34 +41,40 @@ def evaluate(**metric):
 ARGUMENTS = {  # what is wrong -> a change of the configuration or an option, parts of the line
     "objective": (
         changed("model.class_path", "lightning_xai.objectives.supervised.Supervise"),
-        ["model is", "names no Objective", "choose one of Supervised"],
+        ["model is", "not a subclass of Objective", "choose one of Supervised"],
     ),
     "objective by name": ("--model=Supervisd", ["'Supervisd'", "choose one of Supervised"]),
     "network": ("--model.init_args.network=HFClasifier", ["model.init_args.network", "choose one of HFClassifier"]),
-    "source": ("--data.init_args.source=Fles", ["data.init_args.source", "names no TextSource", "choose one of Files"]),
+    "source": (
+        "--data.init_args.source=Fles",
+        ["data.init_args.source", "not a subclass of TextSource", "choose one of Files"],
+    ),
     "module": (changed("data.init_args.source.class_path", "no.such.Files"), ["No module named 'no'", "Files, "]),
-    "optimizer": ("--model.init_args.optimizer=AdamX", ["names no Optimizer", "AdamW"]),
-    "callback": ("--trainer.callbacks+=ComputAttributions", ["names no Callback", "choose one of ComputeAttributions"]),
+    "optimizer": ("--model.init_args.optimizer=AdamX", ["not a subclass of Optimizer", "AdamW"]),
+    "callback": (
+        "--trainer.callbacks+=ComputAttributions",
+        ["not a subclass of Callback", "choose one of ComputeAttributions"],
+    ),
     "method in a mapping": (
         compute(methods={"r": {"class_path": "lightning_xai.attributions.random.Randm"}}),
-        ["methods[Randm]", "names no AttributionMethod", "choose one of Random"],
+        ["methods[Randm]", "not a subclass of AttributionMethod", "choose one of Random"],
     ),
     "metric in a list": (evaluate(class_path="Entropi"), ["metrics is 'Entropi'", "choose one of Entropy"]),
     "argument of the objective": (
         changed("model.init_args.learning_rate", 3),
         [
-            "model.init_args.learning_rate is no argument of Supervised",
+            "model.init_args.learning_rate is not an argument of Supervised",
             "network",
             "run.py fit --model.help Supervised",
         ],
     ),
     "argument of the source": (
         changed("data.init_args.source.init_args.num_trains", 3),
-        ["source.init_args.num_trains is no argument of Planted: choose one of num_train", "run.py --help Planted"],
+        ["source.init_args.num_trains is not an argument of Planted: choose one of num_train", "run.py --help Planted"],
     ),
     "argument of the optimizer": (
         changed("model.init_args.optimizer.init_args.learning_rate", 3),
-        ["learning_rate is no argument of AdamW", "lr, ", "run.py --help AdamW"],
+        ["learning_rate is not an argument of AdamW", "lr, ", "run.py --help AdamW"],
     ),
     "argument of a method in a mapping": (
         compute(methods={"r": {"class_path": IG, "init_args": {"num_step": 3}}}),
@@ -78,13 +84,16 @@ ARGUMENTS = {  # what is wrong -> a change of the configuration or an option, pa
         evaluate(class_path=ENTROPY, init_args={"foo": 1}),
         ["callbacks[AttributionEvaluation].init_args.metrics[Entropy].init_args.foo", "run.py --help Entropy"],
     ),
-    "argument of a callback": (compute(max_example=3), ["max_example is no argument", "max_examples", HELP_OF_COMPUTE]),
+    "argument of a callback": (
+        compute(max_example=3),
+        ["max_example is not an argument", "max_examples", HELP_OF_COMPUTE],
+    ),
     "option": (
         "--trainer.max_epoch=3",
         ["--trainer.max_epoch=3", "choose one of trainer.max_epochs", "run.py fit --help"],
     ),
     "key of the file": (changed("trainer.max_epoch", 3), ["trainer.max_epoch", "choose one of trainer.max_epochs"]),
-    "word": ("tm.yaml", ["tm.yaml is no option of run.py fit", "run.py fit --help"]),
+    "word": ("tm.yaml", ["tm.yaml is not an option of run.py fit", "run.py fit --help"]),
     "number as network": (changed("model.init_args.network", 3), ["network is '3'", "choose one of", "HFClassifier"]),
     "text as number": ("--data.init_args.batch_size=many", ["batch_size is many: give a whole number", "--data.help"]),
     "number in a network": ("--model.init_args.network.init_args.dropout=high", ["dropout is high: give a number"]),
@@ -106,13 +115,13 @@ ARGUMENTS = {  # what is wrong -> a change of the configuration or an option, pa
     "seed is true": ("--seed_everything=true", ["seed_everything is True: give a whole number"]),
     "dict_kwargs of an optimizer": (
         changed("model.init_args.optimizer", {"class_path": "AdamW", "dict_kwargs": {"foo": 1}}),
-        ["model.init_args.optimizer: foo is no argument of AdamW: take it out of dict_kwargs"],
+        ["model.init_args.optimizer: foo is not an argument of AdamW: take it out of dict_kwargs"],
     ),
     "dict_kwargs of a network": (
         "--model.init_args.network.dict_kwargs={foo: 1}",
-        ["foo is no argument of the class"],
+        ["foo is not an argument of the class"],
     ),
-    "dict_kwargs of data": ("--data.dict_kwargs={foo: 1}", ["foo is no argument of TextDataModule: take it out"]),
+    "dict_kwargs of data": ("--data.dict_kwargs={foo: 1}", ["foo is not an argument of TextDataModule: take it out"]),
     "missing argument": (
         changed("trainer.callbacks", [METHODS, {"class_path": "EarlyStopping"}]),
         ["trainer.callbacks[EarlyStopping] lacks monitor", "--trainer.callbacks.help EarlyStopping"],

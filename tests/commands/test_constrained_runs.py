@@ -106,7 +106,7 @@ def test_task_of_an_array_that_needs_the_bound_run_of_another_names_the_command_
     with owner_of(RunFolder(runs / "auto_bounds" / "igr" / "seed0").lock_file) as (process, _):
         message = refusal("fit", "--config", file, "--runs_dir", runs, "--seed_everything", "3")
     assert f"auto_bounds/igr/seed0 belongs to process {process.pid}" in message
-    assert f"let one of them end: python run.py fit --config {file}" in message
+    assert f"run one to its end: python run.py fit --config {file}" in message
 
 
 @pytest.mark.slow

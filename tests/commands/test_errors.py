@@ -68,7 +68,7 @@ def test_a_report_of_no_experiment_is_refused_in_a_line():
 @pytest.mark.parametrize("argv", [["--fit"], ["fti"]], ids=["option", "misspelt"])
 def test_unknown_command_is_named_with_those_there_are(argv):
     message = refusal(*argv)
-    assert "is no command" in message and "fit, validate, test, predict, search, data, explain" in message
+    assert "is not a command" in message and "fit, validate, test, predict, search, data, explain" in message
 
 
 def test_missing_configuration_is_named_with_those_there_are():

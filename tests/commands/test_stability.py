@@ -132,12 +132,15 @@ def test_scores_without_token_masks_are_refused_until_a_test_adds_the_masks(trai
     [
         ([], "no run is named: name the folders of two or more runs"),
         (["a/seed0"], "a/seed0 cannot be compared: name the folders of two or more runs"),
-        (["a/seed0", "c/seed0"], "c/seed0 is not there: fit and test that run first"),
+        (["a/seed0", "c/seed0"], "c/seed0 does not exist: fit and test that run first"),
         (["a/seed0", "b/../a/seed0"], "a/seed0 is named twice"),
         (["a/seed0", "b/seed0", "--percentage", "0"], "percentage is 0.0: give percent above 0"),
         (["a/seed0", "b/seed0", "--split", "tset"], "on tset in common (a/seed0 has test/input_x_gradient, validation"),
         (["a/seed0", "b/seed0", "--method", "ig"], "no scores by ig in common (a/seed0 has test/input_x_gradient"),
-        (["a/seed0", "b/seed0", "--split", "test", "--method", "ig"], "a/seed0 has no scores by ig on test, but test/"),
+        (
+            ["a/seed0", "b/seed0", "--split", "test", "--method", "ig"],
+            "a/seed0 has no scores by ig on test, only test/",
+        ),
     ],
 )
 def test_impossible_comparison_is_refused_by_name(runs, monkeypatch, arguments, message):

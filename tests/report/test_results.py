@@ -46,7 +46,7 @@ def test_title_says_how_many_explanations_count():
 def test_title_says_how_many_explanations_lost_their_evidence():
     table = results(comprehensiveness=("edin", "random", 0.1)).assign(num_evidence_cut=1)
     shown = results_tables(table, width=80).replace("\n", " ")
-    assert "1 skipped, 1 of them as truncation cut their evidence)" in shown
+    assert "1 skipped, 1 of them because truncation cut their evidence)" in shown
     assert "truncation" not in results_tables(table.drop(columns="num_evidence_cut"), width=80)
 
 

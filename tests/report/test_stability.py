@@ -70,5 +70,5 @@ def test_other_runs_are_looked_for_among_the_runs_and_then_from_here(tmp_path, m
     runs = tmp_path / "runs"
     runs_found = matching_runs(["tm/seed*", "else/where/seed0"], runs / "tm" / "seed1", runs)
     assert [path.resolve() for path in runs_found] == [runs / "tm" / "seed0", tmp_path / "else" / "where" / "seed0"]
-    with pytest.raises(ValueError, match="tm/seed7 is not there: fit and test that run first"):
+    with pytest.raises(ValueError, match="tm/seed7 does not exist: fit and test that run first"):
         matching_runs(["tm/seed7"], runs / "tm" / "seed1", runs)

@@ -41,7 +41,7 @@ def test_a_setting_without_a_range_is_refused(values, message):
         ({"metrics": {"val/map": "up"}}, "metric val/map has the direction 'up': give max or min"),
         ({"sampler": "grid"}, "sampler"),
         ({"options": {"a.b": 1}}, "a.b is searched and also an option"),
-        ({"num_trials": 0}, "num_trials is 0: give a number from 1"),
+        ({"num_trials": 0}, "num_trials is 0: give at least 1"),
         ({"num_trials": "many"}, "num_trials is 'many': give a value of type int"),
         ({"share_trials": True}, "tpe chooses trials for one metric: set sampler: quasi_random"),
         ({"share_trials": True, "sampler": "quasi_random", "pruner": "median"}, "set pruner: none"),

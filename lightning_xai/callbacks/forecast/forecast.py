@@ -1,4 +1,4 @@
-"""Says before the work how long the explanations and their measurements will take."""
+"""Estimates, before the work, how long the explanations and their metrics will take."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from lightning_xai.runs.pace import duration
 from lightning_xai.runs.progress import say
 from lightning_xai.runs.splits import VALIDATION
 
-MAX_TOKENS = 4096  # of the batch that measures the speed of the network
+MAX_TOKENS = 4096  # limit on the batch with which the network's speed is measured
 
 
 class Forecast(Callback):
-    """Prints how long the explanations will take, before a test, a validation or a fit that ends with a test.
+    """Prints how long the explanations will take, before a test, a validation, or a fit that a test follows.
 
-    The estimate is the number of passes through the network that methods and metrics count, times the tokens of the
-    explained examples, times the measured time of a pass over one batch. Methods with costly passes take longer. A
-    network that encodes each distinct segment of erased versions once makes fewer passes; a second line says how many
-    segments a version costs.
+    The estimate is the number of passes that methods and metrics declare, times the tokens of the explained examples,
+    times the measured time of a pass per token. Methods with costly passes take longer. Some networks encode each
+    distinct segment of erased versions only once and so make fewer passes; for these, a second line gives the number of
+    segments that a version costs.
 
     Args:
-        tests_after_fit: whether the fit ends with a test.
+        tests_after_fit: whether a test follows the fit.
 
     Example:
         >>> Forecast(tests_after_fit=True).tests_after_fit
@@ -79,9 +79,9 @@ class Forecast(Callback):
 
 
 def say_ahead(trainer: Trainer, module: LightningModule, data: Any) -> None:
-    """Prints the estimate of a fit before the runs that the fit needs first, such as the training of its teacher.
+    """Prints a fit's estimate ahead of the runs that must precede the fit, such as the training of its teacher.
 
-    Nothing is printed on several processes or another device than the CPU, where the network is not yet in its place.
+    Prints nothing with several processes or a GPU, because the network is not yet on its device.
 
     Args:
         data: data module of the fit; it is set up here.
@@ -100,7 +100,7 @@ def say_ahead(trainer: Trainer, module: LightningModule, data: Any) -> None:
 
 
 def line_of(num_methods: int, counts: Sequence[str]) -> str:
-    """Returns the work in words.
+    """Returns a sentence about the number of methods and of examples per split.
 
     Example:
         >>> line_of(8, ["20 validation", "40 test", "9 tweets"])
@@ -111,7 +111,7 @@ def line_of(num_methods: int, counts: Sequence[str]) -> str:
 
 
 def line_of_segments(segments: Mapping[str, float], segments_of_text: int) -> str:
-    """Returns how many of a text's segments an erased version costs, for each method and metric.
+    """Returns a sentence with the number of segments that an erased version costs, for each method and metric.
 
     Example:
         >>> line_of_segments({"occlusion": 1.0, "lime": 47.0, "eraser/aopc": 1.0}, 47)
@@ -125,16 +125,17 @@ def line_of_segments(segments: Mapping[str, float], segments_of_text: int) -> st
 
 
 def _explained_splits(trainer: Trainer, source: Any) -> list[str]:
-    """Returns the splits that a source explains in a test; the validation split only if a receiver needs it."""
+    """Returns the splits that a source explains in a test, with the validation split only if a receiver needs it."""
     needs_validation = any(getattr(r, "needs_validation_in_test", False) for r in receivers_after(trainer, source))
     return [split for split in test_splits(trainer) if split != VALIDATION or needs_validation]
 
 
 def seconds_per_token(trainer: Trainer, module: LightningModule, split: str) -> float:
-    """Returns the measured time of a forward pass over one token of an evaluation batch; changes nothing."""
+    """Returns the measured seconds per token of a forward pass. Leaves the network and random states unchanged."""
     data, network = data_of(trainer), network_of(module)
     rows = data.split(split)
-    usual = rows.lengths.argsort(kind="stable")[len(rows) // 2 :][: data.eval_batch_size]  # from the median length on
+    # the shortest texts of at least median length
+    usual = rows.lengths.argsort(kind="stable")[len(rows) // 2 :][: data.eval_batch_size]
     num_rows = max(1, MAX_TOKENS // int(rows.lengths[usual].max()))
     inputs = data.collate(rows[usual[:num_rows].tolist()]).to(module.device).inputs
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""Shows the work of a callback in the progress bar of its trainer."""
+"""Lets a callback show its current work in the trainer's progress bar."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class ShowsWork(Protocol):
     """
 
     def show_work(self, text: Callable[[], str]) -> None:
-        """Shows `text()` now, or later, or not at all."""
+        """May show `text()`; a bar limits how often it does so."""
         ...
 
 
 def show_work(trainer: Trainer, text: Callable[[], str]) -> None:
-    """Shows work of a callback, such as the method that explains at the moment, beside the trainer's own progress.
+    """Shows a callback's current work, such as the running method, in the trainer's progress bar.
 
     Example:
         >>> show_work(Trainer(logger=False, enable_progress_bar=False, accelerator="cpu"), lambda: "test: random")

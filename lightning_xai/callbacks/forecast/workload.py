@@ -1,4 +1,4 @@
-"""The work of explaining and measuring examples, and the time that the rest of it will take."""
+"""Estimates the remaining time of explaining and measuring examples."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ SMALLEST = 0.01  # a part without passes counts as this many forward passes, unt
 
 
 class Workload:
-    """Counts the remaining work of each part, and estimates its time from the measured speed of the part.
+    """Counts the remaining work of each part, and estimates its time from the part's measured speed.
 
     A part is one method, or one metric of a preset. Work is the number of tokens times the forward passes over each
     token. A part without a measured speed gets the mean speed of all measured parts.
 
     Args:
         num_examples: split -> number of examples that this process explains.
-        num_tokens: split -> number of their tokens.
-        passes: split -> part -> forward passes over each token.
-        segments: part -> segments that a version of a text adds, for networks that encode each distinct segment once.
+        num_tokens: split -> number of tokens of these examples.
+        passes: split -> part -> number of forward passes over each token.
+        segments: part -> number of new segments in an erased version, for networks that encode each distinct segment
+            only once.
         segments_of_text: number of segments of a text of mean length.
 
     Example:
@@ -57,7 +58,7 @@ class Workload:
         self._measured: dict[str, tuple[float, float]] = {}  # part -> seconds, passes times tokens
 
     def finish(self, split: str, part: str, num_tokens: float, seconds: float) -> None:
-        """Records that a part has worked on `num_tokens` more tokens of a split for some seconds."""
+        """Records that a part took `seconds` for another `num_tokens` tokens of a split."""
         if (split, part) not in self._left:
             return
         self._left[split, part] = max(0.0, self._left[split, part] - num_tokens)
@@ -65,7 +66,7 @@ class Workload:
         self._measured[part] = (before[0] + seconds, before[1] + num_tokens * self.passes[split][part])
 
     def seconds_left(self, seconds_per_token: float | None = None) -> float | None:
-        """Returns the estimated seconds of the rest; None if no speed is known.
+        """Returns the estimated seconds of the remaining work; None if no speed is known.
 
         Args:
             seconds_per_token: time of a forward pass over one token, for parts without a measured speed.
@@ -83,13 +84,14 @@ class Workload:
 
 
 def workload_of(trainer: Trainer, source: Any, splits: list[str], network: Any = None) -> Workload | None:
-    """Returns the work of a source of attributions and its receivers; None if the data are not in a TextDataModule.
+    """Returns the work of an AttributionSource and its receivers; None if the data are not in a TextDataModule.
 
     Args:
         trainer: the trainer.
         source: a callback with `methods`, such as ComputeAttributions.
-        splits: the splits that it explains. In a test, the validation split only tunes metrics.
-        network: the explained network. If it encodes each distinct segment of erased versions once, fewer passes count.
+        splits: the splits that the source explains. In a test, the validation split is only used to tune metrics.
+        network: the explained network. If it encodes each distinct segment of erased versions only once, fewer passes
+            are counted.
     """
     data = data_of(trainer)
     if not hasattr(data, "split"):
@@ -113,7 +115,7 @@ def workload_of(trainer: Trainer, source: Any, splits: list[str], network: Any =
             new = None if length is None else _new_segments(method, mean, length)
             if new is not None:
                 segments[name] = new
-                forward = min(forward, 1 + forward * new / segments_of_text)  # the text itself, and what versions add
+                forward = min(forward, 1 + forward * new / segments_of_text)  # the text, and new segments of versions
             parts[name] = forward + BACKWARD * backward
         for preset in presets:
             share = min(1.0, _limit(preset, len(lengths)) / len(lengths))
@@ -132,9 +134,9 @@ def workload_of(trainer: Trainer, source: Any, splits: list[str], network: Any =
 
 
 def _new_segments(part: Any, num_units: int, segment_length: int) -> float | None:
-    """Returns the mean number of segments that a version of a text adds; None if a part reads no versions."""
+    """Returns the mean number of new segments in an erased version; None if no units are erased."""
     while not isinstance(part, ErasesUnits) and hasattr(part, "method"):
-        part = part.method  # such as the one that Transformed transforms
+        part = part.method  # the inner method, for example of Transformed
     if not isinstance(part, ErasesUnits):
         return None
     return new_segments(part.erased_units(num_units), segment_length=segment_length, erasure=part.erasure)
@@ -146,8 +148,8 @@ def _limit(callback: Any, num_examples: int) -> int:
 
 
 def _limit_of_batches(trainer: Trainer, data: Any, num_examples: int) -> int:
-    """Returns how many examples of a split the trainer's limit on batches leaves, such as `limit_test_batches`."""
-    limit: int | float = trainer.limit_test_batches  # also in a fit, whose test is forecast
+    """Returns the number of examples within the trainer's limit on batches, such as `limit_test_batches`."""
+    limit: int | float = trainer.limit_test_batches  # also in a fit, because the forecast is about the test after it
     if trainer.validating:
         limit = trainer.limit_val_batches
     elif trainer.predicting:
@@ -159,7 +161,7 @@ def _limit_of_batches(trainer: Trainer, data: Any, num_examples: int) -> int:
 
 
 def _mean_targets(source: Any, rows: Any, num_classes: int) -> float:
-    """Returns the mean number of explained classes per example; estimated by the gold classes if it is not fixed."""
+    """Returns the mean number of explained classes per example; if it varies, the mean number of gold classes."""
     policy = getattr(source, "targets", "gold")
     if policy in ("all", "topk"):
         return float(num_classes if policy == "all" else getattr(source, "num_top", 1))
@@ -172,7 +174,7 @@ class WorkInBatches:
 
     Args:
         trainer: the trainer.
-        workload: all work of the evaluation; None if it is not known.
+        workload: the work of the whole evaluation; None if unknown.
 
     Example:
         >>> work = WorkInBatches(Trainer(logger=False, accelerator="cpu", enable_progress_bar=False), None)
@@ -184,8 +186,8 @@ class WorkInBatches:
 
     def __init__(self, trainer: Trainer, workload: Workload | None) -> None:
         self.trainer, self.workload = trainer, workload
-        self.seconds: dict[str, float] = {}  # by split
-        self.done: dict[str, int] = {}  # examples by split
+        self.seconds: dict[str, float] = {}  # split -> seconds
+        self.done: dict[str, int] = {}  # split -> number of finished examples
         self._split, self._num_examples, self._num_tokens = "", 0, 0.0
 
     def begin_batch(self, split: str, *, num_examples: int, num_tokens: float) -> None:
@@ -197,7 +199,9 @@ class WorkInBatches:
 
     @contextmanager
     def part(self, name: str, text: str, share: float = 1.0) -> Iterator[None]:
-        """Shows `text` while a part works; `share` (0 to 1) is how much of its work on the batch the part does now."""
+        """Shows `text` and measures a part's time. `share` (0 to 1) is this step's share of the part's work on the
+        batch.
+        """
         show_work(self.trainer, lambda: self.line(text))
         began = time.perf_counter()
         yield
@@ -217,7 +221,7 @@ class WorkInBatches:
 
 @contextmanager
 def part_of(source: Any, name: str, text: str, share: float) -> Iterator[None]:
-    """Shows and measures work of a receiver in the `work` of its source; does nothing if the source has none.
+    """Shows and times a receiver's work as a part of `source.work`. Does nothing if the source has no `work`.
 
     Example:
         >>> with part_of(object(), "eraser/iou", "eraser/iou measures random on", 1.0):

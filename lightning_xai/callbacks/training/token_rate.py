@@ -1,4 +1,4 @@
-"""Real tokens per second of training, without padding and without the time of validations."""
+"""Counts the tokens per second of training, without padding and without the time of validations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def real_tokens(batch: Any) -> Tensor:
 
 
 class TokenRate:
-    """Counts tokens and the seconds in which they were processed; pauses do not count.
+    """Counts processed tokens and the seconds that they took, without pauses.
 
     Args:
         clock: returns the time in seconds.
@@ -40,9 +40,9 @@ class TokenRate:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._tokens = torch.zeros((), dtype=torch.long)  # a tensor, because an int would wait for the GPU
-        self._seconds = 0.0  # before the last pause
-        self._began: float | None = clock()  # None in a pause
+        self._tokens = torch.zeros((), dtype=torch.long)  # a tensor, because converting to int would wait for the GPU
+        self._seconds = 0.0  # running time up to the last pause
+        self._began: float | None = clock()  # None while paused
 
     def add(self, num_tokens: Tensor) -> None:
         self._tokens = num_tokens + self._tokens.to(num_tokens.device)
@@ -57,7 +57,7 @@ class TokenRate:
             self._began = self._clock()
 
     def take(self) -> tuple[Tensor, float]:
-        """Returns the tokens and seconds since the last call, and starts to count anew."""
+        """Returns the tokens and seconds since the last call, and resets both counts."""
         is_paused = self._began is None
         self.pause()
         counted = self._tokens, self._seconds

@@ -1,4 +1,4 @@
-"""Measures how long the training of a run takes, also if it was killed and resumed."""
+"""Measures the training time of a run, also if it was killed and resumed."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from lightning_xai.runs.folder import RunFolder
 
 
 class TrainingClock(Callback):
-    """After each epoch, writes to the manifest how many seconds the training has taken and whether it has ended.
+    """Writes to the manifest, after each epoch, the seconds of training so far and whether it has ended.
 
-    A resumed training adds its seconds to those of the last finished epoch. The sum is about what a training without
-    interruption takes.
+    A resumed training adds its seconds to the seconds recorded at the last finished epoch. The sum is close to the time
+    of an uninterrupted training.
 
     Args:
-        began: time at which the command began, from `time.monotonic()`; loading counts too.
+        began: value of `time.monotonic()` when the command began, so that loading counts too.
 
     Example:
         >>> import tempfile

@@ -1,4 +1,4 @@
-"""Lines about a training: step, loss, validation numbers, tokens per second and time left."""
+"""Lines that report on a training: step, loss, validation numbers, tokens per second and time left."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def epoch_name(epoch: int, max_epochs: int | None) -> str:
 
 
 def validation_numbers(logged: Mapping[str, Any]) -> dict[str, float]:
-    """Returns the logged classification metrics of the validation split; leaves out the metrics of explanations.
+    """Returns the logged classification metrics of the validation split, without attribution metrics.
 
     Example:
         >>> validation_numbers({"val/accuracy": 0.5, "val/eraser/random/auprc": 0.1, "loss": 0.7})
@@ -35,11 +35,11 @@ def validation_numbers(logged: Mapping[str, Any]) -> dict[str, float]:
 
 
 class TrainingLines:
-    """Composes the lines about one training in this process.
+    """Composes the lines that report on one training in this process.
 
     Args:
         trainer: the trainer, whose training has just begun or resumed.
-        pace: when a line about steps is due.
+        pace: decides when a line about steps is due.
 
     Example:
         >>> lines = TrainingLines(Trainer(max_epochs=3, logger=False, accelerator="cpu"))
@@ -50,7 +50,7 @@ class TrainingLines:
     def __init__(self, trainer: Trainer, pace: Pace | None = None) -> None:
         self.pace = pace or Pace()
         self.rate = TokenRate()
-        self._first_step = trainer.global_step  # steps of an earlier, killed process took no time in this one
+        self._first_step = trainer.global_step  # the speed leaves out steps of an earlier, killed process
         self._total: float | None = None
 
     def add(self, batch: Any) -> None:

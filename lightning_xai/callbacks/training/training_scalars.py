@@ -1,4 +1,4 @@
-"""Logs how the training goes: learning rate, gradient norm, and tokens per second."""
+"""Logs the learning rate, gradient norm and tokens per second of a training."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lightning_xai.callbacks.training.token_rate import TokenRate, real_tokens
 
 
 def gradient_norm(module: torch.nn.Module) -> Tensor:
-    """Returns the L2 norm [] of all gradients of a module together; 0 if there are none.
+    """Returns the L2 norm [] over all gradients of a module; 0 if there are none.
 
     Example:
         >>> layer = torch.nn.Linear(2, 1, bias=False)
@@ -31,10 +31,11 @@ class TrainingScalars(Callback):
 
     `train/learning_rate` is the learning rate of the first group of parameters. If groups have different learning
     rates, `train/learning_rate/<group>` is the rate of each further group. The gradient norm is measured before
-    clipping. Under FSDP it is not logged, because FSDP splits gradients among processes. The rate of tokens covers the
-    steps since the previous log. It counts the tokens of all processes without padding, and no time of validations.
+    clipping. Under FSDP it is not logged, because FSDP splits gradients among processes. Tokens per second covers the
+    steps since the previous log. It counts the tokens of all processes without padding, and leaves out the time of
+    validations.
 
-    The scalars go only to the loggers, so they change neither checkpoints nor monitored values.
+    The scalars are sent only to the loggers, so they change neither checkpoints nor monitored values.
 
     Example:
         >>> TrainingScalars().scalars
@@ -42,14 +43,14 @@ class TrainingScalars(Callback):
     """
 
     def __init__(self) -> None:
-        self.scalars: dict[str, Any] = {}  # of the current step, until they are logged
+        self.scalars: dict[str, Any] = {}  # scalars of the current step that are not logged yet
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.scalars, self._rate = {}, TokenRate()
 
     def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, optimizer: Optimizer) -> None:
         if optimizer is not trainer.optimizers[0] or not _logs(trainer):
-            return  # under manual optimization, a further optimizer shares the step
+            return  # under manual optimization, a second optimizer has a part in the same step
         rates = [group["lr"] for group in optimizer.param_groups]
         self.scalars["train/learning_rate"] = rates[0]
         if len(set(rates)) > 1:

@@ -53,10 +53,10 @@ def confident_probs(batch: Batch, num_classes: int) -> Tensor:
 
 
 def short_columns(inputs: TextInputs, evidence: Tensor, num_tokens: int) -> Tensor:
-    """Returns a mask [B, T] bool of the tokens that stay when every text is cut to `num_tokens` explainable tokens.
+    """Returns a mask [B, T] bool of the tokens that remain if every text is cut to `num_tokens` explainable tokens.
 
-    The explainable tokens that stay are neighbors and include the first token of `evidence` [B, T]. All special tokens
-    stay. Of the tokens that are neither special nor explainable, the first `num_tokens` stay.
+    The remaining explainable tokens are neighbors and include the first token of `evidence` [B, T]. All special tokens
+    remain, and the first `num_tokens` of the tokens that are neither special nor explainable.
 
     Example:
         >>> inputs = TextInputs.of_ids([[1, 5, 6, 7, 8, 2]], special_ids=[1, 2])
@@ -128,11 +128,11 @@ def cut_batch(batch: Batch, keep: Tensor, pad_id: int) -> Batch:
 
 
 def text_forms(inputs: TextInputs) -> set[tuple[int, bool, bool]]:
-    """Returns the distinct forms of B texts. A form has three entries.
+    """Returns the distinct forms of B texts. A form is a tuple of three entries.
 
-    The first entry is the number of explainable tokens, where 2 stands for two or more. The second entry tells whether
-    the text has tokens that are neither explainable nor special. The third entry tells whether the text has a second
-    segment. If a method runs without an error on one text of a form, it should also run on all other texts of the form.
+    The entries are the number of explainable tokens (2 for two or more), whether the text has tokens that are neither
+    explainable nor special, and whether the text is a pair. If a method works on one text of a form, it should also
+    work on all other texts of this form.
 
     Example:
         >>> text_forms(TextInputs.of_ids([[1, 5, 6], [1]], special_ids=[1])) == {(2, False, False), (0, False, False)}

@@ -1,4 +1,4 @@
-"""Tries every method and metric on a few short texts before the work, and lists all that fail."""
+"""The trial before a run: tries every method and metric on a few short texts, and lists all failures."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SKIP_UNFIT = "--skip_unfit true"
 
 
 class LeftOutRow(ResultRow):
-    """A row of the results table whose number is missing, with the reason."""
+    """A row of the results table without a value, with the reason why it is missing."""
 
     left_out: str
 
@@ -42,26 +42,26 @@ class Trial(Callback):
     """Tries network, methods, metrics and erasures on two short texts of every split, before the fit or the test.
 
     The texts are cut to eight explainable tokens; one has evidence and one has none, if the split has both. A method
-    that needs passes through the network runs on a further split only if the texts there have another form, such as
-    pairs, and it takes few steps or samples. Metrics run on made-up scores of both texts, and then on the scores of
-    each method for one text. In a fit, the gold class counts as predicted, since an untrained network predicts at
-    random. Then the longest text passes the network once, with a backward pass if a method needs one.
+    that needs passes through the network is tried on another split only if the texts there have another form, such as
+    pairs, and takes only a few steps or samples. Metrics are tried on made-up scores of both texts, and then on the
+    scores of each method for one text. In a fit, the gold class counts as predicted, because an untrained network
+    predicts at random. Finally, the longest text makes one forward pass, and a backward pass if a method needs one.
 
-    All processes try the same texts. Random generators, gradients, modes, hooks, the attention kernel and costs are as
-    before, and nothing is logged or written. Under FSDP nothing is tried.
+    All processes try the same texts. The trial restores random generators, gradients, modes, hooks, the attention
+    kernel and costs, and logs and writes nothing. Under FSDP there is no trial.
 
     Args:
-        tests_after_fit: whether the fit ends with a test, which is then tried too.
-        enabled: whether anything is tried. The order of the callbacks is checked in any case.
-        skip_unfit: whether methods and metrics that fail are left out. If not, they end the run.
-        key: short text that is equal in runs with the same methods, network and data.
-        memory: outcomes of other runs of the command. In a chain, fits also share what they tried in a file.
-        remedy: option that leaves out failing parts, as the message names it.
+        tests_after_fit: whether a test follows the fit; if so, the trial covers both.
+        enabled: whether to make the trial. The order of the callbacks is always checked.
+        skip_unfit: whether to leave out methods and metrics that fail. If False, a failure ends the run.
+        key: identifies the methods, network and data. Runs with the same key share their outcomes.
+        memory: outcomes of earlier trials in this command. The fits of a chain also share outcomes through a file.
+        remedy: the option that leaves out failing parts, for the message.
 
     Raises:
-        ValueError: at the start of the fit, test, validation or prediction, if a part fails; one message lists all. At
-            setup: a callback with `on_explained` has no ComputeAttributions before it, or the attributions of a
-            ComputeAttributions are not used.
+        ValueError: at the start of the fit, test, validation or prediction, if a part fails; the message lists all
+            failures. At setup: a callback with `on_explained` has no ComputeAttributions before it, or no callback uses
+            the attributions of a ComputeAttributions.
 
     Example:
         >>> Trial(skip_unfit=True).left_out
@@ -85,7 +85,7 @@ class Trial(Callback):
         self.memory = memory or TrialMemory()
         self.remedy = remedy
         self.left_out: dict[str, Failure] = {}  # description of the part -> its failure
-        self._evaluated: list[str] = []  # splits whose numbers the running evaluation will write
+        self._evaluated: list[str] = []  # splits for which the running evaluation writes results
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         check_order(callbacks_of(trainer))
@@ -99,7 +99,7 @@ class Trial(Callback):
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._begin(
             trainer, pl_module, {"train": ["train"]}
-        )  # not in on_fit_start, because some objectives prepare themselves later
+        )  # not in on_fit_start, because some objectives finish their setup later
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if trainer.state.fn == TrainerFn.VALIDATING:
@@ -114,7 +114,7 @@ class Trial(Callback):
         self._begin(trainer, pl_module, {"predict": [getattr(data_of(trainer), "predict_split", "predict")]})
 
     def result_rows(self) -> list[ResultRow]:
-        """Returns a row without a value for each number that was left out."""
+        """Returns a row without a value for each result that was left out."""
         missing = {number: failure.reason for failure in self.left_out.values() for number in failure.numbers}
         return [
             LeftOutRow(
@@ -129,11 +129,11 @@ class Trial(Callback):
         if not self.enabled:
             return
         if isinstance(trainer.strategy, FSDPStrategy):
-            say("trial: skipped, since FSDP splits the network's weights among processes")
+            say("trial: skipped, because FSDP splits the network's weights among processes")
             return
         data = data_of(trainer)
         if not (hasattr(data, "split") and hasattr(data, "collate")):
-            say(f"trial: skipped, since {type(data).__name__} is no TextDataModule")
+            say(f"trial: skipped, because {type(data).__name__} is not a TextDataModule")
             return
         wanted = {(stage, split) for stage, splits in stages.items() for split in splits}
         tried = self.memory.tried.setdefault(self.key, set())
@@ -149,9 +149,9 @@ class Trial(Callback):
             self._leave_out(TrialRun(trainer, module, stages, failures=dict(known), replays=True))
 
     def _new_failures(self, trial: TrialRun) -> dict[str, Failure]:
-        """Returns the failures of a trial. Raises ValueError if a part failed that the run cannot leave out."""
+        """Returns the failures of a trial. Raises ValueError if a failed part may not be left out."""
         self._try(trial)
-        # the failures of all processes, so that all processes leave out the same parts
+        # failures are shared, so that all processes leave out the same parts
         failures = {subject: failure for part in gather(trial.failures) for subject, failure in part.items()}
         if failures and not (self.skip_unfit and all(failure.can_be_left_out for failure in failures.values())):
             name = type(trial.network).__name__
@@ -202,12 +202,12 @@ class Trial(Callback):
         for source in sources_of(trial):
             if not source.methods:
                 raise ValueError(
-                    f"no method of {type(source).__name__} works, so nothing is left to explain: choose others"
+                    f"no method of {type(source).__name__} works, so there are no explanations: choose other methods"
                 )
 
 
 def failures_message(failures: Sequence[Failure], network: str, *, skip_unfit: bool, remedy: str = SKIP_UNFIT) -> str:
-    """Returns one line that lists all failures, and says how to leave them out.
+    """Returns a one-line message that lists all failures, and the option that leaves them out.
 
     Example:
         >>> failures_message([Failure("method alti (ALTI)", "it has no layers")], "BiLSTM", skip_unfit=True)

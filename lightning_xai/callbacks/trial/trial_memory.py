@@ -1,4 +1,4 @@
-"""What was tried before: in this command, and in the commands of a chain's other stages."""
+"""Remembers the outcomes of trials within a command, and across the commands of a chain."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Part = tuple[str, str]  # a stage of the trainer, such as "fit", and a split
 
 @runtime_checkable
 class KeepsTrials(Protocol):
-    """A callback whose runs are parts of a chain. What one of the runs has tried is not tried in the others.
+    """A callback of a chain of runs. A trial that succeeded in one run is not repeated in the other runs.
 
     Example:
         >>> class Chained:
@@ -31,7 +31,7 @@ class KeepsTrials(Protocol):
     """
 
     def trial_record(self, trainer: Trainer) -> Path:
-        """Returns the file of the chain that records what was tried."""
+        """Returns the chain's file that records successful trials."""
         ...
 
 
@@ -40,8 +40,8 @@ class TrialMemory:
     """The outcomes of earlier trials of the same command. The stages of a chain use them instead of repeating a trial.
 
     Attributes:
-        tried: the stages and splits that were tried, by a key for the methods, the network and the data.
-        failures: the failed parts that were left out, by the same key.
+        tried: key for methods, network and data -> the stages and splits that were tried.
+        failures: the same key -> description of a part that was left out -> its failure.
 
     Example:
         >>> TrialMemory().tried
@@ -52,17 +52,17 @@ class TrialMemory:
     failures: dict[str, dict[str, Failure]] = field(default_factory=dict)
 
     def recall(self, key: str, trainer: Trainer) -> None:
-        """Adds what other commands of the chain have tried on such a device without a failure.
+        """Adds the successful trials of the chain's other commands on the same kind of device.
 
         Every process must call this method.
         """
         record = record_of(trainer)
         if record is not None:
-            # the first process reads for all, since another command may write meanwhile
+            # only process 0 reads, because another command may write meanwhile
             self.tried.setdefault(key, set()).update(gather(_read(record, _digest(key, trainer)))[0])
 
     def record(self, key: str, trainer: Trainer) -> None:
-        """If nothing failed, writes down what was tried, so that other commands of the chain need not try it again."""
+        """Records the trial in the chain's file if nothing failed, so that other commands need not repeat it."""
         record = record_of(trainer)
         if record is not None and trainer.is_global_zero and not self.failures.get(key):
             digest = _digest(key, trainer)
@@ -71,7 +71,7 @@ class TrialMemory:
 
 
 def record_of(trainer: Trainer) -> Path | None:
-    """Returns the file in which a chain's runs record what they tried; None outside of a chain and in a dry run.
+    """Returns the file in which a chain's runs record their trials; None outside a chain and in a dry run.
 
     Example:
         >>> print(record_of(Trainer(logger=False, accelerator="cpu")))
@@ -87,7 +87,7 @@ def _read(file: Path, digest: str) -> set[Part]:
 
 
 def _digest(key: str, trainer: Trainer) -> str:
-    """Returns a short text for a trial's key, the kind of device and the version of PyTorch."""
+    """Returns a short hash of a trial's key, the kind of device and the version of PyTorch."""
     device = trainer.strategy.root_device
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
     return hashlib.sha256(f"{key} {name} {torch.__version__}".encode()).hexdigest()[:12]

@@ -1,4 +1,4 @@
-"""Tries metrics in a `Trial`: on made-up scores, and on the scores that the methods gave for the trial's texts."""
+"""Tries metrics in a `Trial`: first on made-up scores, then on the scores of the methods."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from lightning_xai.types import Attribution, Batch
 
 
 def made_up_batch(trial: TrialRun, source: Any, split: str, *, whole: bool = False) -> ExplainedBatch:
-    """Returns short (or `whole`) examples of a split with made-up scores, to try callbacks that use attributions.
+    """Returns examples of a split, short or `whole`, with made-up scores, to try callbacks that use attributions.
 
-    The network counts as predicting the gold classes, so that metrics of predicted classes have rows to measure.
+    The gold classes count as predicted, so that metrics of predicted classes have rows to measure.
     """
     rows = trial.rows(split, max_examples_of(trial, source))
     batch = rows.whole if whole else rows.short
@@ -37,7 +37,7 @@ def made_up_batch(trial: TrialRun, source: Any, split: str, *, whole: bool = Fal
 
 
 def _predict(trial: TrialRun, batch: Batch, probs: Tensor) -> PredictOnce:
-    """Returns the network's predictions, with `probs` [B, C] as those of the unchanged texts of the batch."""
+    """Returns the network's prediction function, but with the probabilities `probs` [B, C] for the unchanged batch."""
     network, threshold = trial.network, decision_threshold_of(trial.module)
     predict = PredictOnce(predict_of(network), batch.inputs, decision_threshold=threshold, pad_id=network.pad_id)
     predict.probs = probs
@@ -45,15 +45,15 @@ def _predict(trial: TrialRun, batch: Batch, probs: Tensor) -> PredictOnce:
 
 
 def try_metrics(trial: TrialRun, evaluation: Any) -> None:
-    """Tries copies of an evaluation's metrics, which never gather records from other processes.
+    """Tries copies of an evaluation's metrics. The copies never gather records from other processes.
 
-    A metric that works with made-up scores is then tried with the scores of all methods. If this fails, every method is
-    tried alone, so that the failure names the methods.
+    A metric that works with made-up scores is then tried with the scores of all methods. If this fails, each method is
+    tried alone, so that the failure names the method.
 
     Args:
         trial: the trial.
         evaluation: a callback with a `preset`, a list of `metrics`, the `source` of their attributions, and the set
-            `left_out`, to which (method, metric) is added if this number is left out.
+            `left_out`, which receives (method, metric) if this result is left out.
     """
     made: dict[str, ExplainedBatch] = {}
 
@@ -78,7 +78,7 @@ def try_metrics(trial: TrialRun, evaluation: Any) -> None:
 
 
 def _try_scores(trial: TrialRun, evaluation: Any, metric: AttributionMetric) -> None:
-    """Tries a metric on the methods' scores: first all methods together, and each method alone if this fails."""
+    """Tries a metric on the scores of all methods together and, if this fails, of each method alone."""
     scores = trial.scores.get(id(evaluation.source), {})
     together = replace(trial, failures={}, errors=[], removals={})
     if not trial.replays and together.attempt("all methods", partial(_measure_scores, trial, metric, scores)):
@@ -95,7 +95,7 @@ def _try_scores(trial: TrialRun, evaluation: Any, metric: AttributionMetric) -> 
 def _measure_scores(trial: TrialRun, metric: AttributionMetric, scores: Mapping[str, Scored]) -> None:
     """Updates and computes a copy of a metric on the methods' scores of the first text, as if these were many texts.
 
-    The first text is the one with evidence, and the metric has run on both texts of every split with made-up scores.
+    The first text has evidence. The metric has already been tried with made-up scores of both texts of every split.
     """
     if not scores:
         return
@@ -116,13 +116,13 @@ def _measure_scores(trial: TrialRun, metric: AttributionMetric, scores: Mapping[
         measured.update(attribution, repeated, _predict(trial, repeated, probs[rows]))
     if not metric.needs_tuning:
         measured.compute()
-    elif trial.fits:  # texts of a test may have no evidence for the classes that a trained network predicts
+    elif trial.fits:  # only before training: texts may lack evidence for the classes that a trained network predicts
         measured.tune_from(measured)
         measured.compute()
 
 
 def _copy_of(metric: AttributionMetric, device: torch.device) -> AttributionMetric:
-    """Returns a copy that never gathers records from other processes."""
+    """Returns a copy of a metric that never gathers records from other processes."""
     copied = copy.deepcopy(metric).to(device)
     copied.distributed_available_fn = lambda: False
     return copied
@@ -131,13 +131,13 @@ def _copy_of(metric: AttributionMetric, device: torch.device) -> AttributionMetr
 def _remove(metrics: list[Any], metric: Any) -> None:
     metrics[:] = [
         other for other in metrics if other is not metric
-    ]  # `is not`, because == of two metrics gives a metric
+    ]  # `is not`, because == between two metrics returns a metric
 
 
 def _measure(
     metric: AttributionMetric, batch: Callable[[str], ExplainedBatch], splits: Sequence[str], *, only_tunes: bool
 ) -> None:
-    """Updates and computes copies of a metric. With `only_tunes`, the validation split only tunes the metric."""
+    """Updates and computes copies of a metric. With `only_tunes`, the validation split is only used for tuning."""
     copies = {}
     for split in splits:
         if only_tunes and split == VALIDATION and not metric.needs_tuning:

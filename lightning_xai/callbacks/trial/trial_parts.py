@@ -1,4 +1,4 @@
-"""The single steps of a `Trial`: try the network, the methods, the objective, and the longest text."""
+"""The steps of a `Trial`: try the network, the methods, the objective and the longest text."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def sources_of(trial: TrialRun) -> list[Any]:
 
 
 def explained_splits(trial: TrialRun, source: Any) -> list[str]:
-    """Returns the splits that a source explains; a test explains the validation split only if a receiver needs it."""
+    """Returns the splits that a source explains. A test explains the validation split only if a receiver needs it."""
     receivers = receivers_after(trial.trainer, source)
     needs_validation = any(getattr(receiver, "needs_validation_in_test", False) for receiver in receivers)
     explained = [
@@ -48,14 +48,14 @@ def explained_splits(trial: TrialRun, source: Any) -> list[str]:
 
 
 def max_examples_of(trial: TrialRun, source: Any) -> int | None:
-    """Returns the smallest `max_examples` of a source and its receivers; None if no one has such a limit."""
+    """Returns the smallest `max_examples` of a source and its receivers; None if there is no limit."""
     users = [source, *receivers_after(trial.trainer, source)]
     limits = [limit for user in users if (limit := getattr(user, "max_examples", None)) is not None]
     return min(limits, default=None)
 
 
 def check_output(network: torch.nn.Module, output: object, num_examples: int) -> None:
-    """Raises ValueError if a network's output is no ClassifierOutput, or if its logits are not [B, C].
+    """Raises ValueError if a network's output is not a ClassifierOutput, or if its logits are not [B, C].
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -76,7 +76,7 @@ def check_output(network: torch.nn.Module, output: object, num_examples: int) ->
 
 
 def try_network(trial: TrialRun) -> bool:
-    """Passes the short texts of all splits through the network, in the precision of the run."""
+    """Tries a forward pass of the short texts of all splits, in the precision of the run."""
     network = trial.network
 
     def forward() -> None:
@@ -105,7 +105,7 @@ def try_methods(trial: TrialRun, source: Any) -> None:
 
 def _explain(trial: TrialRun, source: Any, name: str, method: AttributionMethod, checksums: dict[str, int]) -> None:
     for split, batch in trial.batches(explained_splits(trial, source), method, max_examples_of(trial, source)):
-        # an untrained network predicts any class, which stored scores may lack; gold classes take its place in a fit
+        # in a fit, gold classes count as predicted: an untrained network predicts classes that stored scores may lack
         confident = confident_probs(batch, trial.network.num_classes)
         probs = confident if trial.fits else trial.network.predict(batch.inputs)
         targets, target_mask = targets_of(trial, source, probs, batch.labels)
@@ -119,7 +119,7 @@ def _explain(trial: TrialRun, source: Any, name: str, method: AttributionMethod,
 
 
 def parts_of(method: AttributionMethod) -> list[Any]:
-    """Returns a method, the methods in its attributes, and their checks of completeness, which warn only once.
+    """Returns a method, the methods in its attributes, and their CompletenessChecks, which warn only once.
 
     Example:
         >>> from lightning_xai.attributions.integrated_gradients import IntegratedGradients
@@ -128,7 +128,7 @@ def parts_of(method: AttributionMethod) -> list[Any]:
         ['Transformed', 'IntegratedGradients', 'CompletenessCheck']
     """
     parts: list[Any] = [method]
-    for part in parts:  # grows while it is read
+    for part in parts:  # the loop also visits the parts that it appends
         parts += [value for value in vars(part).values() if isinstance(value, AttributionMethod | CompletenessCheck)]
     return parts
 
@@ -136,7 +136,7 @@ def parts_of(method: AttributionMethod) -> list[Any]:
 def _refuse_changes(network: torch.nn.Module, checksums: dict[str, int]) -> None:
     """Raises an error if a method changed the network, and updates the checksums of its weights.
 
-    A changed buffer is restored at the end of the trial.
+    The trial restores changed buffers at its end, but not changed weights.
     """
     before = dict(checksums)
     checksums.update(weight_checksums(network))
@@ -164,12 +164,12 @@ def all_splits(trial: TrialRun) -> list[str]:
 
 
 def try_objective(trial: TrialRun) -> None:
-    """Computes the loss of a training example and its gradient."""
+    """Tries to compute the loss of a training example and its gradient."""
     module: Any = trial.module
     name = type(module).__name__
 
     def nothing(*_: object, **__: object) -> None:
-        """Replaces `log` and `log_dict`, since a trial logs nothing."""
+        """Replaces `log` and `log_dict`, because a trial logs nothing."""
 
     def run() -> None:
         batch = trial.rows("train").short[:1]  # one example, because the searches of some objectives take many passes
@@ -181,12 +181,12 @@ def try_objective(trial: TrialRun) -> None:
             if not isinstance(losses, dict) or "loss" not in losses:
                 shown = ", ".join(losses) or "nothing" if isinstance(losses, dict) else type(losses).__name__
                 raise ValueError(f"{name}.losses returned {shown}: return a dict with the scalar 'loss'")
-            if type(module).training_step.__qualname__ == "Objective.training_step":  # it logs only the losses
+            if type(module).training_step.__qualname__ == "Objective.training_step":  # this method logs only the losses
                 check_train_monitors(callbacks_of(trial.trainer), losses)
             loss = losses["loss"]
             if not isinstance(loss, Tensor) or loss.numel() != 1 or not loss.requires_grad:
                 raise ValueError(
-                    f"the 'loss' of {name}.losses is no scalar with a gradient: return a mean over examples"
+                    f"the 'loss' of {name}.losses is not a scalar with a gradient: return a mean over examples"
                 )
             trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
             torch.autograd.grad(loss, trained, allow_unused=True)
@@ -198,7 +198,7 @@ def try_objective(trial: TrialRun) -> None:
 
 
 def try_longest_text(trial: TrialRun) -> None:
-    """Passes the longest explained text through the network once, with a backward pass if a method needs one."""
+    """Tries a forward pass of the longest explained text, with a backward pass if a method needs one."""
     network = trial.network
 
     def run() -> None:

@@ -1,4 +1,4 @@
-"""The trial as callbacks see it: short examples of every split, and a record of errors that does not end the run."""
+"""The interface of a trial for callbacks: it gives short examples of every split, and records errors."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from lightning_xai.callbacks.trial.short_texts import cut_batch, evidence_tokens
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Attribution, Batch
 
-NUM_TOKENS = 8  # explainable tokens of a text in a trial
+NUM_TOKENS = 8  # number of explainable tokens of a short text
 
 
 class Number(NamedTuple):
-    """Preset, method and metric: the key of rows in the results table. All values of a metric have the same key."""
+    """The key of rows in the results table: preset, method and metric. All values of a metric share one key."""
 
     preset: str
     method: str
@@ -31,13 +31,13 @@ class Number(NamedTuple):
 
 @dataclass(frozen=True)
 class Failure:
-    """A part that failed in a trial.
+    """A part, such as a method or metric, that failed in a trial.
 
     Attributes:
         subject: description of the part.
         reason: the error and its remedy.
-        numbers: the numbers that are missing in the results table if the part is left out.
-        can_be_left_out: whether the run is possible without this part.
+        numbers: keys of the results that are missing if the part is left out.
+        can_be_left_out: whether the run can go on without this part.
 
     Example:
         >>> str(Failure("method alti (ALTI)", "BiLSTM has no layers that can be decomposed"))
@@ -54,7 +54,7 @@ class Failure:
 
 
 class WeightsChanged(ValueError):
-    """A method changed the network's weights. The run cannot go on without the method, as the weights are lost.
+    """A method changed the network's weights. Leaving the method out does not help, because the weights are lost.
 
     Example:
         >>> str(WeightsChanged("it changed the network's head.bias"))
@@ -68,7 +68,7 @@ class ShortRows(NamedTuple):
     Attributes:
         whole: the whole examples.
         short: the examples, each cut to eight explainable tokens.
-        keep: [B, T] bool, the tokens of `whole` that `short` has.
+        keep: [B, T] bool, True at the tokens of `whole` that are also in `short`.
     """
 
     whole: Batch
@@ -91,7 +91,7 @@ class Scored(NamedTuple):
 
 
 def reason_of(error: Exception) -> str:
-    """Returns the message of an error in one line. Errors other than ValueError name their class and their place.
+    """Returns an error's message in one line. For other errors than ValueError, adds the class and the line of code.
 
     Example:
         >>> reason_of(ValueError("size is 0: give at least 1"))
@@ -109,7 +109,7 @@ def reason_of(error: Exception) -> str:
 
 
 def check_passes(method: AttributionMethod) -> tuple[float, float]:
-    """Returns the forward and backward passes of a method for a short text; raises ValueError if they are no Passes.
+    """Returns a method's forward and backward passes for a short text. Raises ValueError if they are not a pair.
 
     Example:
         >>> from lightning_xai.attributions.gradient import Gradient
@@ -131,12 +131,12 @@ class TrialRun:
     Attributes:
         trainer: the trainer, whose model is on its device.
         module: the objective.
-        stages: splits by the stage that evaluates them: "fit" (the validation of every epoch), "validate", "test" or
-            "predict". A fit that ends with a test has the stages "fit" and "test".
+        stages: stage -> the splits that it evaluates. Stages are "fit" (the validation of every epoch), "validate",
+            "test" and "predict". A fit that a test follows has both "fit" and "test".
         failures: description of a part that was tried -> its failure.
         errors: the errors of the failures.
         removals: description of a part -> function that leaves the part out of the run.
-        replays: whether the outcomes are already known. If so, nothing is tried, and only `removals` are collected.
+        replays: True if the outcomes are already known. Then nothing is tried, and only `removals` are collected.
         needs_backward: whether a part that was tried needs backward passes.
         scores: id of a source of attributions -> name of a method -> its scores for the first texts.
 
@@ -188,8 +188,8 @@ class TrialRun:
         Args:
             subject: description of the part that is tried, unique in the run.
             function: tries the part. It may change nothing outside the trial.
-            numbers: the numbers that are missing in the results table if the part is left out.
-            leave_out: removes the part from the run; None if the run is impossible without it.
+            numbers: keys of the results that are missing if the part is left out.
+            leave_out: removes the part from the run; None if the run cannot go on without it.
         """
         if leave_out is not None:
             self.removals.setdefault(subject, []).append(leave_out)
@@ -197,7 +197,7 @@ class TrialRun:
             return subject not in self.failures
         try:
             function()
-        except Exception as error:  # a trial lists all failures, so nothing that a part raises may end it
+        except Exception as error:  # a trial lists all failures, so no error of a part may end it
             without = leave_out is not None and not isinstance(error, WeightsChanged)
             failure = Failure(subject, reason_of(error), tuple(numbers), without)
             self.failures.setdefault(subject, failure)
@@ -225,13 +225,13 @@ class TrialRun:
     ) -> Iterator[tuple[str, Batch]]:
         """Yields splits with the texts on which a method is tried.
 
-        A method that needs passes gets short texts: those of the first split, and those of a further split if they have
-        another form. A method without passes may look up the scores of whole texts, so it gets the whole texts of
-        every split.
+        A method that needs passes gets the short texts of the first split, and of each further split whose texts have
+        another form. A method without passes may look up the scores of whole texts, so it gets the whole texts of every
+        split.
 
         Args:
             splits: the splits whose texts the method explains.
-            method: the method; None needs no passes and gets short texts.
+            method: the method; with None, the short texts of every split are yielded.
             max_examples: only the first `max_examples` examples of a split are used.
         """
         forward, backward = check_passes(method) if method is not None else (0, 0)
@@ -256,7 +256,7 @@ class TrialRun:
 
 
 def _typical_rows(rows: Any, limit: int) -> list[int]:
-    """Returns two of the first `limit` positions of an EncodedSplit: an example with evidence and one without, if any.
+    """Returns two of the first `limit` positions of an EncodedSplit, if possible one with evidence and one without.
 
     The evidence is for the example's own class, unless no example has such evidence.
     """
@@ -285,7 +285,7 @@ def _typical_rows(rows: Any, limit: int) -> list[int]:
 
 @runtime_checkable
 class HasTrial(Protocol):
-    """A callback that has parts of its own to try before the work.
+    """A callback with parts that a trial should try.
 
     Example:
         >>> class Evidence:
@@ -296,5 +296,5 @@ class HasTrial(Protocol):
     """
 
     def tried(self, trial: TrialRun) -> None:
-        """Tries every part with `trial.attempt`; writes and logs nothing, and communicates with no process."""
+        """Tries every part with `trial.attempt`. Must not write, log or communicate with other processes."""
         ...

@@ -1,4 +1,4 @@
-"""Lists of choices in error messages: the most similar first, and not too many."""
+"""Lists of choices in error messages: short, with the most similar choice first."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ MOST_CHARACTERS = 70
 
 
 def listed_choices(names: Iterable[str], given: str = "") -> str:
-    """Returns names for a message, the most similar to a given name first; a long list ends with the number left out.
+    """Returns names for a message, most similar to `given` first. A long list ends with the number of omitted names.
 
     Example:
         >>> listed_choices(["num_steps", "pooling", "baseline"], "num_step")
@@ -30,7 +30,7 @@ def listed_choices(names: Iterable[str], given: str = "") -> str:
 
 
 def shortened(value: object, most: int = 60) -> str:
-    """Returns a value as text for a message; a long text is cut.
+    """Returns a value as one line of text for a message, cut to at most `most` characters.
 
     Example:
         >>> shortened("abc"), shortened("x" * 99, 9)

@@ -1,7 +1,7 @@
-"""Parsers that check every class of a configuration against its declared base before they build anything.
+"""Parsers that check each class of a configuration against the declared base class before anything is built.
 
-Without this check, the parser library would call any function that a configuration names in a place whose declared
-type is a callable, Any or dict.
+Without this check, jsonargparse would call any function that a configuration names for an argument of type Callable,
+Any or dict.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from lightning_xai.runs.class_paths import require_derived
 
 
 class ChecksClasses:
-    """Mixin for parsers: refuses functions and foreign classes when it parses, prints or builds a configuration.
+    """Mixin for parsers: parsing, printing or building raises ValueError for functions and for classes of another base.
 
-    If the declared type of an argument is a class, a class path may name that class or a derived class. If the declared
-    type is Any or dict, a class path is plain data and nothing is built.
+    If an argument's declared type is a class, a class path may name this class or a derived class. If the declared type
+    is Any or dict, a class path is plain data, from which nothing is built.
 
     Example:
         >>> from torch.optim import Optimizer
@@ -63,7 +63,7 @@ class ChecksClasses:
 
     def add_function_arguments(self, function: Callable, *args: Any, **kwargs: Any) -> list[str]:
         """Adds the parameters of a function. The parser also calls this method if a class path names a function."""
-        kwargs.pop("linked_targets", None)  # add_function_arguments of the parent does not accept it
+        kwargs.pop("linked_targets", None)  # the parent's add_function_arguments does not accept it
         parser: Any = super()
         return parser.add_function_arguments(function, *args, **kwargs)
 
@@ -75,9 +75,9 @@ class ChecksClasses:
             with_checked_classes(self, namespace)
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
-        """Raises an ArgumentError with the message in one line; the parser calls this method for user errors."""
+        """Raises an ArgumentError with a one-line message. The parser calls this method for user errors."""
         parser: Any = super()
-        # the parser of a subcommand has explained it already, and a nested parser leaves that to the outer one
+        # a subcommand's parser has already explained it; a nested parser leaves the explanation to the outer parser
         is_explained = self._is_nested or getattr(ex, "is_explained", False)
         try:
             parser.error(message if is_explained else explained(message, self), ex)
@@ -89,7 +89,7 @@ class ChecksClasses:
     def dump(self, *args: Any, **kwargs: Any) -> str:
         """Returns a configuration as text. The parser resolves interpolations in this text.
 
-        Modules that the configuration names may have registered resolvers that call code, so only the resolvers of
+        Modules named in the configuration may have registered resolvers that run code, so only the resolvers of
         omegaconf itself are kept.
         """
         OmegaConf.clear_resolvers()
@@ -97,7 +97,7 @@ class ChecksClasses:
         return parser.dump(*args, **kwargs)
 
     def instantiate(self, namespace: Namespace, *args: Any, **kwargs: Any) -> Namespace:
-        """Builds the classes of a configuration after all of them are checked."""
+        """Builds the classes of a configuration, after checking all of them."""
         if not self._is_nested:
             namespace = with_checked_classes(self, namespace)
         parser: Any = super()
@@ -105,7 +105,7 @@ class ChecksClasses:
 
     @property
     def _is_nested(self) -> bool:
-        """Whether this parser belongs to a nested class, whose arguments the outermost parser checks."""
+        """Whether this parser is for a nested class. The outermost parser checks the arguments of nested classes."""
         return getattr(self, "_inner_parser", False)
 
 
@@ -123,10 +123,10 @@ def with_checked_classes(parser: Any, config: Namespace) -> Namespace:
 
     Args:
         parser: parser of the configuration.
-        config: parsed and not yet built.
+        config: the configuration, parsed but not yet built.
 
     Raises:
-        ValueError: a class path names a function or a class that is not derived from the declared base, or it stands
+        ValueError: a class path names a function or a class that is not derived from the declared base, or is used
             where no class is declared.
 
     Example:
@@ -146,7 +146,7 @@ def _check_arguments(parser: Any, config: Namespace, prefix: str) -> None:
     targets = [action.target[1] if isinstance(action, ActionLink) else action for action in parser._actions]
     for action in dict.fromkeys(targets):
         if isinstance(action, ActionTypeHint) and config.get(action.dest) is not None:
-            # the same context as for building classes, so that the parsers of nested classes are reused
+            # the same context as when classes are built, so that the parsers of nested classes are reused
             with parser_context(parent_parser=parser, nested_links=ActionLink.get_nested_links(parser, action)):
                 argument = _Argument(action, prefix + action.dest)
                 config[action.dest] = argument.checked(config[action.dest], [action._typehint])
@@ -171,11 +171,11 @@ class _Argument:
         """Checks a value and returns it. Class paths under Any or dict become plain dictionaries.
 
         Args:
-            value: parsed and not yet built.
+            value: the value, parsed but not yet built.
             hints: declared types. The value matches at least one of them.
 
         Raises:
-            ValueError: a class path stands where none is allowed, or names no class derived from the declared base.
+            ValueError: a class path is used where none is allowed, or is not a class derived from the declared base.
         """
         members = [member for hint in hints for member in alternatives(hint)]
         if isinstance(value, str):
@@ -207,7 +207,7 @@ class _Argument:
         if not bases:
             if any(takes_data(member) for member in members):
                 return _as_data(spec)
-            raise ValueError(f"{self.key} names {spec['class_path']}, but its declared type has no class: leave it out")
+            raise ValueError(f"{self.key} names {spec['class_path']}, but its type is not a class: leave it out")
         named = import_object(spec["class_path"])
         require_derived(named, [base for base, _ in bases], key=self.key, class_path=spec["class_path"])
         hint = next(hint for base, hint in bases if base in named.__mro__)
@@ -237,7 +237,7 @@ class _Argument:
         if isinstance(value, type):
             bases = [base for hint in members if get_origin(hint) is type for base in get_args(hint)]
         if not bases:
-            raise ValueError(f"{self.key} names {path}, but its declared type has no class: leave it out")
+            raise ValueError(f"{self.key} names {path}, but its declared type is not a class: leave it out")
         require_derived(value, bases, key=self.key, class_path=path)
 
 
@@ -249,7 +249,7 @@ def _import_path(value: Any) -> str:
 
 
 def _items(value: Any) -> Iterable[tuple[str, Any]]:
-    """Returns the items of a dictionary or namespace, without the path of the file that it comes from."""
+    """Returns the items of a dictionary or namespace, without jsonargparse's entry for the source file."""
     items = vars(value) if isinstance(value, Namespace) else value
     return [(name, item) for name, item in items.items() if name != "__path__"]
 
@@ -261,7 +261,7 @@ def _fields(value: Any) -> Iterable[tuple[str, Any, Any]]:
 
 
 def _as_data(value: Any) -> Any:
-    """Returns nested namespaces as dictionaries."""
+    """Returns a value with nested namespaces converted to dictionaries."""
     if isinstance(value, (Namespace, dict)):
         return {name: _as_data(item) for name, item in _items(value)}
     return [_as_data(item) for item in value] if isinstance(value, list) else value

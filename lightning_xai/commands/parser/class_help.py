@@ -12,12 +12,12 @@ from lightning_xai.commands.discovery import import_all
 from lightning_xai.commands.parser.choices import listed_choices
 from lightning_xai.runs.class_paths import imported_class
 
-# packages whose classes configurations name, in the order in which a short name is searched
+# packages in which the class of a short name is searched, in this order
 PACKAGES = ("lightning_xai", "lightning.pytorch.callbacks", "lightning.pytorch.loggers", "torch.optim")
 
 
 def class_help(name: str) -> str:
-    """Returns the description and the arguments of a class; of a base class, also the names of the derived classes.
+    """Returns a class's description and arguments and, for a base class, the names of derived classes.
 
     Args:
         name: name of a class, or its dotted path.
@@ -44,7 +44,7 @@ def class_named(name: str) -> type:
     """Returns the class of a short name.
 
     Raises:
-        ValueError: there is no such class; the message names similar ones.
+        ValueError: there is no such class. The message names similar classes.
 
     Example:
         >>> import_all()

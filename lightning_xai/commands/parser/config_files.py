@@ -1,4 +1,4 @@
-"""Configuration files on the command line: finds the files, and the experiment and run that they belong to."""
+"""Finds the configuration files of a command line, and the experiment and run to which they belong."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lightning_xai.runs.format import without_format
 
 
 def find_config(name: str, folders: Sequence[Path] = ()) -> str:
-    """Returns the path of a configuration file. Searches ., `folders`, ./configs and the shipped configurations.
+    """Returns the path of a configuration file: from ., `folders`, ./configs or the shipped configurations.
 
     Raises:
         ValueError: there is no such file.
@@ -37,7 +37,9 @@ def find_config(name: str, folders: Sequence[Path] = ()) -> str:
 
 
 def with_config_paths(argv: list[str]) -> list[str]:
-    """Replaces the name of each --config file by its path. Also searches the folders of earlier --config files.
+    """Returns a command line with paths in place of the names of --config files.
+
+    A name is also searched in the folders of the preceding --config files.
 
     Example:
         >>> [Path(argument).name for argument in with_config_paths(["fit", "--config=roar.yaml"])]
@@ -55,9 +57,9 @@ def with_config_paths(argv: list[str]) -> list[str]:
 
 
 def with_overrides(argv: list[str], overrides: list[str]) -> list[str]:
-    """Appends overrides to a command line, and drops the earlier arguments "--name=value" that they replace.
+    """Returns a command line with overrides appended, and without the arguments "--name=value" that they replace.
 
-    If the earlier arguments stayed, the command line of a chain would grow with every stage.
+    If these arguments were kept, a chain's command line would grow with every stage.
 
     Example:
         >>> with_overrides(["fit", "--experiment=roar", "--runs_dir=runs"], ["--experiment=roar/gradient/010"])
@@ -68,7 +70,7 @@ def with_overrides(argv: list[str], overrides: list[str]) -> list[str]:
 
 
 def experiment_name(config_files: list[str]) -> str:
-    """Returns `experiment` from the last file that sets it. If no file sets it, returns the name of the first file.
+    """Returns `experiment` from the last file that sets it or, if none does, the name of the first file.
 
     Example:
         >>> experiment_name([find_config("roar.yaml")]), experiment_name([])
@@ -82,9 +84,9 @@ def experiment_name(config_files: list[str]) -> str:
 
 
 def folder_of_config(config_files: Sequence[str], run: RunFolder) -> RunFolder:
-    """Finds the folder of `run`, also if the run was moved or the working directory has changed.
+    """Returns the folder of `run`, even if the run was moved or the working directory has changed.
 
-    If one of the files is the saved configuration of `run`, returns the folder of this file, otherwise `run`. Two
+    If one of the files is the saved configuration of `run`, this file's folder is returned, otherwise `run`. Two
     folders belong to the same run if the last two parts of their paths are equal.
 
     Example:
@@ -114,11 +116,11 @@ def save_config(parser: ArgumentParser, config: Namespace, file: Path) -> None:
         'seed: 3'
     """
     save = partial(parser.save, config, skip_unset=False, overwrite=True, multifile=False)
-    write_whole(file, lambda target: save(str(target), skip_validation=True))  # parsing has checked it
+    write_whole(file, lambda target: save(str(target), skip_validation=True))  # parsing has already validated it
 
 
 def check_formats(config_files: Sequence[str]) -> None:
-    """Raises ValueError if a configuration was saved by a run of another format. Its settings may have other names.
+    """Raises ValueError if a run of another format saved a configuration, because its settings may have other names.
 
     Example:
         >>> check_formats([find_config("roar.yaml")])  # a person wrote it
@@ -130,7 +132,7 @@ def check_formats(config_files: Sequence[str]) -> None:
 
 
 def _setting(file: str, name: str) -> Any:
-    """Returns a top-level setting of a configuration file, or None if the file does not have this setting."""
+    """Returns a top-level setting of a configuration file, or None if the file does not set it."""
     settings = OmegaConf.load(file)
     return settings.get(name) if isinstance(settings, DictConfig) else None
 

@@ -1,4 +1,4 @@
-"""Checks that the configuration files of a command can be read, before the parser combines them."""
+"""Checks, before parsing, that the configuration files of a command are valid YAML."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DEEPEST = 50  # largest depth of nested mappings and lists
 
 
 def check_files(argv: Sequence[str]) -> None:
-    """Raises ValueError if a YAML file cannot be read. Checks the files in `argv`, and the files that they name.
+    """Raises ValueError if a YAML file in `argv`, or one that such a file names, cannot be read.
 
     Example:
         >>> import tempfile
@@ -41,7 +41,7 @@ def _check(file: Path, kinds: tuple[type, ...], checked: set[Path]) -> None:
     checked.add(file.resolve())
     content = _read(file)
     if not isinstance(content, kinds):
-        raise ValueError(f"{file} holds {shortened(content, 30)!r}, no settings: write `name: value` in each line")
+        raise ValueError(f"{file} holds {shortened(content, 30)!r}, not settings: write `name: value` in each line")
     for text in _texts(content, file):
         if text.endswith(ENDINGS) and (file.parent / text).is_file():
             _check(file.parent / text, (dict, list), checked)
@@ -62,9 +62,9 @@ def _read(file: Path) -> Any:
 
 
 def _texts(value: Any, file: Path, depth: int = 0) -> Iterator[str]:
-    """Yields all texts in a value."""
+    """Yields all strings in a nested value."""
     if depth > DEEPEST:
-        raise ValueError(f"{file} has more than {DEEPEST} levels: an alias (*name) may stand within its own anchor")
+        raise ValueError(f"{file} has more than {DEEPEST} levels: perhaps an alias (*name) is inside its own anchor")
     if isinstance(value, (dict, list)):
         for item in value.values() if isinstance(value, dict) else value:
             yield from _texts(item, file, depth + 1)

@@ -1,4 +1,4 @@
-"""Sets arguments of the network, such as the number of classes, from the data, and the name of the data."""
+"""Sets arguments of the network, such as the number of classes, from the data. Names the data's configuration."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from lightning_xai.models.base import Classifier
 from lightning_xai.runs.progress import say
 
 _IDS = ("pad_id", "mask_id")
-# each name is an attribute of the data module and an argument of networks; not every network has all arguments
+# each is an attribute of the data module and an argument of some networks
 LINKED = ("num_classes", "multilabel", "vocab_size", "word_vectors", "verbalizers", *_IDS)
 
 
 def link_network_to_data(parser: ArgumentParser) -> None:
-    """Links arguments of the network to the data: the data are built first, and the network gets their values.
+    """Links arguments of the network to the data, so that the data are built first and the network gets their values.
 
     Example:
         >>> from lightning_xai.commands.parser.run_parser import RunParser
@@ -36,13 +36,13 @@ def link_network_to_data(parser: ArgumentParser) -> None:
 
 
 def check_linked_ids(config: Namespace, network: Classifier, *, trains: bool) -> None:
-    """Compares the ids of special tokens in a configuration with the data's ids, which the network uses.
+    """Compares the configured ids of special tokens with the data's ids, which the network uses.
 
     If a configured id is the network's default and the data have another id, one line is printed.
 
     Args:
-        config: configuration of a subcommand, as it was parsed.
-        network: built with the data's ids.
+        config: parsed configuration of a subcommand.
+        network: the network, built with the data's ids.
         trains: whether the network is to be trained. Without training, the ids have no effect.
 
     Raises:
@@ -53,7 +53,7 @@ def check_linked_ids(config: Namespace, network: Classifier, *, trains: bool) ->
         >>> given = {"model.init_args.network": {"init_args": {"pad_id": 0, "mask_id": 4}}}
         >>> check_linked_ids(given, BiLSTMAttention(vocab_size=9, mask_id=5), trains=True)
         Traceback (most recent call last):
-        ValueError: the network's mask_id is 4, but the encoder's is 5: leave mask_id out, it follows the encoder
+        ValueError: the network's mask_id is 4, but the encoder's is 5: leave mask_id out, since it follows the encoder
     """
     spec: Any = config.get("model.init_args.network")
     arguments = {} if spec is None else spec.get("init_args") or {}
@@ -64,20 +64,20 @@ def check_linked_ids(config: Namespace, network: Classifier, *, trains: bool) ->
         given, linked = arguments[name], network.init_args[name]
         if given not in (linked, parameters[name].default):
             raise ValueError(
-                f"the network's {name} is {given}, but the encoder's is {linked}: leave {name} out, it follows the "
-                "encoder"
+                f"the network's {name} is {given}, but the encoder's is {linked}: leave {name} out, since it follows "
+                "the encoder"
             )
         if given != linked:
             say(f"the network's {name} is {linked}, as in the encoder")
 
 
 def name_data(data: Any, config: Namespace | None, config_files: Sequence[str]) -> None:
-    """Tells a TextDataModule which file describes it: a file of its own, or the configuration that holds the data.
+    """Gives a TextDataModule the path of the file that describes it: a file of its own, or the command's configuration.
 
     Args:
-        data: the data module; nothing is done for other classes.
-        config: the parsed data.
-        config_files: the configurations of the command.
+        data: the data module. For other classes, nothing is done.
+        config: the parsed configuration of the data.
+        config_files: the configuration files of the command.
 
     Example:
         >>> from lightning_xai.data.sources.planted import Planted
@@ -87,7 +87,7 @@ def name_data(data: Any, config: Namespace | None, config_files: Sequence[str]) 
         >>> data.encoded_source.configuration
         'roar.yaml'
     """
-    own = None if config is None else config.get("__path__")  # of the file that the parser has read
+    own = None if config is None else config.get("__path__")  # the file that the parser has read for the data
     if not isinstance(data, TextDataModule) or own is None and not config_files:
         return
     file = Path(config_files[-1] if own is None else own.absolute).absolute()

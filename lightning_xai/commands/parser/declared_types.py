@@ -1,4 +1,4 @@
-"""Finds the values that the declared type of an argument allows: derived classes, collections or plain data."""
+"""Determines which values an argument's declared type allows: derived classes, collections or plain data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jsonargparse._typehints import accepts_any_value, get_subclass_or_closed_ty
 
 
 def alternatives(hint: Any) -> Iterator[Any]:
-    """Yields the alternatives of a type: the members of a union, or the type itself.
+    """Yields the members of a union type, or the type itself if it is not a union.
 
     Example:
         >>> list(alternatives(int | list[str] | None))
@@ -30,7 +30,7 @@ def alternatives(hint: Any) -> Iterator[Any]:
 
 
 def is_callable_type(hint: Any) -> bool:
-    """Whether a type is Callable, with or without arguments.
+    """Returns whether a type is Callable, with or without arguments.
 
     Example:
         >>> is_callable_type(Callable[[int], str]), is_callable_type(dict)
@@ -40,7 +40,7 @@ def is_callable_type(hint: Any) -> bool:
 
 
 def bases_of(hints: Sequence[Any]) -> list[tuple[type, Any]]:
-    """Returns each base class in `hints`, together with its type.
+    """Returns (base class, type) for each type in `hints` that has a base class.
 
     The base class of a Callable is the class that the Callable returns.
 
@@ -57,7 +57,7 @@ def bases_of(hints: Sequence[Any]) -> list[tuple[type, Any]]:
 
 
 def takes_data(hint: Any) -> bool:
-    """Whether a type allows dictionaries.
+    """Returns whether a type allows dictionaries.
 
     Example:
         >>> takes_data(Any), takes_data(dict[str, Any]), takes_data(list)
@@ -67,7 +67,7 @@ def takes_data(hint: Any) -> bool:
 
 
 def takes_text(hint: Any) -> bool:
-    """Whether a type allows any text. If not, a text is taken as the name of a class.
+    """Returns whether a type allows any string. If not, a string is the name of a class.
 
     Example:
         >>> takes_text(str), takes_text(Callable), takes_text(None)
@@ -77,7 +77,7 @@ def takes_text(hint: Any) -> bool:
 
 
 def item_types(hints: Sequence[Any], key: Any = None) -> list[Any]:
-    """Returns the types of a collection's items. With `key`, returns the types of this item of a mapping.
+    """Returns the types of a collection's items or, with `key`, of this item of a mapping.
 
     Example:
         >>> item_types([list[int], tuple[str, ...], None])

@@ -1,4 +1,4 @@
-"""If an encoder has no path, it gets the network's own tokenizer. A pretrained network accepts no other tokenizer."""
+"""Gives an encoder without a path the network's tokenizer. A pretrained network works with no other tokenizer."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from lightning_xai.runs.folder import RunFolder
 
 
 def fill_encoder_path(config: Namespace) -> None:
-    """If the data's TokenizerEncoder has no path, sets it to the path of the network's tokenizer.
+    """Sets the path of the data's TokenizerEncoder, if missing, to the network's tokenizer.
 
-    Tries the network of an Evaluation, then classifiers that have a path, then the teacher. If the encoder has no
-    `max_length`, it gets the one with which one of these networks was trained.
+    The first of these that has a tokenizer is used: the network of an Evaluation, a classifier with a path, the
+    teacher. If the encoder has no `max_length`, it gets the `max_length` with which one of these networks was trained.
 
     Args:
-        config: configuration of a subcommand. It is changed in place.
+        config: configuration of a subcommand, changed in place.
 
     Raises:
         ValueError: the path is missing, and no network of the command has a tokenizer that the encoder can read; or
-            the length is missing, and no network says with which one it was trained.
+            `max_length` is missing, and no network records the value of its training.
 
     Example:
-        >>> from lightning_xai.models.hf_classifier import HFClassifier  # class paths mean loaded classes
+        >>> from lightning_xai.models.hf_classifier import HFClassifier  # only imported classes are recognized
         >>> no_path = Namespace(path=None)
         >>> encoder = Namespace(class_path="lightning_xai.data.encoding.TokenizerEncoder", init_args=no_path)
         >>> path = Namespace(path="google-bert/bert-base-uncased")
@@ -51,9 +51,9 @@ def fill_encoder_path(config: Namespace) -> None:
 
 
 def check_network_tokenizer(config: Namespace, model: Any, data: Any) -> None:
-    """Checks that the data are encoded with the tokenizer of each pretrained network.
+    """Raises ValueError unless the data are encoded with the tokenizer of each pretrained network.
 
-    If an Evaluation's network has a learned vocabulary, the data module takes over this vocabulary.
+    If an Evaluation's network has a learned vocabulary, the data module adopts this vocabulary.
 
     Raises:
         ValueError: the data are encoded with another tokenizer.
@@ -72,10 +72,10 @@ def check_network_tokenizer(config: Namespace, model: Any, data: Any) -> None:
 
 
 def write_encoder(run: RunFolder, data: Any) -> None:
-    """Adds facts about the encoder of the data, and the names of the classes, to the manifest of a run.
+    """Writes facts about the data's encoder and the class names to the manifest of a run.
 
     Example:
-        >>> write_encoder(RunFolder(Path("no/such/run")), data=None)  # nothing, as there is no TextDataModule
+        >>> write_encoder(RunFolder(Path("no/such/run")), data=None)  # does nothing without a TextDataModule
     """
     if isinstance(data, TextDataModule):
         run.write_manifest(encoder=short_facts(data.encoder_facts()), class_names=list(data.class_names))
@@ -101,12 +101,12 @@ def _network_tokenizer(model: Any, key: str) -> str:
 
 
 def _network_length(model: Any, key: str) -> int:
-    """Returns the number of tokens at which the first trained network in `model` had its texts cut."""
+    """Returns the `max_length` with which the first trained network in `model` was trained."""
     for path in _network_paths(model):
         length = (_encoder_spec(path).get("init_args") or {}).get("max_length")
         if length is not None:
             return int(length)
-    raise ValueError(f"{key} is missing, and no network of this command says where its texts were cut: give a number")
+    raise ValueError(f"{key} is missing, and no network of this command records a length: give a number")
 
 
 def _network_paths(model: Any) -> Iterator[str]:
@@ -127,7 +127,7 @@ def _encoder_spec(path: str) -> dict[str, Any]:
 
 
 def _specs(config: Any, key: str, base: type) -> Iterator[tuple[str, Any]]:
-    """Finds the parts of a configuration whose class derives from `base`. Yields their keys and specs."""
+    """Yields the key and the spec of each part of a configuration whose class derives from `base`."""
     if isinstance(config, Namespace | dict):
         if config.get("class_path") in _class_paths(base) and config.get("init_args") is not None:
             yield key, config

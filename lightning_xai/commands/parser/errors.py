@@ -1,4 +1,4 @@
-"""Rewrites an error of the parser in one line: key, value, choices, and a help command."""
+"""Rewrites the parser's errors as one line with key, value, choices and a help command."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _REQUIRED = re.compile(r"the following arguments are required: (.*)")
 
 
 def explained(message: str, parser: Any) -> str:
-    """Rewrites a parser's error message in one line.
+    """Returns a parser's error message, rewritten as one line.
 
     Args:
         message: the parser's message.
-        parser: the parser that raised it.
+        parser: the parser that raised the error.
 
     Example:
         >>> from jsonargparse import ArgumentParser
@@ -54,7 +54,7 @@ def explained(message: str, parser: Any) -> str:
 
 
 def _subparser(parser: Any) -> Any:
-    """Returns the parser of the subcommand. If there is not exactly one subcommand, returns `parser`."""
+    """Returns the subcommand's parser, or `parser` unless there is exactly one subcommand."""
     subcommands = getattr(parser, "_subcommands_action", None)
     parsers = list(subcommands._name_parser_map.values()) if subcommands is not None else []
     return parsers[0] if len(parsers) == 1 else parser
@@ -69,7 +69,7 @@ def _about_options(text: str, parser: Any, command: str) -> str:
     if unknown or given:
         option = (unknown[1] or unknown[2]) if unknown else given[1] if given else ""
         name = option.removeprefix("--").partition("=")[0].partition(" ")[0]
-        return f"{shortened(option)} is no option of {command}: choose one of {_nearest(known, name)}; {lists}"
+        return f"{shortened(option)} is not an option of {command}: choose one of {_nearest(known, name)}; {lists}"
     if required:
         names = [name.strip().rpartition(".")[2] for name in required[1].split(",")]
         remedy = (
@@ -82,19 +82,19 @@ def _about_options(text: str, parser: Any, command: str) -> str:
 
 
 def _nearest(known: Sequence[str], name: str) -> str:
-    """Lists known options, the most similar to `name` first. Prefers options with the same prefix as `name`."""
+    """Returns a list of options for a message, most similar to `name` first. Options with its prefix are preferred."""
     beside = [option for option in known if option.rpartition(".")[0] == name.rpartition(".")[0]]
     options = [option for option in (beside or known) if not option.endswith(("help", "+", "print_shtab", "-h"))]
     return listed_choices(options, name)
 
 
 class _Explanation:
-    """Writes the error message for a problem in a configuration.
+    """Composes the error message for a problem in a configuration.
 
     Args:
         problem: the problem.
         parser: parser of the command.
-        command: the command as the user writes it.
+        command: the command, such as "run.py fit".
     """
 
     def __init__(self, problem: Problem, parser: Any, command: str) -> None:
@@ -110,7 +110,7 @@ class _Explanation:
         if unknown and self.owner:
             names = self._arguments_of(self.owner)
             return (
-                f"{place}.init_args.{unknown[1]} is no argument of {_short(self.owner)}: "
+                f"{place}.init_args.{unknown[1]} is not an argument of {_short(self.owner)}: "
                 f"choose one of {listed_choices(names, unknown[1])}; {self._help()}"
             )
         if required and self.owner:
@@ -118,7 +118,7 @@ class _Explanation:
                 f"{place} lacks {required[1]}, which {_short(self.owner)} needs: give it in init_args; {self._help()}"
             )
         expected = _expected(self.problem.sentences)
-        if place == "seed_everything":  # its declared type also allows true and false
+        if place == "seed_everything":  # its declared type also allows true and false, which make no sense
             expected = ["a whole number"]
         if _NOT_A_CLASS.search(text) and (not expected or _may_be_class(value)):
             return self._about_class(place, text)
@@ -136,14 +136,14 @@ class _Explanation:
             return self._about_file(place, value)
         bases = [base for base, _ in bases_of(self._members(last))]
         choices = [name for base in bases for name in derived_names(base)]
-        kind = " or ".join(dict.fromkeys(base.__name__ for base in bases)) or "class"
+        kind = f"subclass of {' or '.join(dict.fromkeys(base.__name__ for base in bases))}" if bases else "class"
         if "is abstract" in text:
-            return f"{place} names no class for the given arguments: choose one of {listed_choices(choices)}"
+            return f"{place} is missing the name of a class: choose one of {listed_choices(choices)}"
         reason = re.search(r"No module named '[^']+'|has no attribute '[^']+'", text)
         detail = f" ({reason[0]})" if reason else ""
         short = value.rpartition(".")[2]
         listed = f"choose one of {listed_choices(choices, short)}, or a dotted path" if choices else "correct the name"
-        return f"{place} is {shortened(value)!r}, which names no {kind}{detail}: {listed}"
+        return f"{place} is {shortened(value)!r}, not a {kind}{detail}: {listed}"
 
     def _about_file(self, place: str, value: str) -> str:
         kind = next((node.name.rpartition(".")[2] for node in reversed(self.problem.path) if not node.is_class), "")
@@ -154,10 +154,10 @@ class _Explanation:
             except ValueError as error:
                 return shortened(f"{place}: {error}".replace(repr(name), repr(value)), 280)
             return f"{place}: there is no file {value}; leave out its folder, or correct it"
-        return f"{place}: there is no file {value}, seen from the file that names it: correct the path"
+        return f"{place}: there is no file {value}, relative to the file that names it: correct the path"
 
     def _help(self) -> str:
-        """Returns a hint: the help command that lists the accepted arguments or options."""
+        """Returns a hint about the help command that lists the arguments or options."""
         if self.owner is None:
             return f"{self.command} --help lists all options"
         top, first = self.problem.path[0], self.problem.path[1] if len(self.problem.path) > 1 else None
@@ -167,7 +167,7 @@ class _Explanation:
         return f"run.py --help {short} lists its arguments"
 
     def _place(self) -> str:
-        """Returns the dotted key of the problem. A key of a list or mapping also names the class of the item."""
+        """Returns the dotted key of the problem. For an item of a list or mapping, it includes the item's class."""
         parts: list[str] = []
         for node in self.problem.path:
             if not node.is_class:
@@ -177,10 +177,10 @@ class _Explanation:
         place = ".init_args.".join(parts)
         links = getattr(getattr(self.parser, "_links_group", None), "_group_actions", [])
         sources = {link._target: link._source[0] for link in links if isinstance(link, ActionLink)}
-        return sources.get(place, place)  # the user's key, if the parser copied its value to another key
+        return sources.get(place, place)  # the key that the user wrote, if the parser copied its value
 
     def _members(self, node: Node) -> list[Any]:
-        """Returns the types that are allowed for a key's value or for the items of this value."""
+        """Returns the types that are allowed for a key's value or for its items."""
         at = self.problem.path.index(node)
         key = node if not node.is_class else self.problem.path[at - 1]
         members = list(alternatives(self.hints.get(key))) if self.hints.get(key) is not None else []
@@ -213,7 +213,7 @@ class _Explanation:
         return {parameter.name: parameter.annotation for parameter in get_signature_parameters(built, logger=False)}
 
     def _arguments_of(self, owner: Node) -> list[str]:
-        """Returns the arguments of a class. If the declared type is a Callable, leaves out its arguments."""
+        """Returns the arguments of a class, without those that a declared Callable receives when it is called."""
         members = self._members(owner)
         given = [get_args(hint)[0] for hint in members if is_callable_type(hint) and get_args(hint)]
         skipped = len(given[0]) if given and isinstance(given[0], list) else 0
@@ -226,7 +226,7 @@ def _items(members: Sequence[Any]) -> list[Any]:
 
 
 def _may_be_class(value: str | None) -> bool:
-    """Whether a value looks like the name of a class or of a file, rather than like a number or a word."""
+    """Returns whether a value looks like the name of a class or file, not like a number or a word."""
     name = (value or "").rpartition(".")[2]
     return name[:1].isupper() or (value or "").endswith(ENDINGS)
 

@@ -1,4 +1,4 @@
-"""Reads configurations that name IGR, PGD or B_S as an objective of its own; since then, each is a term."""
+"""Reads old configurations, in which IGR, PGD and B_S were separate objectives. Now each is a term."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 _PACKAGE = "lightning_xai.objectives"
-# old class path -> (name of the term, its class path, the arguments that belong to the term: old name -> new name)
+# old class path -> (name of the term, class path of the term, {old argument: argument of the term})
 _TERMS: dict[str, tuple[str, str, dict[str, str]]] = {
     f"{_PACKAGE}.input_gradient.InputGradient": (
         "igr",
@@ -30,7 +30,7 @@ _TERMS: dict[str, tuple[str, str, dict[str, str]]] = {
 
 
 def with_terms(setting: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns a setting in which an old objective is replaced by `Supervised` with the term; others are unchanged.
+    """Returns a setting with an old objective replaced by `Supervised` and a term. Other settings stay unchanged.
 
     Example:
         >>> old = {"class_path": "lightning_xai.objectives.pgd.PGD", "init_args": {"clean_weight": 0.5, "epsilon": 0.1}}

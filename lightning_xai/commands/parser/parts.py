@@ -1,4 +1,4 @@
-"""Finds the parts of a configuration (data, networks, methods, ...) by name: the user's own files or shipped ones."""
+"""Finds the parts of a configuration (data, networks, methods, ...) by name, in the user's files or shipped files."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from lightning_xai.commands.parser.old_objectives import with_terms
 from lightning_xai.commands.parser.repeated_keys import check_repeated_keys
 
 _PACKAGE = Path(__file__).parents[2]
-# configs/ is inside the package in an installed wheel, and next to the package in a git checkout
+# configs/ is inside the package in a wheel, and beside it in a git checkout
 SHIPPED = next(folder for folder in (_PACKAGE / "configs", _PACKAGE.parent / "configs") if folder.is_dir())
 
-# last part of an option's name (--model.network) -> folders of configs/ that hold its files
+# last part of an option's name (network for --model.network) -> subfolders of configs/ with its files
 FOLDERS: dict[str, tuple[str, ...]] = {
     "data": ("data",),
     "network": ("network",),
@@ -29,14 +29,14 @@ PARSER_MODE = "omegaconf+"  # resolves relative interpolations, after command-li
 
 
 def find_part(name: str, kind: str) -> str:
-    """Returns the path of a part's file. Searches the working directory, ./configs and the shipped configurations.
+    """Returns the path of a part's file, from ./configs or the shipped configurations.
 
     Args:
         name: file name, with or without its folder in configs/: "vader.yaml", "data/vader.yaml" or any path.
         kind: a key of FOLDERS. Only files of this kind are found by name.
 
     Raises:
-        ValueError: there is no such file; the message lists the shipped files of this kind.
+        ValueError: there is no such file. The message lists the shipped files of this kind.
 
     Example:
         >>> Path(find_part("vader.yaml", "data")).parts[-2:]
@@ -61,7 +61,7 @@ def find_part(name: str, kind: str) -> str:
 
 
 def with_part_paths(argv: Sequence[str]) -> list[str]:
-    """Returns a command line in which each part's name is replaced by the path of its file.
+    """Returns a command line with the path of its file in place of each part's name.
 
     Example:
         >>> argv = with_part_paths(["test", "--data", "vader.yaml", "--trainer.callbacks+=er.yaml"])
@@ -80,10 +80,10 @@ def with_part_paths(argv: Sequence[str]) -> list[str]:
 
 
 def find_shipped_parts() -> None:
-    """Lets configurations name shipped parts, such as "data/vader.yaml".
+    """Allows configurations to name shipped parts, such as "data/vader.yaml".
 
-    The shipped file is read only if the configuration's folder has no such file. While the parser reads a
-    configuration, the working directory is the configuration's folder.
+    A shipped file is used only if the configuration's folder has no such file. (While the parser reads a configuration,
+    this folder is the working directory.)
     """
     load = get_loader("yaml")
 

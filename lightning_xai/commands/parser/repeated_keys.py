@@ -6,16 +6,16 @@ import yaml
 
 
 def check_repeated_keys(text: str) -> None:
-    """Raises ValueError if a mapping of a YAML text has a key twice.
+    """Raises ValueError if a mapping in a YAML text contains the same key twice.
 
     Example:
         >>> check_repeated_keys("methods: {gradient: 1, random: 2}")
         >>> check_repeated_keys("methods:\\n  gradient: 1\\n  gradient: 2")
         Traceback (most recent call last):
-        ValueError: the key 'gradient' stands in line 2 and again in line 3, so its first value would be lost: ...
+        ValueError: the key 'gradient' is in line 2 and again in line 3, so its first value would be lost: ...
     """
     waiting = [yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))]  # CSafeLoader is faster
-    seen: set[int] = set()  # ids of visited nodes; an alias can point to a node that contains the alias
+    seen: set[int] = set()  # ids of visited nodes, because an alias can point to a node that contains the alias
     while waiting:
         node = waiting.pop()
         if id(node) in seen:
@@ -29,7 +29,7 @@ def check_repeated_keys(text: str) -> None:
                 name, line = (key.tag, str(key.value)), key.start_mark.line + 1
                 if name in lines:
                     raise ValueError(
-                        f"the key {key.value!r} stands in line {lines[name]} and again in line {line}, so its first "
+                        f"the key {key.value!r} is in line {lines[name]} and again in line {line}, so its first "
                         "value would be lost: rename one"
                     )
                 lines[name] = line

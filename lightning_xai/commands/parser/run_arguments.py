@@ -1,4 +1,4 @@
-"""The options that fit, validate, test and predict have in addition to those of model, data and trainer."""
+"""The options of fit, validate, test and predict, in addition to the options of model, data and trainer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TRAINER_DEFAULTS = {
     "num_sanity_val_steps": 0,
     "inference_mode": False,
     "log_every_n_steps": 10,
-    "enable_model_summary": False,  # RunSummary prints less
+    "enable_model_summary": False,  # RunSummary prints a shorter summary
 }
 HELP_OF_CLASSES = (
     "The arguments of a class: --model.help Supervised, --data.help TextDataModule, --trainer.callbacks.help "
@@ -25,12 +25,12 @@ HELP_OF_CLASSES = (
 def add_run_arguments(parser: LightningArgumentParser) -> None:
     """Adds the options of a run, and the links between the arguments of data and network, to a parser.
 
-    The parser already has the arguments of model, data and trainer.
+    The parser must already have the arguments of model, data and trainer.
     """
     parser.epilog = HELP_OF_CLASSES
     parser.add_argument("--experiment", type=str | None, default=None, help="name of the experiment")
     parser.add_argument("--runs_dir", type=str, default="runs", help="folder of all runs")
-    parser.add_argument("--test_after_fit", type=bool, default=True, help="end fit by testing the best checkpoint")
+    parser.add_argument("--test_after_fit", type=bool, default=True, help="test the best checkpoint after fit")
     parser.add_argument("--follow_up", type=bool, default=True, help="also run the other runs that this run needs")
     add_trial_arguments(parser)
     parser.add_argument("--stage", type=str | None, default=None, help="fit only this stage of a chain")

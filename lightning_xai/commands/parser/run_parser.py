@@ -1,4 +1,4 @@
-"""The parser of the commands that carry out runs."""
+"""The parser of the commands fit, validate, test and predict."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lightning_xai.commands.parser.class_checks import ChecksClasses
 
 
 class RunParser(ChecksClasses, LightningArgumentParser):
-    """Lightning's parser with a check of all classes of a configuration before any of them is built.
+    """Lightning's parser, but all classes of a configuration are checked before any is built.
 
     Example:
         >>> RunParser(exit_on_error=False).parse_object({})
@@ -21,7 +21,7 @@ class RunParser(ChecksClasses, LightningArgumentParser):
 
 
 def as_data(parser: ArgumentParser, config: Namespace) -> dict[str, Any]:
-    """Returns a parsed configuration as plain values. Does not check the configuration, since parsing has done so.
+    """Returns a parsed configuration as plain values, without checking it again.
 
     Example:
         >>> parser = RunParser(exit_on_error=False)

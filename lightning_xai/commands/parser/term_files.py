@@ -1,4 +1,4 @@
-"""Terms of an objective in several configuration files: a later file changes some terms and keeps the others."""
+"""Merges the terms of an objective from several configuration files. A later file changes only the terms it names."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ TERMS = "model.init_args.terms"
 
 
 def merged_terms(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the terms of a file, changed by those of a later file.
+    """Returns the terms of an earlier file, updated by the terms of a later file.
 
-    A term that only one file names is kept. A later `class_path` of another class replaces the term. Otherwise the
-    later arguments replace those of the same name. A term that is null in the later file is removed.
+    A term that only one file names is kept. If the later file gives another `class_path`, it replaces the term.
+    Otherwise, later arguments replace earlier arguments of the same name. A term that is null in the later file is
+    removed.
 
     Example:
         >>> first = {"igr": {"class_path": "A", "init_args": {"weight": 1, "wrt": "table"}}, "vat": {"class_path": "B"}}
@@ -39,7 +40,7 @@ def merged_terms(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[s
 
 
 def _same_class(later: str | None, earlier: str | None) -> bool:
-    """Returns whether two class paths name one class; a name without a module stands for any module."""
+    """Returns whether two class paths name the same class. A name without a module matches any module."""
     if later is None or earlier is None:
         return later is None
     if "." in later and "." in earlier:
@@ -48,11 +49,11 @@ def _same_class(later: str | None, earlier: str | None) -> bool:
 
 
 def with_merged_terms(argv: Sequence[str]) -> list[str]:
-    """Adds the merged terms to a command line whose --config files set terms more than once.
+    """Returns a command line with the merged terms added, if its --config files set terms more than once.
 
     `terms: null` in a file removes all terms of earlier files.
 
-    The parser alone would replace all terms of the earlier files by those of the last file.
+    Without this function, the parser would keep only the terms of the last file.
 
     Example:
         >>> with_merged_terms(["fit", "--config", "configs/igr.yaml"])  # one file: nothing to merge
@@ -65,14 +66,14 @@ def with_merged_terms(argv: Sequence[str]) -> list[str]:
     merged: dict[str, Any] = {}
     for terms in all_terms:
         merged = {} if terms is None else merged_terms(merged, terms)
-    end = places[-1] + 2  # arguments after the last file still change single terms
+    end = places[-1] + 2  # the merged terms precede the other arguments, which may change single terms
     return [*argv[:end], f"--{TERMS}={json.dumps(merged)}", *argv[end:]]
 
 
 def _terms_in(file: Path) -> list[dict[str, Any] | None]:
     """Returns the terms that a file sets, with paths of YAML files made absolute.
 
-    The list is empty if the file does not name `terms`, and it holds None if they are null.
+    The list is empty if the file does not set `terms`. It contains None if the file sets them to null.
     """
     settings: Any = OmegaConf.to_container(OmegaConf.load(file), resolve=False) if file.is_file() else None
     for key in TERMS.split("."):

@@ -1,4 +1,4 @@
-"""Reads the parser's error messages. A message is a tree: keys and class paths are nodes, sentences are leaves."""
+"""Reads the parser's error messages, which are trees: keys and class paths are nodes, sentences are leaves."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _GOT = re.compile(r"\.? Got value: (.*)")
 
 @dataclass(eq=False)
 class Node:
-    """A key or a class of a configuration, as the parser names it.
+    """A key or class of a configuration in the parser's error message.
 
     Args:
         indent: column at which the line begins.
@@ -46,7 +46,7 @@ class Problem:
     The parser tries every alternative of a type, and its message lists one problem for each alternative.
 
     Args:
-        path: keys and classes from the outside to the inside.
+        path: keys and classes, from the outermost to the innermost.
         sentences: the parser's sentences about the last item of `path`.
 
     Example:
@@ -67,8 +67,8 @@ class Problem:
 def read_problem(message: str) -> Problem | None:
     """Returns the most deeply nested problem in a message, or None if the message names no key.
 
-    If a type has alternatives, the message has a branch for each one. The user probably meant the type of the
-    deepest branch.
+    If a type has alternatives, the message has a branch for each. The deepest branch is probably the type that the user
+    meant.
 
     Example:
         >>> message = '''Parser key "model":

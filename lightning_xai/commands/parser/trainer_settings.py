@@ -16,7 +16,7 @@ from lightning_xai.commands.parser.choices import shortened
 from lightning_xai.commands.terminal import unknown_argument
 
 LARGEST_SEED = 2**32 - 1  # the largest seed that numpy accepts
-AT_LEAST_ONE = ("accumulate_grad_batches", "check_val_every_n_epoch")  # Lightning would divide by them
+AT_LEAST_ONE = ("accumulate_grad_batches", "check_val_every_n_epoch")  # Lightning divides by these settings
 HARDWARE = ("accelerator", "devices", "num_nodes", "strategy")
 TRAINER_HELP = "correct it or leave it out (run.py fit --help)"
 
@@ -36,13 +36,13 @@ def check_seed(seed: Any) -> None:
 
 @contextmanager
 def trainer_settings(settings: Mapping[str, Any]) -> Iterator[None]:
-    """Context in which a trainer is built. Adds the names and values of the wrong settings to errors of Lightning.
+    """Context manager for building a trainer: adds the names and values of wrong settings to Lightning's errors.
 
     Args:
-        settings: the options of the trainer by name.
+        settings: name of a trainer option -> its value.
 
     Raises:
-        ValueError: Lightning refuses a setting.
+        ValueError: Lightning does not accept a setting.
 
     Example:
         >>> from lightning import Trainer
@@ -74,10 +74,10 @@ def _is_about(message: str, name: str, value: Any) -> bool:
 
 
 def check_optimizer(objective: Any) -> None:
-    """Raises ValueError if an optimizer refuses its arguments, or if its learning rate is not a finite number.
+    """Raises ValueError if an optimizer does not accept its arguments, or if its learning rate is not finite.
 
     Args:
-        objective: an objective; nothing is checked if it has no optimizer.
+        objective: an objective. If it has no optimizer, nothing is checked.
 
     Example:
         >>> from types import SimpleNamespace
@@ -93,7 +93,7 @@ def check_optimizer(objective: Any) -> None:
         optimizer = build([nn.Parameter(torch.zeros(1))])
     except (ValueError, TypeError) as error:
         frames = traceback.extract_tb(error.__traceback__)
-        refuses_name = isinstance(error, TypeError) and "__init__()" in str(error)  # raised at the call of the class
+        refuses_name = isinstance(error, TypeError) and "__init__()" in str(error)  # raised when the class is called
         if not refuses_name and "/torch/optim/" not in frames[-1].filename.replace("\\", "/"):
             raise
         reason = unknown_argument(str(error)) or f"{shortened(error, 150)}; correct its init_args or dict_kwargs"
@@ -104,17 +104,17 @@ def check_optimizer(objective: Any) -> None:
 
 
 def check_own_steps(objective: Any, settings: Mapping[str, Any]) -> None:
-    """Raises ValueError if the trainer shall accumulate or clip, but the objective takes the optimizer's steps itself.
+    """Raises ValueError if the trainer should accumulate or clip, but the objective makes the optimizer's steps itself.
 
     Args:
         objective: an objective.
-        settings: the options of the trainer by name.
+        settings: name of a trainer option -> its value.
 
     Example:
         >>> from types import SimpleNamespace
         >>> check_own_steps(SimpleNamespace(automatic_optimization=False), {"gradient_clip_val": 1.0})
         Traceback (most recent call last):
-        ValueError: trainer.gradient_clip_val is 1.0, but SimpleNamespace takes the optimizer's steps itself: set \
+        ValueError: trainer.gradient_clip_val is 1.0, but SimpleNamespace makes the optimizer's steps itself: set \
 model.init_args.gradient_clip_val instead
     """
     if objective.automatic_optimization:
@@ -122,7 +122,7 @@ model.init_args.gradient_clip_val instead
     for name in ("accumulate_grad_batches", "gradient_clip_val"):
         if settings.get(name) not in (None, 0, *([1] if name == "accumulate_grad_batches" else [])):
             raise ValueError(
-                f"trainer.{name} is {settings[name]}, but {type(objective).__name__} takes the optimizer's steps "
+                f"trainer.{name} is {settings[name]}, but {type(objective).__name__} makes the optimizer's steps "
                 f"itself: set model.init_args.{name} instead"
             )
     if settings.get("precision") == "16-mixed":

@@ -1,4 +1,4 @@
-"""The command-line options of the trial before the work."""
+"""The command-line options of the trial (see Trial) before the work."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ def add_trial_arguments(parser: LightningArgumentParser) -> None:
         >>> parser.parse_args(["--skip_unfit", "true"]).skip_unfit
         True
     """
-    parser.add_argument("--preflight", type=bool, default=True, help="try methods and metrics before the work")
+    parser.add_argument("--preflight", type=bool, default=True, help="first try methods and metrics on short texts")
     parser.add_argument(
-        "--skip_unfit", type=bool, default=False, help="leave out the methods and metrics that fail then"
+        "--skip_unfit", type=bool, default=False, help="leave out methods and metrics that fail in this trial"
     )
 
 
 def trial_of(config: Any, settings: dict[str, Any], memory: TrialMemory | None, *, tests_after_fit: bool) -> Trial:
-    """Returns the callback that tries the parts of a run.
+    """Returns the callback that makes the trial of a run.
 
     Args:
         config: the options of the command.
-        settings: the settings of the run by dotted name.
+        settings: dotted name -> setting of the run.
         memory: outcomes of the trials of earlier runs of the command.
-        tests_after_fit: whether the run is a fit that ends with a test.
+        tests_after_fit: whether the run is a fit that a test follows.
 
     Example:
         >>> from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""Makes a command from a typed function: the parameters become options, the docstring becomes the help."""
+"""Makes a command from a typed function: its parameters become options, and its docstring becomes the help."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class WordListParser(ChecksClasses, ArgumentParser):
             del kwargs["action"]  # the default action would read the sequence from one word
             option = names[0].startswith("-")
             kwargs |= {"type": self.item_types[name], "nargs": "+" if option else "*"}
-            kwargs["default"] = list(kwargs.get("default") or ())  # a copy, since the parser changes the list
+            kwargs["default"] = list(kwargs.get("default") or ())  # a copy, because the parser changes the list
             names = names[:1]  # drops the form --name+, which appends
         return super().add_argument(*names, **kwargs)
 
 
 def run_command(function: Callable[..., None], argv: Sequence[str], *, name: str, as_positional: bool = True) -> None:
-    """Parses a command line and calls the function with it.
+    """Parses a command line and calls a function with the parsed values.
 
     Args:
         function: function to call.

@@ -1,4 +1,4 @@
-"""Checks the device that a user names."""
+"""Checks the device that a user chose."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lightning_xai.commands.parser.choices import shortened
 
 
 def usable_device(name: str) -> torch.device:
-    """Returns a device of torch on which tensors can be made.
+    """Returns the torch device of a name, after checking that it can hold tensors.
 
     Args:
         name: name of the device, such as "cpu", "cuda" or "cuda:1".

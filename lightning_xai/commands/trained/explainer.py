@@ -1,4 +1,4 @@
-"""Explains texts in batches with a trained network and the encoder that it was trained with."""
+"""Explains texts in batches, with a trained network and its encoder."""
 
 from __future__ import annotations
 
@@ -38,11 +38,12 @@ class Explainer:
 
     Args:
         trained: the network and the names of its classes.
-        encoder: encoder that the network was trained with.
-        methods: attribution methods by the names that are shown.
-        num_classes: least number of classes explained on multi-label data. The most probable classes are added if fewer
-            are predicted.
-        text_pair: second text of every example, or a second text for each; None if the network reads single texts.
+        encoder: the encoder with which the network was trained.
+        methods: name in results -> attribution method.
+        num_classes: smallest number of explained classes on multi-label data. If fewer are predicted, the most probable
+            other classes are added.
+        text_pair: one second text for all examples, or a list with one for each; None if the network reads single
+            texts.
 
     Example:
         >>> from lightning_xai.attributions.input_x_gradient import InputXGradient
@@ -63,7 +64,7 @@ class Explainer:
 
     def __post_init__(self) -> None:
         if self.trained.class_names is None:
-            raise ValueError("the checkpoint names no classes: it was trained without a data module")
+            raise ValueError("the checkpoint has no class names: train it with a data module")
         self.trained.network.check_vocabulary(self.encoder.vocab_size)
         if any(method.needs_attentions for method in self.methods.values()):
             self.trained.network.set_attention("eager")
@@ -74,7 +75,7 @@ class Explainer:
             yield from self._batch(texts[start : start + BATCH_SIZE], start)
 
     def predictions(self, texts: list[str]) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yields the probabilities [C] of each text, and whether each class is predicted [C] bool."""
+        """Yields, for each text, the probabilities [C] and the predicted classes [C] bool."""
         for start in range(0, len(texts), BATCH_SIZE):
             probs, predicted = self._predict(
                 self._inputs(self._encode(texts[start : start + BATCH_SIZE], start), start)
@@ -117,7 +118,7 @@ class Explainer:
         return row_text({"text": texts[index - start], "text_pair": self.text_pair}, encoded[index - start])
 
     def _add_probabilities_without(self, documents: list[ExplainedDocument], inputs: TextInputs) -> None:
-        """Sets `probability_without` of each class: its probability after the strongest words are deleted."""
+        """Sets `probability_without` of each class, its probability for the text without the strongest words."""
         assert self.trained.class_names is not None
         entries, rows, keeps = [], [], []
         for row, document in enumerate(documents):
@@ -162,7 +163,7 @@ class Explainer:
         return batch.inputs.to(self.trained.network.embedding_matrix.device)
 
     def _targets(self, probs: Tensor, predicted: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the classes to explain: the predicted ones, and on multi-label data also the most probable ones.
+        """Returns the classes to explain: the predicted and, on multi-label data, also the most probable classes.
 
         Args:
             probs: [B, C].
@@ -193,7 +194,7 @@ def encoder_of(config_file: Path) -> dict[str, Any]:
 
 
 def facts_or_configuration(facts: Facts, place: str, config_file: Path) -> dict[str, Any]:
-    """Returns the class and the arguments of an encoder, from `facts` or else from the run's configuration.
+    """Returns the class and the arguments of an encoder, from `facts` or, if missing, from the run's configuration.
 
     The configuration is read if `facts` do not name the class, as in checkpoints of older versions.
 
@@ -215,17 +216,17 @@ def facts_or_configuration(facts: Facts, place: str, config_file: Path) -> dict[
 
 
 def trained_encoder(facts: Facts | None, place: str, config_file: Path, *, trust_remote_code: bool = False) -> Encoder:
-    """Builds the encoder that a network was trained with, including its learned vocabulary.
+    """Returns the encoder with which a network was trained, with its learned vocabulary.
 
     Args:
         facts: facts about the encoder, from `read_encoder`. If they do not name its class, as in checkpoints of older
             versions, the class is read from the configuration.
-        place: where the network comes from.
+        place: path of the network, for messages.
         config_file: configuration of the network's run.
         trust_remote_code: whether Python code in the tokenizer's folder may run, if it ran in the training.
 
     Raises:
-        ValueError: neither facts nor configuration name an encoder, or its tokenizer has changed since the training.
+        ValueError: neither facts nor configuration name an encoder, or the tokenizer has changed since the training.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder

@@ -1,4 +1,4 @@
-"""The texts that a Python user gives: one string, a list of strings or a pandas Series."""
+"""Reads texts from Python arguments: a string, a list of strings or a pandas Series."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pandas as pd
 
 
 class GivenTexts(NamedTuple):
-    """Texts with the labels that tables show.
+    """Texts with their labels in tables.
 
     Attributes:
         texts: the texts.
@@ -25,14 +25,14 @@ class GivenTexts(NamedTuple):
 
 
 def given_texts(texts: Any, name: str = "texts") -> GivenTexts:
-    """Returns texts as a list.
+    """Returns texts as a list, with a label for each.
 
     Args:
         texts: one string, or an iterable of strings, such as a list or a pandas Series.
-        name: the argument, for messages.
+        name: name of the argument, for messages.
 
     Raises:
-        ValueError: an item is no string; the message names its label.
+        ValueError: an item is not a string. The message names its label.
 
     Example:
         >>> given_texts(pd.Series(["fine", "dull"], index=["a", "b"])).labels
@@ -57,10 +57,10 @@ def given_texts(texts: Any, name: str = "texts") -> GivenTexts:
 
 
 def given_pairs(text_pair: Any, num_texts: int) -> str | list[str] | None:
-    """Returns the second text of every example, or a list with a second text for each.
+    """Returns one second text for all examples, or a list with one for each.
 
     Raises:
-        ValueError: a list has another length than the texts, or an item is no string.
+        ValueError: the number of second texts differs from `num_texts`, or an item is not a string.
 
     Example:
         >>> given_pairs(["a", "b"], 2), given_pairs("a", 2), given_pairs(None, 2)
@@ -70,5 +70,5 @@ def given_pairs(text_pair: Any, num_texts: int) -> str | list[str] | None:
         return text_pair
     pairs = given_texts(text_pair, "text_pair").texts
     if len(pairs) != num_texts:
-        raise ValueError(f"text_pair has {len(pairs)} texts for {num_texts} texts: give one for each, or one string")
+        raise ValueError(f"text_pair has {len(pairs)} texts for {num_texts} texts: give one for each, or a string")
     return pairs

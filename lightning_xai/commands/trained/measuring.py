@@ -48,18 +48,19 @@ def measure(
     skip_unfit: bool = False,
     batch_size: int = 32,
 ) -> pd.DataFrame:
-    """Tests a network on given examples and returns the table of results. Leaves no files.
+    """Tests a network on given examples and returns the table of results. Writes no files.
 
     Args:
         loaded: the network and its encoder.
         examples: table of examples, as `Run.measure` describes.
         methods: attribution methods.
         preset: name of a file in configs/presets, path of such a file, or an AttributionEvaluation.
-        validation: examples on which thresholds are tuned.
-        max_examples: largest number of examples that are used of each table; a fixed random choice. None uses all.
+        validation: table of examples for tuning thresholds.
+        max_examples: largest number of examples used from each table. The random choice is always the same. None uses
+            all.
         rationale_format: form of the rationales, as in Files.
-        skip_unfit: whether methods and metrics that fail in the trial are left out of the table.
-        batch_size: largest number of examples that pass the network together.
+        skip_unfit: whether to leave out methods and metrics that fail in the trial.
+        batch_size: largest number of examples in one forward pass.
 
     Raises:
         ValueError: a table has no rows or breaks the format, the preset is unknown or tunes thresholds although
@@ -122,13 +123,13 @@ def measure(
 
 
 def evaluation_of(preset: str | AttributionEvaluation) -> AttributionEvaluation:
-    """Returns the evaluation that a preset's file describes.
+    """Returns the evaluation in a preset's file.
 
     Args:
         preset: name of a file in configs/presets, with or without .yaml; path of such a file; or an evaluation.
 
     Raises:
-        ValueError: there is no such file, or it describes something else.
+        ValueError: there is no such file, or it does not define an AttributionEvaluation.
 
     Example:
         >>> [metric.name for metric in evaluation_of("eraser").metrics]
@@ -158,11 +159,11 @@ def files_of(
     Args:
         splits: name of a split -> its table.
         folder: folder for the files.
-        loaded: the network, whose classes the labels name.
+        loaded: the network, with the class names that the labels use.
         rationale_format: form of the rationales.
 
     Raises:
-        ValueError: a table is no DataFrame, has no rows, or has a cell that JSON cannot hold.
+        ValueError: a table is not a DataFrame, has no rows, or has a cell that JSON cannot represent.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
@@ -198,7 +199,7 @@ def files_of(
 
 
 def _plain(cell: Any) -> Any:
-    """Returns a cell with None for a missing value, and lists in place of arrays and tuples."""
+    """Returns a cell as JSON types: None for a missing value, lists for arrays and tuples."""
     if isinstance(cell, np.ndarray | list | tuple):
         return [_plain(item) for item in cell]
     if isinstance(cell, dict):

@@ -1,4 +1,4 @@
-"""A trained network with its encoder and the run that it comes from, and the attribution methods that explain it."""
+"""Loads a trained network with its encoder and its run, and builds attribution methods by name."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ Methods = str | AttributionMethod | Sequence[str | AttributionMethod] | None
 
 @dataclass(frozen=True)
 class TrainedRun:
-    """A trained network, the encoder that it was trained with, and the run that it comes from.
+    """A trained network, the encoder with which it was trained, and its run.
 
     Attributes:
-        place: run folder, checkpoint, Hugging Face folder or hub id that the network was loaded from.
+        place: run folder, checkpoint, Hugging Face folder or hub id from which the network was loaded.
         run: the run; None if the network comes from elsewhere.
         trained: the network and the names of its classes.
-        encoder: turns texts into tokens as in training.
-        checkpoint: hash of the weights' file, for the results table; empty if it was not asked for.
+        encoder: the encoder, which tokenizes texts as in the training.
+        checkpoint: hash of the weights' file, for the results table; "" if it was not requested.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
@@ -50,7 +50,7 @@ class TrainedRun:
 
     @property
     def name(self) -> tuple[str, int]:
-        """Experiment and seed, as the results table names them; the place and 0 if the network comes from no run."""
+        """Experiment and seed for the results table; `place` and 0 if the network does not come from a run."""
         if self.run is None:
             return self.place, 0
         number = self.run.path.name.removeprefix("seed")
@@ -62,11 +62,11 @@ class TrainedRun:
         """Returns an Explainer of the network.
 
         Raises:
-            ValueError: there is no method of a given name, or the network reads pairs and `text_pair` is None.
+            ValueError: a method's name is unknown, or the network reads pairs and `text_pair` is None.
         """
         if text_pair is None and getattr(self.trained.network, "paired", False):
             raise ValueError(
-                f"the network of {self.place} reads pairs of texts: give the second one by --text_pair, in Python by "
+                f"the network of {self.place} reads pairs of texts: give the second with --text_pair, in Python with "
                 "text_pair="
             )
         return Explainer(
@@ -79,10 +79,10 @@ class TrainedRun:
 
 
 def run_and_inputs(place: str) -> tuple[RunFolder | None, dict[str, Path]]:
-    """Returns the run of a checkpoint and the files to read. For a Hugging Face model, returns (None, {}).
+    """Returns the run of a checkpoint and the files that will be read, or (None, {}) for a Hugging Face model.
 
     Raises:
-        ValueError: `place` is a folder without a model, or names a missing file or folder and no hub id.
+        ValueError: `place` is a folder without a model, or neither an existing file or folder nor a hub id.
 
     Example:
         >>> run_and_inputs("google-bert/bert-base-uncased")
@@ -105,14 +105,15 @@ def run_and_inputs(place: str) -> tuple[RunFolder | None, dict[str, Path]]:
 def load_trained_run(
     place: str, *, device: str = "cpu", trust_remote_code: bool = False, with_hash: bool = False
 ) -> TrainedRun:
-    """Loads a trained network with the encoder that it was trained with.
+    """Returns a trained network with the encoder with which it was trained.
 
     Args:
         place: folder of a run, whose best checkpoint is used; a checkpoint in such a folder; or a Hugging Face folder
             or hub id with a classification head.
         device: device that runs the network, such as "cpu" or "cuda".
-        trust_remote_code: whether Python code of a model's folder may run, for a network that was trained with it.
-        with_hash: whether the hash of the weights is computed, for tables of results.
+        trust_remote_code: whether Python code in the model's folder may run. A network that was trained with such code
+            needs it again.
+        with_hash: whether to compute the hash of the weights, for tables of results.
 
     Raises:
         ValueError: there is no trained network at `place`, or its tokenizer has changed since the training.
@@ -131,16 +132,16 @@ def load_trained_run(
 
 
 def chosen_methods(methods: Methods, *, signed: bool = False) -> dict[str, AttributionMethod]:
-    """Returns attribution methods by the names of their classes. A second method of a class gets the suffix "_2".
+    """Returns class name -> attribution method. A second method of the same class gets the suffix "_2".
 
     Args:
-        methods: a method, a list of methods, or names. A name is that of a class of this package ("ALTI", or
-            "ALTI,Random" for two), or a full class_path; the class is built without arguments. None chooses integrated
-            gradients whose scores have a sign and sum to the difference of logits.
+        methods: a method, a list of methods, or names. A name is a class of this package ("ALTI", or "ALTI,Random" for
+            two) or a full class_path; the class is built without arguments. None chooses integrated gradients with
+            signed scores, which sum to the text's logit minus the baseline's logit.
         signed: as in `method_of_name`.
 
     Raises:
-        ValueError: there is no method of a given name, its class needs arguments, or no method is given.
+        ValueError: a name is unknown, its class needs arguments, or no method is given.
 
     Example:
         >>> list(chosen_methods([IntegratedGradients(), IntegratedGradients(num_steps=3)]))
@@ -170,12 +171,12 @@ def _listed(methods: str | AttributionMethod | Sequence[str | AttributionMethod]
 
 
 def method_of_name(name: str, *, signed: bool = False) -> AttributionMethod:
-    """Returns the method of a class that is built without arguments.
+    """Returns a method of a given class, built without arguments.
 
     Args:
         name: name of a class of this package, or a full class_path.
-        signed: whether a class of this package whose scores have no sign by default gets the pooling "sum", if it has
-            this argument.
+        signed: whether to set pooling "sum" for a class of this package that has the argument `pooling` and is unsigned
+            by default.
 
     Raises:
         ValueError: there is no such class, or it needs arguments.
@@ -198,7 +199,7 @@ def method_of_name(name: str, *, signed: bool = False) -> AttributionMethod:
 
 
 def signed_arguments(method_class: type[AttributionMethod]) -> dict[str, str]:
-    """Returns the arguments that give the scores of a method a sign; {} if they have one or no `pooling` decides it.
+    """Returns the arguments that make a method's scores signed; {} if they are, or if it has no `pooling`.
 
     Example:
         >>> signed_arguments(IntegratedGradients)
@@ -209,7 +210,7 @@ def signed_arguments(method_class: type[AttributionMethod]) -> dict[str, str]:
 
 
 def method_classes() -> dict[str, type[AttributionMethod]]:
-    """Returns all attribution methods imported so far by the names of their classes, without abstract classes.
+    """Returns class name -> class, for all concrete attribution methods imported so far.
 
     Example:
         >>> "IntegratedGradients" in method_classes(), "AttributionMethod" in method_classes()

@@ -1,4 +1,4 @@
-"""Agreement of explanations between the seeds of experiments: Kendall's tau-b of the scores of each text."""
+"""Agreement of explanations between seeds of experiments: Kendall's tau-b between the scores of two runs for a text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COLUMNS = ["experiment", "method", "index", "target", "kendall"]
 
 
 def pairs_of_runs(first: Sequence[Path], second: Sequence[Path]) -> list[tuple[int, int]]:
-    """Returns the pairs (i, j) of a run of `first` and a run of `second` with different seeds, each pair once.
+    """Returns each pair (i, j) of a run in `first` and a run in `second` with different seeds, once.
 
     Example:
         >>> seeds = [Path("tm/seed0"), Path("tm/seed1"), Path("tm/seed2")]
@@ -41,14 +41,14 @@ def seed_agreement(first: Sequence[StoredScores], second: Sequence[StoredScores]
         -> list[tuple[int, int, float]]:  # fmt: skip
     """Returns (example, class, mean tau-b over the pairs) for every text and class that all runs explain.
 
-    Absolute scores of all tokens are compared, also of special tokens.
+    Absolute scores of all tokens are compared, including special tokens.
 
     Args:
-        first, second: stored scores of one method on one split, by run.
+        first, second: stored scores of one method on one split, for each run.
         pairs: the pairs of runs, as `pairs_of_runs` returns them.
 
     Raises:
-        ValueError: the scores have other method settings, examples, classes or numbers of tokens.
+        ValueError: the runs differ in method settings, examples, classes or numbers of tokens.
     """
     stores = [*first, *second]
     reference = stores[0]
@@ -67,16 +67,16 @@ def seed_agreement(first: Sequence[StoredScores], second: Sequence[StoredScores]
 
 
 def agreement_frame(runs: Mapping[str, Sequence[Path]], split: str) -> pd.DataFrame:
-    """Returns the agreement of each experiment with the first one, by method and text; the columns are COLUMNS.
+    """Returns the agreement of each experiment with the first one, for each method and text. The columns are COLUMNS.
 
-    The first experiment is compared with itself, which is the reference: what another seed changes.
+    The first experiment is compared with itself. This is the reference, because it shows the effect of the seed alone.
 
     Args:
         runs: name of an experiment -> its runs, which stored attributions.
         split: the split.
 
     Raises:
-        ValueError: the first experiment has one run only, a run has stored no scores on the split, or the runs have no
+        ValueError: the first experiment has only one run, a run has stored no scores on the split, or the runs have no
             method in common.
     """
     reference, *_ = runs
@@ -87,7 +87,7 @@ def agreement_frame(runs: Mapping[str, Sequence[Path]], split: str) -> pd.DataFr
                 f"{run} has stored no attributions on {split}: test it with callbacks/attribution_cache.yaml"
             )
     if len(runs[reference]) < 2:
-        raise ValueError(f"{reference} has one run: its seeds are the reference, so test a second one")
+        raise ValueError(f"{reference} has one run, but its agreement between seeds is the reference: test another")
     methods = sorted(set.intersection(*stored.values()))
     if not methods:
         raise ValueError(f"the runs have no method in common on {split}: test them with the same methods")
@@ -101,7 +101,7 @@ def agreement_frame(runs: Mapping[str, Sequence[Path]], split: str) -> pd.DataFr
 
 
 def agreement_table(frame: pd.DataFrame, split: str, *, width: int = 80) -> str:
-    """Returns the means of tau-b: a row for each experiment, a column for each method.
+    """Returns a table of mean tau-b, with a row for each experiment and a column for each method.
 
     Example:
         >>> rows = [("tm", "gradient", 3, 0, 0.25), ("tm", "gradient", 4, 0, 0.75)]
@@ -121,7 +121,7 @@ def agreement_table(frame: pd.DataFrame, split: str, *, width: int = 80) -> str:
 
 
 def agreement_figure(frame: pd.DataFrame, *, max_columns: int = 3) -> Figure:
-    """Returns a panel for each method: the distribution of tau-b over texts by experiment, and lines at the means.
+    """Returns a figure with a panel for each method: each experiment's distribution of tau-b over texts, and its mean.
 
     Example:
         >>> rows = [("tm", "gradient", 3, 0, 0.25), ("tm", "gradient", 4, 0, 0.75)]

@@ -1,4 +1,4 @@
-"""Reads the results of several experiments, each with runs of several seeds, and makes tables of their means."""
+"""Reads the results of experiments with several seeds, and makes tables of means."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def read_experiments(folders: Sequence[Path]) -> pd.DataFrame:
     """Returns the results of all tested runs of several experiments.
 
     Args:
-        folders: folders of experiments, such as runs/tm, which hold a folder for each seed.
+        folders: folders of experiments, such as runs/tm, with a subfolder for each seed.
 
     Returns:
-        The columns experiment (a name that tells the folders apart), seed, split, preset, method, metric and value,
-        without the rows that have no value.
+        A table with the columns experiment (a name unique to the folder), seed, split, preset, method, metric and
+        value. Rows without a value are left out.
 
     Raises:
         ValueError: a folder is named twice, or has no tested run.
@@ -50,7 +50,7 @@ def read_experiments(folders: Sequence[Path]) -> pd.DataFrame:
 
 
 def missed_bounds(folders: Sequence[Path]) -> list[str]:
-    """Returns a line for each experiment some of whose seeds did not meet their bounds.
+    """Returns a line for each experiment that has seeds which did not meet their bounds.
 
     Example:
         >>> missed_bounds([Path("runs/none")])
@@ -66,11 +66,11 @@ def missed_bounds(folders: Sequence[Path]) -> list[str]:
 
 
 def means_table(rows: pd.DataFrame, columns: str, *, title: str, width: int = 80) -> str:
-    """Returns a table in percent with a row for each experiment; "mean (sample deviation)" over seeds.
+    """Returns a table with a row for each experiment. Cells are percent, "mean (standard deviation)" over seeds.
 
     Args:
-        rows: one row for each experiment, seed and value of the column `columns`.
-        columns: name of the column whose values are the columns of the table.
+        rows: one row for each experiment, seed and table column.
+        columns: name of the column of `rows` whose values become the columns of the table.
         title: text above the table.
         width: number of characters in a line.
 

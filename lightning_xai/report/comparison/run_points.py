@@ -1,4 +1,4 @@
-"""The spread over seeds: a picture with the value of every run."""
+"""The spread over seeds: a figure with the value of every run."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from lightning_xai.report.scatter import add_legend, panel_axes, point_style
 
 
 def spread_figure(rows: pd.DataFrame, panels: str, *, y_label: str, max_columns: int = 3) -> Figure:
-    """Returns a figure with the value of every run, side by side by experiment, and a bar at the mean.
+    """Returns a figure with the values of all runs, side by side for each experiment, and a line at the mean.
 
     Args:
-        rows: the columns experiment and value, and the column `panels`.
-        panels: name of the column with a panel for each of its values.
+        rows: a table with the columns experiment, value and `panels`.
+        panels: name of a column; each of its values gets a panel.
         y_label: name of the vertical axes.
         max_columns: largest number of panels in a row.
 

@@ -1,4 +1,4 @@
-"""Tables and pictures that compare finished experiments: classification, plausibility, faithfulness, correlations."""
+"""Tables and figures that compare finished experiments: classification, plausibility, faithfulness, correlations."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def classification_rows(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
 
 
 def attribution_rows(rows: pd.DataFrame, metric: str, preset: str | None = None) -> pd.DataFrame:
-    """Returns the rows of an attribution metric, which no other preset may have unless `preset` is given.
+    """Returns the rows of an attribution metric, from `preset` or, if this is None, from the only preset that has it.
 
     Raises:
-        ValueError: several presets have the metric.
+        ValueError: several presets have the metric, and `preset` is None.
 
     Example:
         >>> row = {"preset": "er", "metric": "rationale/auroc", "split": "test"}
@@ -61,7 +61,7 @@ def attribution_rows(rows: pd.DataFrame, metric: str, preset: str | None = None)
 
 
 def plausibility_tables(rows: pd.DataFrame, metrics: Sequence[str], preset: str | None, width: int) -> list[str]:
-    """Returns a table for each metric and split: a row for each experiment, a column for each method."""
+    """Returns a table for each metric and split, with a row for each experiment and a column for each method."""
     tables = []
     for metric in metrics:
         selected = attribution_rows(rows, metric, preset)
@@ -72,7 +72,7 @@ def plausibility_tables(rows: pd.DataFrame, metrics: Sequence[str], preset: str 
 
 
 def layer_panels(rows: pd.DataFrame, metric: str, preset: str | None) -> list[Panel]:
-    """Returns a panel for each split and family of methods such as alti_layer0, alti_layer1: the metric by layer."""
+    """Returns a panel of the metric by layer, for each split and family of methods (alti_layer0, alti_layer1, ...)."""
     selected = attribution_rows(rows, metric, preset)
     parts = selected["method"].str.extract(f"^{LAYER.pattern}$")
     selected = selected.assign(family=parts[0], layer=parts[1].astype(float)).dropna(subset=["family"])
@@ -85,11 +85,11 @@ def layer_panels(rows: pd.DataFrame, metric: str, preset: str | None) -> list[Pa
 
 
 def faithfulness_panels(rows: pd.DataFrame, preset: str) -> list[Panel]:
-    """Returns a panel for each experiment, split and normalized metric of a preset: its value by percentage and method.
+    """Returns a panel for each experiment, split and normalized metric of a preset, with a curve for each method.
 
     Args:
         rows: rows that `read_experiments` returns.
-        preset: a preset whose metrics have one value for each percentage, such as "er".
+        preset: a preset whose metrics have a value for each percentage of tokens, such as "er".
     """
     selected = rows[rows["preset"] == preset]
     parts = selected["metric"].str.extract(f"^{PER_SIZE.pattern}$")
@@ -106,19 +106,19 @@ def faithfulness_panels(rows: pd.DataFrame, preset: str) -> list[Panel]:
 def predictor_rows(
     rows: pd.DataFrame, *, metric: str, plausibility: str, preset: str | None, in_domain: str, others: Sequence[str]
 ) -> pd.DataFrame:
-    """Returns the quantities of every run that are correlated.
+    """Returns the quantities of every run for which correlations are computed.
 
     Args:
         rows: rows that `read_experiments` returns.
         metric: the classification metric.
         plausibility: the plausibility metric.
-        preset: preset of the plausibility metric; None if only one has it.
-        in_domain: the split in domain.
-        others: the splits out of domain.
+        preset: preset of the plausibility metric; None if only one preset has the metric.
+        in_domain: the in-domain split.
+        others: the out-of-domain splits.
 
     Returns:
-        The columns experiment, seed, quantity and value. The quantities are the metric in domain, the plausibility of
-        each method on each split, the metric on each split out of domain, and its mean over these splits.
+        The columns experiment, seed, quantity and value. The quantities are `metric` on each split, its mean over the
+        out-of-domain splits, and the plausibility of each method on each split.
     """
     scores = classification_rows(rows, metric)
     chosen = scores[scores["split"].isin([in_domain, *others])]
@@ -133,11 +133,11 @@ def predictor_rows(
 
 
 def correlations_frame(quantities: pd.DataFrame, *, in_domain: str) -> pd.DataFrame:
-    """Returns the correlation of every quantity in domain with every quantity out of domain, over all runs.
+    """Returns the correlation of every in-domain quantity with every out-of-domain quantity, over all runs.
 
     Args:
         quantities: result of `predictor_rows`.
-        in_domain: the split in domain.
+        in_domain: the in-domain split.
     """
     names = list(quantities["quantity"].unique())
     inside = [name for name in names if name.endswith(f" on {in_domain}")]
@@ -150,14 +150,14 @@ def correlations_frame(quantities: pd.DataFrame, *, in_domain: str) -> pd.DataFr
 
 
 def correlations_with(frame: pd.DataFrame, y: str) -> dict[str, Correlation]:
-    """Returns quantity in domain -> its correlation with the quantity `y`, from the result of `correlations_frame`."""
+    """Returns in-domain quantity -> its correlation with `y`, from the result of `correlations_frame`."""
     rows = frame[frame["y"] == y]
     columns = [rows[name].tolist() for name in ("x", "pearson", "low", "high", "num_runs")]
     return {x: Correlation(*numbers) for x, *numbers in zip(*columns, strict=True)}
 
 
 def scatter_panels(quantities: pd.DataFrame, frame: pd.DataFrame, y: str) -> list[PointPanel]:
-    """Returns a panel for each predictor in domain, against the quantity `y`; the title is their correlation."""
+    """Returns a scatter plot for each in-domain quantity: `y` against this quantity, titled with their correlation."""
     panels = []
     for x, pearson in correlations_with(frame, y).items():
         points = paired_runs(quantities, x, y)
@@ -167,10 +167,10 @@ def scatter_panels(quantities: pd.DataFrame, frame: pd.DataFrame, y: str) -> lis
 
 
 def paired_runs(rows: pd.DataFrame, x: str, y: str) -> pd.DataFrame:
-    """Returns experiment, seed, x and y of the runs that have both quantities.
+    """Returns a table with the columns experiment, seed, x and y, for the runs that have both quantities.
 
     Args:
-        rows: the columns experiment, seed, quantity and value.
+        rows: a table with the columns experiment, seed, quantity and value.
         x, y: two values of the column quantity.
 
     Example:
@@ -185,7 +185,7 @@ def paired_runs(rows: pd.DataFrame, x: str, y: str) -> pd.DataFrame:
 
 
 def other_splits(rows: pd.DataFrame, in_domain: str) -> list[str]:
-    """Returns the splits out of domain: all but train, validation, test and the one in domain.
+    """Returns the out-of-domain splits: all but train, validation, test and the in-domain split.
 
     Example:
         >>> other_splits(pd.DataFrame({"split": ["validation", "test", "imdb"]}), "test")
@@ -195,7 +195,7 @@ def other_splits(rows: pd.DataFrame, in_domain: str) -> list[str]:
 
 
 def save_figure(figure: Figure, file: Path) -> Path:
-    """Writes a figure as PNG and returns the file."""
+    """Writes a figure as a PNG file and returns its path."""
     write_whole(file, partial(save_png, figure_image(figure)))
     return file
 
@@ -204,7 +204,7 @@ def write_pictures(
     rows: pd.DataFrame, scatter: Sequence[PointPanel], layers: Sequence[Panel], curves: Sequence[Panel], *,
     metric: str, output: Path,
 ) -> list[Path]:  # fmt: skip
-    """Writes spread.png, and scatter.png, layers.png and faithfulness.png if they have panels; returns the files."""
+    """Writes spread.png and, if they have panels, scatter.png, layers.png and faithfulness.png. Returns the paths."""
     scores = classification_rows(rows, metric)
     written = [save_figure(spread_figure(scores, "split", y_label=metric), output / "spread.png")]
     if scatter:

@@ -1,4 +1,4 @@
-"""Reads the result files of Edin et al. (2024) into the columns that `read_models` returns."""
+"""Reads the result files of Edin et al. (2024) into a table with the columns of `read_models`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 COLUMNS = ["model", "run", "part", "method", "metric", "value"]
-PLAUSIBILITY, FAITHFULNESS = "plausibility_and_sparsity.csv", "faithfulness.csv"  # of one run
+PLAUSIBILITY, FAITHFULNESS = "plausibility_and_sparsity.csv", "faithfulness.csv"  # result files of one run
 # names in the authors' files -> names in this package
 METHODS = {
     "random": "random", "laat": "attention", "attention_rollout": "rollout", "deeplift": "deep_lift",
@@ -23,10 +23,11 @@ METRICS = {
     "precision@5": "precision_at_5", "recall@5": "recall_at_5", "kl_divergence": "kl", "entropy": "entropy",
     "comprehensiveness": "comprehensiveness", "sufficiency": "sufficiency",
 }  # fmt: skip
-_MODELS = {r"B$_{\text{Sup}}$": "B_S", r"B$_{\text{Uns}}$": "B_U", "FM": "TM"}  # in the file on special tokens
-_SHARES = {"special_token_rate": "top_5", "ground_truth_special_token_rate": "evidence"}
-_ZEROED = "_no_special"  # suffix of columns after the scores of special tokens were set to 0
-_NO_PERCENTAGES = {"entropy", "kl_divergence"}  # columns that are no percentages in the file on special tokens
+# names in the authors' file on special tokens
+_MODELS = {r"B$_{\text{Sup}}$": "B_S", r"B$_{\text{Uns}}$": "B_U", "FM": "TM"}  # models
+_SHARES = {"special_token_rate": "top_5", "ground_truth_special_token_rate": "evidence"}  # columns of shares
+_ZEROED = "_no_special"  # suffix of columns computed after the scores of special tokens were set to 0
+_NO_PERCENTAGES = {"entropy", "kl_divergence"}  # columns that are not percentages
 
 
 def is_authors_run(folder: Path) -> bool:
@@ -43,11 +44,11 @@ def read_authors_run(folder: Path, model: str) -> pd.DataFrame:
     """Returns the results of one run of the authors, with COLUMNS.
 
     Args:
-        folder: holds plausibility_and_sparsity.csv, and may hold faithfulness.csv.
+        folder: folder with plausibility_and_sparsity.csv and, optionally, faithfulness.csv.
         model: name of the model, for the column `model`.
 
     Raises:
-        ValueError: a file lacks a column, or has a method or part that is not known.
+        ValueError: a file lacks a column, or has a method or part that is unknown.
 
     Example:
         >>> import tempfile
@@ -68,10 +69,10 @@ def read_authors_run(folder: Path, model: str) -> pd.DataFrame:
 
 
 def read_special_tokens(file: Path) -> pd.DataFrame:
-    """Returns the results in the authors' file on special tokens, with COLUMNS: before and after these were set to 0.
+    """Returns the authors' results, before and after the scores of special tokens were set to 0, with COLUMNS.
 
     Raises:
-        ValueError: the file lacks a column, or has a method that is not known.
+        ValueError: the file lacks a column, or has a method that is unknown.
 
     Example:
         >>> import tempfile
@@ -88,7 +89,7 @@ def read_special_tokens(file: Path) -> pd.DataFrame:
     rows = []
     for _, row in table.iterrows():
         if row["Explainer"] not in METHODS:
-            raise ValueError(f"{file}: the method {row['Explainer']!r} is not known: remove its rows")
+            raise ValueError(f"{file}: the method {row['Explainer']!r} is unknown: remove its rows")
         key = (_MODELS.get(row["Model"], row["Model"]), row["run_id"])
         method = METHODS[row["Explainer"]]
         for name, metric in METRICS.items():
@@ -101,7 +102,7 @@ def read_special_tokens(file: Path) -> pd.DataFrame:
 
 
 def _long(table: pd.DataFrame, names: list[str], file: Path) -> pd.DataFrame:
-    """Returns one row for each row of `table` and each of its columns `names`."""
+    """Returns a table with one row for each row of `table` and each column in `names`."""
     _require(table, ["explainability_method", *names], file)
     methods = _renamed(table, "explainability_method", METHODS, file, len(names))
     metrics = [METRICS[name] for _ in range(len(table)) for name in names]
@@ -112,7 +113,7 @@ def _renamed(table: pd.DataFrame, column: str, names: dict[str, str], file: Path
     _require(table, [column], file)
     unknown = sorted(set(table[column]) - set(names))
     if unknown:
-        raise ValueError(f"{file}: {column} has {unknown}, which is not known: give some of {', '.join(names)}")
+        raise ValueError(f"{file}: {column} has {unknown}, which is unknown: give only {', '.join(names)}")
     return [names[name] for name in table[column] for _ in range(repeats)]
 
 

@@ -8,18 +8,18 @@ from matplotlib.figure import Figure
 from lightning_xai.report.model_tables.seed_plots import Boxes, boxes_figure
 from lightning_xai.report.scatter import PointPanel, scatter_figure
 
-METHODS = ("attention", "input_x_gradient", "att_in_grad")  # that figures 3, 4 and 6 compare
+METHODS = ("attention", "input_x_gradient", "att_in_grad")  # the methods that Figures 3, 4 and 6 compare
 TOP_SHARE, EVIDENCE_SHARE = "symbol_share/top_5", "symbol_share/evidence"
 
 
 def paper_figures(
     rows: pd.DataFrame, *, unsupervised: str | None = None, supervised: str | None = None
 ) -> dict[str, Figure]:
-    """Returns the figures of which there are numbers: name -> figure.
+    """Returns name -> figure, for each figure with data.
 
     "approaches" (Figure 2) compares attention of B_S and B_U with AttInGrad of every other model. "faithfulness"
-    (Figure 3) and "plausibility" (Figure 6) compare three methods of all models. "symbols" (Figure 4) sets f1 and
-    comprehensiveness against the share of tokens without a letter or digit among the five top tokens, for B_U.
+    (Figure 3) and "plausibility" (Figure 6) compare three methods on all models. "symbols" (Figure 4) plots f1 and
+    comprehensiveness of B_U against the share of tokens without a letter or digit among the top five tokens.
 
     Args:
         rows: rows that `read_models` returns.
@@ -44,7 +44,7 @@ def paper_figures(
 
 
 def _values(rows: pd.DataFrame, model: str, method: str, metric: str) -> pd.Series:
-    """Returns the values of a metric by run."""
+    """Returns the values of a metric, with the run as index."""
     chosen = rows[(rows["model"] == model) & (rows["method"] == method) & (rows["metric"] == metric)]
     return chosen.set_index("run")["value"].dropna()
 
@@ -66,7 +66,7 @@ def _approaches(rows: pd.DataFrame, unsupervised: str, supervised: str | None) -
 
 
 def _by_model(rows: pd.DataFrame, metrics: dict[str, int]) -> list[Boxes]:
-    """Returns a panel for each metric with a group for each model and a box for each of METHODS."""
+    """Returns a panel for each metric, with a group for each model and a box for each of METHODS."""
     panels = []
     for metric, scale in metrics.items():
         groups = {}
@@ -80,7 +80,7 @@ def _by_model(rows: pd.DataFrame, metrics: dict[str, int]) -> list[Boxes]:
 
 
 def _symbols(rows: pd.DataFrame) -> list[PointPanel]:
-    """Returns the panels of Figure 4 from the rows of B_U; the dashed line is the share within the evidence."""
+    """Returns the panels of Figure 4 from the rows of B_U. The dashed line is the share in the evidence."""
     shares = rows[rows["metric"] == EVIDENCE_SHARE]["value"]
     label = "tokens without a letter or digit in the top five [%]"
     line = 100 * float(shares.mean()) if len(shares) else None

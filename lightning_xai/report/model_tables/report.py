@@ -25,7 +25,7 @@ def write_models_report(
     preset: str = "edin",
     width: int = 100,
 ) -> str:
-    """Writes tables.csv, tables.md and the figures, and returns as text the tables and the paths of written files.
+    """Writes tables.csv, tables.md and the figures. Returns a text with the tables and the paths of the files.
 
     Args:
         places, names, split, preset: as in `read_models`.
@@ -34,7 +34,7 @@ def write_models_report(
         width: number of characters in a line.
 
     Raises:
-        ValueError: for the reasons of `read_models` and `over_seeds`.
+        ValueError: as in `read_models` and `over_seeds`.
 
     Example:
         >>> import pandas as pd, tempfile

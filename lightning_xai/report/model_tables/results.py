@@ -18,7 +18,8 @@ from lightning_xai.runs.experiment import runs_of
 from lightning_xai.runs.results_table import ResultsTable, run_results
 
 LOWER_IS_BETTER = frozenset({"empty", "kl", "entropy", "sufficiency", "log_loss"})
-PARTS = ("predicted", "missed", "zeroed", "with_cut")  # prefixes of metrics that EvidenceOverlap measures on a part
+# prefixes of metrics that EvidenceOverlap measures on one part of the pairs
+PARTS = ("predicted", "missed", "zeroed", "with_cut")
 _EVIDENCE = "evidence/"  # prefix of the metrics of EvidenceOverlap
 _COSTS = ("forward_passes", "backward_passes", "seconds")
 _SEGMENTS = ("version_segments", "encoded_segments")  # of methods that erase tokens, if segments were encoded once
@@ -31,16 +32,16 @@ def read_models(
 ) -> pd.DataFrame:
     """Returns one row for each model, run, part, method and metric.
 
-    The parts are "all" pairs of document and code; "predicted" and "missed" gold codes; "zeroed": all pairs, after the
-    scores of tokens without a letter or digit were set to 0; and "with_cut": all pairs and those whose evidence was all
-    truncated. Numbers of the classifier have the part and method "".
+    The parts are "all" pairs of document and code; "predicted" and "missed" gold codes; "zeroed", all pairs after the
+    scores of tokens without a letter or digit were set to 0; and "with_cut", all pairs and also the pairs whose
+    evidence was truncated entirely. Classification metrics have part and method "".
 
     Args:
         places: folders of experiments, such as runs/tm; folders of runs in the format of Edin et al. (2024); or files
-            in their format of special_token_results.csv, which have the names of models in a column.
+            like their special_token_results.csv, which name the models in a column.
         split: the split whose results are read.
         preset: the preset whose results are read.
-        names: names of the models, by default those of the experiments.
+        names: names of the models; by default the names of the experiments.
 
     Returns:
         A table with the columns model, run, part, method, metric and value.
@@ -64,7 +65,7 @@ def read_models(
         raise ValueError(f"{len(names)} names for {len(places)} models: give one for each, or none")
     names = names or experiment_names(places)
     if repeated := sorted({name for name in names if list(names).count(name) > 1}):
-        raise ValueError(f"two models are named {repeated[0]}: give each a name of its own, and each folder once")
+        raise ValueError(f"two models are named {repeated[0]}: give each model another name, and each folder once")
     parts = []
     for place, name in zip(places, names, strict=True):
         if place.is_file():
@@ -82,7 +83,7 @@ def read_models(
 
 
 def _read_run(folder: Path, model: str, split: str, preset: str) -> pd.DataFrame:
-    """Returns the results of one run of this package, also those of later tests."""
+    """Returns the results of one run of this package, including later tests."""
     table = run_results(folder)
     table = table[(table["split"] == split) & table["preset"].isin(["", preset])]
     explained = table[table["preset"] == preset]
@@ -103,7 +104,7 @@ def _read_run(folder: Path, model: str, split: str, preset: str) -> pd.DataFrame
 
 
 def _part_of(metric: str) -> tuple[str, str]:
-    """Splits the name of a metric in results.csv into a part and a metric of the table."""
+    """Splits a metric's name in results.csv into the part and the metric."""
     metric = metric.removeprefix(_EVIDENCE)
     for part in PARTS:
         if metric.startswith(f"{part}_"):
@@ -112,7 +113,7 @@ def _part_of(metric: str) -> tuple[str, str]:
 
 
 def over_seeds(rows: pd.DataFrame, *, unsupervised: str | None = None, supervised: str | None = None) -> pd.DataFrame:
-    """Returns mean and population standard deviation over the runs of each model.
+    """Returns the mean and the population standard deviation over each model's runs.
 
     Args:
         rows: rows that `read_models` returns.
@@ -120,12 +121,13 @@ def over_seeds(rows: pd.DataFrame, *, unsupervised: str | None = None, supervise
         supervised: name of the model B_S.
 
     Returns:
-        The columns model, part, method, metric, mean, std, num_runs, beats_unsupervised and beats_supervised. The last
-        two say whether the mean is better than that of B_U and B_S for the same part, method and metric. No test is
-        behind this comparison. Costs and shares of tokens are not compared.
+        A table with the columns model, part, method, metric, mean, std, num_runs, beats_unsupervised and
+        beats_supervised. The last two say whether the mean is better than the mean of B_U or B_S, for the same
+        part, method and metric. This comparison is not a significance test. Costs and shares of tokens are not
+        compared.
 
     Raises:
-        ValueError: there is no model of a given name.
+        ValueError: `unsupervised` or `supervised` is not the name of a model.
 
     Example:
         >>> values = [("B_U", 0.25), ("B_U", 0.75), ("TM", 0.75)]

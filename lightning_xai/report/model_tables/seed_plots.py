@@ -1,4 +1,4 @@
-"""Pictures of single runs: boxes over the seeds of groups."""
+"""Box plots over the seeds of groups, with a point for each run."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from lightning_xai.report.scatter import panel_axes
 
 
 class Boxes(NamedTuple):
-    """One pair of axes with a box of values for each group and each series.
+    """One panel of box plots, with a box for each group and series.
 
     Attributes:
-        title: name of the values.
-        groups: group on the horizontal axis -> series -> its values, one for each run.
+        title: name of the vertical axis.
+        groups: group on the horizontal axis -> series -> values, one for each run.
 
     Example:
         >>> Boxes("f1 [%]", {"B_U": {"attention": [36.0, 37.5]}}).title
@@ -28,9 +28,9 @@ class Boxes(NamedTuple):
 
 
 def boxes_figure(panels: Sequence[Boxes]) -> Figure:
-    """Returns a figure with the panels side by side; series have the same color in all panels.
+    """Returns a figure with the panels side by side. Each series has the same color in all panels.
 
-    Boxes go from the first to the third quartile with the median inside, and points show all runs.
+    Boxes show the first quartile, the median and the third quartile. Points show all runs.
 
     Example:
         >>> panel = Boxes("f1 [%]", {"B_U": {"attention": [36.0, 37.5]}, "TM": {"attention": [37.0, 38.0]}})

@@ -1,4 +1,4 @@
-"""Tables in the form of Edin et al. (2024): a row for each method and model, means and deviations over seeds."""
+"""Tables in the form of Edin et al. (2024): means and deviations over seeds, for each method and model."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from lightning_xai.report.tables import Column, text_table, wrap
 
 LEGEND = (
     "mean and population standard deviation over runs; *: mean better than the unsupervised baseline; _: mean better "
-    "than the supervised baseline; no test is behind either mark"
+    "than the supervised baseline; the marks do not mean statistical significance"
 )
 SWAPPED = "the published tables 2, 7 and 9 to 12 print span_recall and span_cover in each other's column"
 
 
 class PaperTable(NamedTuple):
-    """One kind of table.
+    """The layout of one table.
 
     Attributes:
         title: text above the table.
-        part: the part of the pairs that it shows, as in `read_models`.
+        part: the part of the pairs that the table shows, as in `read_models`.
         metrics: metric -> header of its column.
         scale: factor on the values.
         digits: number of digits after the point.
@@ -82,7 +82,7 @@ TABLES = {
 
 
 def paper_tables(summary: pd.DataFrame, *, width: int = 100) -> dict[str, str]:
-    """Returns the tables of which there are numbers, as text: name -> table.
+    """Returns name -> table as text, for each table with data.
 
     Args:
         summary: result of `over_seeds`.
@@ -104,7 +104,7 @@ def paper_tables(summary: pd.DataFrame, *, width: int = 100) -> dict[str, str]:
 
 
 def _cells(summary: pd.DataFrame, table: PaperTable) -> pd.DataFrame:
-    """Returns the cells of a table with the method and the model as index, the metrics and "runs" as columns."""
+    """Returns the cells of a table. The index has method and model; the columns are the metrics and "runs"."""
     summary = _with_before(summary) if table.part == "zeroed" else summary
     rows = summary[(summary["part"] == table.part) & summary["metric"].isin(list(table.metrics))]
     if table.part == "":
@@ -119,7 +119,7 @@ def _cells(summary: pd.DataFrame, table: PaperTable) -> pd.DataFrame:
 
 
 def _with_before(summary: pd.DataFrame) -> pd.DataFrame:
-    """Returns the rows of f1 of the part "zeroed" as metric "after", and the same rows of all pairs as "before"."""
+    """Returns f1 of the part "zeroed" as metric "after", and f1 of all pairs as metric "before"."""
     f1 = summary[summary["metric"] == "f1"]
     after = f1[f1["part"] == "zeroed"]
     before = f1[f1["part"] == "all"].merge(after[["method", "model"]])
@@ -145,7 +145,7 @@ def _text(summary: pd.DataFrame, table: PaperTable, width: int) -> str:
 
 
 def markdown_table(summary: pd.DataFrame, table: PaperTable) -> str:
-    """Returns a table in Markdown: bold if better than B_U, underlined if better than B_S; "" without numbers.
+    """Returns a table in Markdown, or "" without data. Bold means better than B_U, underlined better than B_S.
 
     Example:
         >>> row = {"model": "TM", "part": "all", "method": "attention", "metric": "f1", "mean": 0.37, "std": 0.055}
@@ -168,7 +168,7 @@ def _line(cells: list[str]) -> str:
 
 
 def _marked(cell: str) -> str:
-    """Replaces the marks at the end of a cell by bold and underlined text."""
+    """Returns a cell whose marks * and _ are replaced by bold and underlined text."""
     number, _, deviation = cell.partition("+-")
     if not deviation:
         return cell

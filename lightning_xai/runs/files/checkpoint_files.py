@@ -12,7 +12,7 @@ from lightning_xai.runs.files.whole_files import write_whole
 
 
 def save_checkpoint(checkpoint: dict[str, Any], file: Path) -> None:
-    """Writes a checkpoint to a temporary file in its folder, and then renames the file over the earlier checkpoint.
+    """Writes a checkpoint atomically: to a temporary file in the same folder, which then replaces the old checkpoint.
 
     Lightning itself writes to the system's temporary folder. If this folder is on another file system, Lightning copies
     the file, and a kill leaves an incomplete checkpoint.
@@ -31,7 +31,7 @@ def save_checkpoint(checkpoint: dict[str, Any], file: Path) -> None:
 
 
 def _write(checkpoint: dict[str, Any], partial: Path) -> None:
-    with partial.open("wb") as stream:  # given a path, torch would store the file's name in the file
+    with partial.open("wb") as stream:  # with a path, torch would store the file's name in the file
         torch.save(checkpoint, stream)
 
 
@@ -50,8 +50,7 @@ def require_whole(file: Path) -> None:
     """
     with file.open("rb") as stream:
         head = stream.read(2)
-    # the index of a zip file is at the file's end, so it is missing in an incomplete file; after a power cut, bytes may
-    # be 0
+    # the index of a zip file is at the end, so an incomplete file has none; after a power cut, bytes may be 0
     if head.strip(b"\0") == b"" or head == b"PK" and not zipfile.is_zipfile(file):
         raise ValueError(
             f"{file} is incomplete ({file.stat().st_size:,} bytes): remove it and run fit again, which trains from the "

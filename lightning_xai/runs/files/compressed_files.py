@@ -16,7 +16,7 @@ GZIP, ZSTD = ".gz", ".zst"
 
 
 def kind_of(path: str | Path) -> str:
-    """Returns the suffix of a file's name, without that of the compression.
+    """Returns the suffix of a file's name, without the suffix of the compression.
 
     Example:
         >>> kind_of("train.csv.gz"), kind_of("train.jsonl"), kind_of("parts/*.jsonl.zst")
@@ -41,7 +41,7 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
     """Opens a file for reading its bytes, decompressed.
 
     Raises:
-        ValueError: the compressed file is cut off or damaged.
+        ValueError: the compressed file is truncated or damaged.
 
     Example:
         >>> import tempfile
@@ -80,7 +80,7 @@ def open_text(path: Path, encoding: str, newline: str | None = None) -> Iterator
         newline: as in `open`.
 
     Raises:
-        ValueError: the compressed file is cut off or damaged.
+        ValueError: the compressed file is truncated or damaged.
 
     Example:
         >>> import tempfile

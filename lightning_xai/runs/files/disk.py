@@ -19,7 +19,7 @@ REMEDIES = {
     errno.ENOTDIR: "a part of this path is a file, so choose another path",
     errno.EISDIR: "remove the folder of this name, or choose another name",
 }
-OF_WRITING = {  # not for reading, where these errors have other causes
+OF_WRITING = {  # only for writing, because these errors have other causes when a file is read
     errno.ENOENT: "choose a folder that can be made",
     errno.EEXIST: "a part of this path is a file, so choose another path",
 }
@@ -27,12 +27,12 @@ LONGEST_NAME = 120  # characters of a name that a message shows
 
 
 def disk_message(error: BaseException, file: Path | str | None = None, *, action: str = "written") -> str | None:
-    """Returns one line about a disk or a name that cannot be used, or None if the error has another cause.
+    """Returns a one-line message about an unusable disk or file name, or None if the error has another cause.
 
     Args:
         error: the disk's error, or an error that was raised while the disk's error was handled.
         file: the file that could not be written; by default, the file that the error names.
-        action: the action that failed, as words for the message.
+        action: the failed action as a participle for the message, such as "written".
 
     Example:
         >>> print(disk_message(OSError(errno.ENOSPC, "No space left on device"), "a.ckpt"))
@@ -56,7 +56,7 @@ def disk_message(error: BaseException, file: Path | str | None = None, *, action
 
 @contextmanager
 def writing(file: Path) -> Iterator[None]:
-    """Within the context, errors of a full or read-only disk become a ValueError that names the file.
+    """Context manager that turns errors of a full or read-only disk into a ValueError that names the file.
 
     Example:
         >>> with writing(Path("last.ckpt")):  # doctest: +ELLIPSIS

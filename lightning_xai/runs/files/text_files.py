@@ -1,4 +1,4 @@
-"""Reads text files in any encoding. An error names the file, the place in the file, and the probable encoding."""
+"""Reads text files in any encoding. Errors name the file, the place in the file, and the probable encoding."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def other_encoding(
     Args:
         path: the file.
         encoding: the encoding in which the file was read.
-        error: error of the codec; None if the codec raised no error, but the text has NUL characters.
+        error: error of the codec; None if there was no error but the text has NUL characters.
         has_option: whether the error message advises the user to set an option `encoding`.
 
     Example:
@@ -116,16 +116,16 @@ def other_encoding(
     first_wrong = "" if wrong is None else f"; line {wrong[0]} is the first that is wrong"
     if error is None:
         place = f"byte {first.find(0)} is 0"
-    else:  # the error's own offset counts from the decoded block, not from the beginning of the file
+    else:  # the offset in the error counts from the decoded block, not from the beginning of the file
         place = getattr(error, "reason", str(error)) if wrong is None else f"byte {wrong[1]}"
     remedy = f", or set encoding: {probable}" if has_option else f" (iconv -f {probable} -t utf-8)"
     return ValueError(f"{path} is not {encoding.upper()} ({place}): save it as UTF-8{remedy}{first_wrong}")
 
 
 def _wrong_place(path: Path, encoding: str) -> tuple[int, int] | None:
-    """Returns the number of the first line that is not UTF-8, and the place of its first wrong byte in the file.
+    """Returns the number of the first line that is not UTF-8, and the offset of the first wrong byte in the file.
 
-    Returns None if all lines are UTF-8, and for another encoding.
+    Returns None if all lines are UTF-8 or if `encoding` is not UTF-8.
     """
     if codec_of(encoding) != "utf-8-sig":
         return None

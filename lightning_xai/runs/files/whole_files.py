@@ -1,4 +1,4 @@
-"""Writes files atomically: to a temporary file in the same folder, which is synced to the disk and then renamed."""
+"""Writes files atomically: first to a temporary file in the same folder, which is synced to disk and renamed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def partial_file(file: Path) -> Path:
 def write_whole(file: Path, write: Callable[[Path], Any]) -> None:
     """Writes a file atomically. The file is never partial, even after a kill or if two jobs write at the same time.
 
-    The earlier file stays until the new file is complete on the disk.
+    The earlier file remains until the new file is complete on the disk.
 
     Args:
         file: the file. Its folder is created if it is missing.
@@ -57,10 +57,10 @@ def write_whole(file: Path, write: Callable[[Path], Any]) -> None:
             file.parent.mkdir(parents=True, exist_ok=True)
             write(partial)
             sync(partial)
-            check_owned()  # again, since the lock may be lost during a long write
+            check_owned()  # again, because the lock may be lost during a long write
             partial.replace(file)
         except BaseException:
-            with contextlib.suppress(OSError):  # if the name itself is the error
+            with contextlib.suppress(OSError):  # the error may be about the name itself
                 partial.unlink(missing_ok=True)
             raise
         sync(file.parent)
@@ -97,16 +97,16 @@ def read_json(file: Path) -> dict[str, Any]:
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise damaged(file, error) from error
     if not isinstance(facts, dict):
-        raise damaged(file, "it holds no facts by name")
+        raise damaged(file, "it is not a JSON object")
     return facts
 
 
 def damaged(file: Path, reason: object) -> ValueError:
-    """Returns the error about a file of a run that cannot be read.
+    """Returns the ValueError for a file of a run that cannot be read.
 
     Example:
-        >>> str(damaged(Path("runs/tm/seed0/manifest.json"), "it holds no facts by name"))
-        'runs/tm/seed0/manifest.json is damaged (it holds no facts by name): remove it and run the command again'
+        >>> str(damaged(Path("runs/tm/seed0/manifest.json"), "it is not a JSON object"))
+        'runs/tm/seed0/manifest.json is damaged (it is not a JSON object): remove it and run the command again'
     """
     first = (str(reason).strip().splitlines() or [type(reason).__name__])[0]
     return ValueError(f"{file} is damaged ({first[:100]}): remove it and run the command again")
@@ -115,13 +115,13 @@ def damaged(file: Path, reason: object) -> ValueError:
 def remove_partial_files(folder: Path, file: str = "", *, owned: bool = True) -> None:
     """Removes the temporary files of killed processes from a folder.
 
-    Temporary files of processes that still run on this machine stay.
+    Temporary files of running processes on this machine are kept.
 
     Args:
         folder: the folder.
         file: name of the file whose temporary files are removed; "" for all files of the folder.
         owned: whether this process owns the folder, so that no process of another machine writes there. If not,
-            temporary files from other machines stay.
+            temporary files from other machines are kept.
 
     Example:
         >>> import tempfile

@@ -1,4 +1,4 @@
-"""Writes folders atomically: under a temporary name, synced to the disk and then renamed."""
+"""Writes folders atomically: first under a temporary name, which is synced to disk and renamed."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ IS_THERE = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)  # errors of a rename 
 
 
 def write_whole_folder(folder: Path, write: Callable[[Path], Any]) -> bool:
-    """Writes a folder atomically, with rights for its owner only. A folder that exists is never changed.
+    """Writes a folder atomically, accessible only to its owner. An existing folder is never changed.
 
-    Any number of processes may write the same folder at once. The first to finish renames its own to `folder`; the
-    others discard theirs. No lock is needed.
+    Any number of processes may write the same folder at once. The first to finish renames its temporary folder to
+    `folder`; the others discard theirs. No lock is needed.
 
     Args:
         folder: the folder.
         write: function that writes the files into a given folder.
 
     Returns:
-        Whether the folder is the one that this process wrote.
+        Whether `folder` was written by this process.
 
     Raises:
         ValueError: the disk is full or read-only.
@@ -48,7 +48,7 @@ def write_whole_folder(folder: Path, write: Callable[[Path], Any]) -> bool:
     with writing(folder):
         try:
             make_private(folder.parent)
-            shutil.rmtree(partial, ignore_errors=True)  # of a killed process with the same number
+            shutil.rmtree(partial, ignore_errors=True)  # left by a killed process with the same pid
             partial.mkdir(mode=OWNER_ONLY)
             write(partial)
             for file in partial.iterdir():
@@ -62,7 +62,7 @@ def write_whole_folder(folder: Path, write: Callable[[Path], Any]) -> bool:
 
 
 def make_private(folder: Path) -> None:
-    """Makes a folder that only its owner may read, with its missing parents. An existing folder keeps its rights.
+    """Creates a folder and its missing parents, readable only by the owner. An existing folder keeps its permissions.
 
     Example:
         >>> import tempfile
@@ -77,7 +77,7 @@ def make_private(folder: Path) -> None:
 
 
 def set_aside(folder: Path) -> None:
-    """Renames a damaged folder, so that another can be written. Processes that read the folder are not disturbed.
+    """Renames a damaged folder, so that it can be written again. Processes that read from it can go on.
 
     Example:
         >>> import tempfile
@@ -94,7 +94,7 @@ def set_aside(folder: Path) -> None:
 
 
 def remove_remains(parent: Path) -> None:
-    """Removes damaged folders, and the temporary folders and files of processes of this machine that were killed.
+    """Removes damaged folders, and temporary folders and files of this machine's killed processes.
 
     Example:
         >>> import tempfile

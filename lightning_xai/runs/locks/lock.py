@@ -1,4 +1,4 @@
-"""Lock files. Each names the one process that may write to a folder or to a results file."""
+"""Lock files. Each names the only process that may write to a folder or to a results file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lightning_xai.runs.progress import say
 FOLDER_LOCK = "owner.lock"  # locks its whole folder; any other lock is for one file
 TOUCH_SECONDS = 20.0  # interval at which an owner touches its lock file, to show that it is alive
 PATIENCE_SECONDS = 120.0  # an owner on another machine counts as dead after this time without a touch
-GRACE_SECONDS = 1.0  # if a newcomer moves a living owner's file by mistake, it restores the file in this time
+GRACE_SECONDS = 1.0  # another process that moves a living owner's file by mistake restores it within this time
 ASIDE = ".stale"  # suffix of a lock file that is being removed
 WAIT = "wait until that command has ended or stop it, or name another --experiment"
 
@@ -30,8 +30,8 @@ class Taken(ValueError):
 class Lock:
     """A lock file whose owner is this process or, in a distributed command, the first process of the command.
 
-    A daemon thread touches the file, so that newcomers on other machines see that the owner lives. Locks are made by
-    `take` and `follow`.
+    A daemon thread touches the file, so that processes on other machines see that the owner is alive. `take` and
+    `follow` create locks.
 
     Args:
         file: the lock file.
@@ -54,7 +54,7 @@ class Lock:
         return self.file.name == FOLDER_LOCK and file.is_relative_to(self.file.parent)
 
     def check(self, every: float = 0.0) -> None:
-        """Raises ValueError if the lock file is gone or names another owner. Checks at most every `every` seconds."""
+        """Raises ValueError if the lock file is missing or names another owner. Checks only every `every` seconds."""
         now = time.monotonic()
         if now - self._checked < every:
             return
@@ -85,7 +85,7 @@ class Lock:
 def take(
     file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_SECONDS, touch_seconds: float = TOUCH_SECONDS
 ) -> None:
-    """Makes this process the owner of a lock file, until `release` or the end of the process.
+    """Makes this process the owner of a lock file until `release`, or until the process ends.
 
     Does nothing if this process already holds the lock or the lock of a parent folder. A dead owner's lock is removed.
 
@@ -122,9 +122,9 @@ def take(
 def require_free(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_SECONDS) -> None:
     """Raises ValueError if a living process owns a lock file. Removes the lock of a dead owner.
 
-    The system tells at once whether an owner in the same container lives. For an owner elsewhere, the lock file is
-    watched: a change shows that the owner lives. If the file does not change for `patience` seconds (20 s for an empty
-    file), the owner counts as dead.
+    The operating system knows whether an owner in the same container is alive. For an owner elsewhere, the lock file is
+    watched: a change shows that the owner is alive. If the file does not change for `patience` seconds (20 s for an
+    empty file), the owner counts as dead.
 
     Args:
         file, remedy, patience: as in `take`.
@@ -139,7 +139,7 @@ def require_free(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_S
         owner = Owner.from_json(now[0])
         runs = None if owner is None else owner.is_running(here)
         is_requeued = owner is not None and owner.is_requeued(here)
-        # every owner fills its new lock file at once, so an empty file needs less patience
+        # owners write their lock file right after they create it, so an empty file needs less patience
         wait = patience if owner is not None else min(patience, TOUCH_SECONDS)
         changed = first is not None and now != first
         if not is_requeued and (runs or changed and runs is None):
@@ -157,7 +157,7 @@ def require_free(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_S
 
 
 def follow(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_SECONDS) -> None:
-    """Waits until the first process of a distributed command has taken the lock. Only the other processes call it.
+    """Waits until the first process of a distributed command has taken the lock. Only the other processes call this.
 
     The other processes never take the lock. If another command owns the lock, they raise the error that the first
     process raises, at about the same time.
@@ -202,15 +202,15 @@ def remove_moved_locks(file: Path) -> None:
     """
     own = _contents(file)
     for aside in file.parent.glob(f"{file.name}.*{ASIDE}"):
-        if _contents(aside) != own:  # the process that moved it by mistake will put it back
+        if _contents(aside) != own:  # if equal, another process moved this lock by mistake and will restore it
             aside.unlink(missing_ok=True)
 
 
 def check_owned(every: float = 0.0) -> None:
-    """Raises ValueError if another process has taken a lock of this process. Every write calls this function first.
+    """Raises ValueError if another process has taken over a lock of this process. Called before every write.
 
     Args:
-        every: smallest number of seconds between two checks; above 0 for frequent writes.
+        every: smallest number of seconds between two checks. Callers that write often pass more than 0.
 
     Example:
         >>> check_owned()
@@ -220,7 +220,7 @@ def check_owned(every: float = 0.0) -> None:
 
 
 def release(file: Path | None = None) -> None:
-    """Gives up one lock of this process; without `file`, all its locks.
+    """Releases one lock of this process, or all its locks if `file` is None.
 
     Example:
         >>> release()
@@ -239,7 +239,7 @@ def _place(file: Path) -> Path:
 
 
 def _create(file: Path, contents: bytes) -> bool:
-    """Writes a new lock file; returns False if the file exists."""
+    """Creates a lock file. Returns False if the file already exists."""
     try:
         handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
     except FileExistsError:
@@ -255,7 +255,7 @@ def _create(file: Path, contents: bytes) -> bool:
 
 
 def _remove(file: Path, contents: bytes, here: Owner) -> None:
-    """Removes a lock file with the given contents. If several processes call this at once, one of them succeeds.
+    """Removes a lock file that has the given contents. If several processes call this at once, only one succeeds.
 
     The file is first renamed to a name that no other process uses, and then read. If another process has replaced the
     file in the meantime, the moved file is the lock of a living owner and is put back.

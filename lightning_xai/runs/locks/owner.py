@@ -1,4 +1,4 @@
-"""Identifies the process that owns a folder, and finds out whether the process still runs."""
+"""Identifies the process that owns a lock, and checks whether this process is still running."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 
 PROC = Path("/proc")
 BOOT_ID = PROC / "sys/kernel/random/boot_id"
-# environment variables that all processes of one launch share, and that differ between launches
+# environment variables that are equal in all processes of a launch and differ between launches
 LAUNCH = (
     "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT",
     "MASTER_ADDR", "MASTER_PORT",
@@ -32,13 +32,13 @@ class Owner:
         boot: id of the kernel's current boot; "" if the system hides the id.
         namespace: PID namespace of `pid`. Two containers on one machine have different namespaces.
         pid: number of the process.
-        started: start time of the process, in clock ticks since boot. It distinguishes processes that had the same pid.
+        started: start time of the process, in clock ticks since boot. It distinguishes processes with the same pid.
         token: random characters that no other owner has.
         command: the command line.
         since: local time at which the process became the owner.
         launch: id that all processes of one distributed launch share; "" for a single process.
         job, task: SLURM job and array task; "" outside SLURM.
-        restarts: how often SLURM has restarted the job.
+        restarts: number of times that SLURM has restarted the job.
 
     Example:
         >>> here = Owner.of_this_process()
@@ -99,7 +99,7 @@ class Owner:
         return f"process {self.pid} on {self.host} since {self.since} ({self.command})"
 
     def shares_processes_with(self, here: Owner) -> bool:
-        """Returns whether `here` has the same machine, boot and container, and thus the same process numbers."""
+        """Returns whether `here` is on the same machine, boot and container, and so sees the same pids."""
         place = (self.host, self.boot, self.namespace)
         return all(place) and place == (here.host, here.boot, here.namespace)
 
@@ -118,9 +118,9 @@ class Owner:
         return is_parent or bool(self.launch) and self.launch == here.launch
 
 
-@functools.cache  # cached, since Lightning later sets variables in some processes
+@functools.cache  # cached, because Lightning later sets variables in some processes
 def launch_id() -> str:
-    """Returns an id that all processes of a distributed launch share; "" if no variable of LAUNCH is set.
+    """Returns an id that is equal in all processes of a distributed launch; "" if no variable of LAUNCH is set.
 
     Example:
         >>> launch_id() == launch_id()
@@ -130,7 +130,7 @@ def launch_id() -> str:
 
 
 def launch_of(environment: Mapping[str, str]) -> str:
-    """Returns a text with the environment variables that differ between launches, and their values.
+    """Returns a text with the names and values of the LAUNCH variables in `environment`.
 
     Example:
         >>> launch_of({"MASTER_ADDR": "node1", "MASTER_PORT": "29500", "HOME": "/root"})

@@ -1,4 +1,4 @@
-"""Locks for commands. A fit locks its run's folder. Other commands lock a results file or a folder of scores."""
+"""Locks that commands take: a fit locks its run's folder, other commands a results file or a folder of scores."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OTHER_CACHE = "wait until that command has ended or stop it, or set another cach
 
 
 def own_run(run: RunFolder, *, is_first: bool = True, patience: float = PATIENCE_SECONDS) -> None:
-    """Makes a fit the owner of its run's folder.
+    """Takes the lock of a run's folder for a fit.
 
     Args:
         run: the run.
@@ -30,7 +30,7 @@ def own_run(run: RunFolder, *, is_first: bool = True, patience: float = PATIENCE
         patience: seconds without a change after which an owner on another machine counts as dead.
 
     Raises:
-        ValueError: another command owns the folder, or is writing results or scores to the folder.
+        ValueError: another command owns the folder, or is writing results or scores there.
 
     Example:
         >>> import tempfile
@@ -52,7 +52,7 @@ def own_run(run: RunFolder, *, is_first: bool = True, patience: float = PATIENCE
 
 
 def own_results(run: RunFolder, file: Path) -> None:
-    """Makes a test the owner of a results file in a run's folder.
+    """Takes the lock of a results file in a run's folder for a test.
 
     Raises:
         ValueError: another test writes this file, or a fit owns the folder.
@@ -69,7 +69,7 @@ def own_results(run: RunFolder, file: Path) -> None:
 
 
 def release_results(file: Path) -> None:
-    """Gives up a results file.
+    """Releases the lock of a results file.
 
     Example:
         >>> release_results(Path("runs/tm/seed0/results.parquet"))
@@ -78,7 +78,7 @@ def release_results(file: Path) -> None:
 
 
 def own_scores(folder: Path, run: RunFolder) -> None:
-    """Makes a command the owner of a folder of attribution scores.
+    """Takes the lock of a folder of attribution scores for a command.
 
     Args:
         folder: the folder, in the run's folder or elsewhere.
@@ -99,7 +99,7 @@ def own_scores(folder: Path, run: RunFolder) -> None:
 
 
 def release_scores(folder: Path) -> None:
-    """Gives up a folder of attribution scores.
+    """Releases the lock of a folder of attribution scores.
 
     Example:
         >>> release_scores(Path("runs/tm/seed0/attributions"))

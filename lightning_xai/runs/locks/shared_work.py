@@ -1,4 +1,4 @@
-"""Work that one of several processes does, while the others wait for its result."""
+"""Lets one of several processes do some work while the others wait for the result."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ POLL_SECONDS = 0.2
 
 
 def found_or_made(find: Callable[[], Result | None], make: Callable[[], Result], lock: Path, *, waiting: str) -> Result:
-    """Returns the result that exists or, if there is none, the result that this process makes.
+    """Returns the existing result or, if there is none, the result that `make` produces.
 
-    A lock file keeps processes from doing the same work at once. `make` must be correct without the lock too, because
-    locks do not work on some file systems. Only the owner may read the lock's folder, if this function makes it.
+    A lock file prevents several processes from doing the same work at once. `make` must be correct without the lock
+    too, because locks do not work on some file systems. If this function creates the lock's folder, only its owner may
+    read it.
 
     Args:
         find: returns the result, or None if it does not exist yet.
@@ -43,7 +44,7 @@ def found_or_made(find: Callable[[], Result | None], make: Callable[[], Result],
     """
     has_said = False
     with writing(lock.parent):
-        make_private(lock.parent)  # before the lock makes it
+        make_private(lock.parent)  # before `take` creates it with other permissions
     while (result := find()) is None:
         try:
             take(lock)

@@ -1,4 +1,4 @@
-"""Stores rows of numbers or bits by (example index, class). A store stays valid if the writing process is killed."""
+"""Stores rows of numbers or bits on disk, by (example index, class). A store stays valid if its writer is killed."""
 
 from __future__ import annotations
 
@@ -28,16 +28,18 @@ OLD_STORE = "remove it or choose another folder, or use the version that wrote i
 
 
 class RaggedWriter:
-    """Appends rows to a shard of a store. Each process writes its own shard, so that no process waits for another.
+    """Appends rows to a shard of a store. Each process has its own shard, so that no process waits for another.
 
     The values of a row reach the disk before the index entry that points to them. If the process is killed, the next
     writer of the shard drops an incomplete row.
 
     Args:
-        path: the store's folder, which is made if missing.
-        rank: number of the process; the shard's files have this name.
-        metadata: JSON-able facts about all rows, such as method and split; an existing store must have the same facts.
-        bits: whether the values are 0 or 1 and are stored as bits. A store of numbers is continued as it is.
+        path: the store's folder, which is created if missing.
+        rank: rank of the process, which names the shard's files.
+        metadata: facts about all rows as JSON types, such as method and split. An existing store must have the same
+            facts.
+        bits: whether to store the values, which are 0 or 1, as bits. An existing store of numbers is continued with
+            numbers.
 
     Raises:
         ValueError: the folder holds rows with other metadata or in another format.
@@ -59,14 +61,14 @@ class RaggedWriter:
         description = self.path / STORE_FILE
         if description.exists() and metadata is not None:
             check_metadata(self.path, metadata)
-        elif rank == 0 or not description.exists():  # if process 0 has no rows, another process writes
+        elif rank == 0 or not description.exists():  # process 0 may have no rows
             write_json(description, with_format(metadata or {}))
         rows = complete_rows(self.path, rank)
         self._file = values_file(self.path, rank, bits=bits)
         last = rows[-1:]
         self._end = int((last["offset"] + sizes_of(last["length"], self._file)).sum())  # where the next row begins
         self._values = open_at(self._file, self._end * (1 if self._file.suffix == BITS else 4))
-        # opened last: if the process is killed before, there is no file of rows without a file of values
+        # opened last, so that a kill cannot leave a file of rows without a file of values
         self._rows = open_at(self.path / f"{rank}{ROWS}", len(rows) * ROW.itemsize)
 
     def add(self, index: int, target: int, values: np.ndarray) -> None:
@@ -99,9 +101,9 @@ class RaggedWriter:
 
 
 class RaggedStore:
-    """Reads all shards of a store through memory maps. If two shards hold the same key, the lower rank is read.
+    """Reads all shards of a store through memory maps. If two shards have the same key, the lower rank counts.
 
-    At most 12 bytes a row lie in the memory of the process: the sorted keys, and the places of their rows.
+    The process holds in memory only the sorted keys and the places of their rows, at most 12 bytes per row.
 
     Args:
         path: the store's folder.
@@ -133,7 +135,7 @@ class RaggedStore:
 
     @property
     def examples(self) -> np.ndarray:
-        """[examples] the indices of the examples that have a row, in ascending order."""
+        """Indices [N] of the examples that have a row, in ascending order."""
         return np.unique(self._index).astype(np.int64)
 
     def _find(self, index: int, target: int) -> tuple[int, int] | None:
@@ -141,7 +143,7 @@ class RaggedStore:
         number = self._index.dtype.type
         if not np.iinfo(number).min <= index <= np.iinfo(number).max:
             return None
-        # searched as a number of the same type, since a Python integer would convert the whole array to int64
+        # searched as a number of the same type, because a Python integer would convert the whole array to int64
         begin, end = (int(self._index.searchsorted(number(index), side=side)) for side in ("left", "right"))
         within = begin + int(self._target[begin:end].searchsorted(target)) if end > begin else end
         if within == end or self._target[within] != target:
@@ -178,7 +180,7 @@ class RaggedStore:
 
 
 def check_metadata(path: Path, metadata: dict[str, Any]) -> None:
-    """Raises ValueError if a store has other metadata. The message names only the facts that differ.
+    """Raises ValueError if a store has other metadata. The message names only the differing facts.
 
     Example:
         >>> import tempfile

@@ -10,7 +10,7 @@ from lightning_xai.runs.small_integers import smallest
 
 
 def bounds_of_shards(entries: Sequence[np.ndarray]) -> np.ndarray:
-    """Returns [shards + 1] the number of rows before each shard.
+    """Returns the number of rows before each shard, followed by the total, as an array [shards + 1].
 
     Example:
         >>> bounds_of_shards([np.zeros(2), np.zeros(3)]).tolist()
@@ -20,10 +20,10 @@ def bounds_of_shards(entries: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def sorted_keys(entries: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns index, target and place [N] of the distinct keys, sorted by index and target.
+    """Returns the distinct keys, sorted, as arrays of index [N], target [N] and place [N].
 
-    The place of a key is the number of its row, counted over all shards. Of equal keys, the first row counts. Each
-    array has 4 bytes a row unless its values need 8. If all targets are equal, they need no memory.
+    The place of a key is the number of its row, counted over all shards. If several rows have the same key, the first
+    row counts. Arrays take 4 bytes per row, or 8 if their values need them. Targets that are all equal take no memory.
 
     Args:
         entries: for each shard, its index entries of dtype ROW.
@@ -36,7 +36,7 @@ def sorted_keys(entries: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, 
     """
     index = smallest(np.concatenate([*(part["index"] for part in entries), np.zeros(0, np.int64)]))
     target = smallest(np.concatenate([*(part["target"] for part in entries), np.zeros(0, np.int64)]))
-    place = smallest(np.lexsort((target, index)))  # stable, so the lowest shard is the first of equal keys
+    place = smallest(np.lexsort((target, index)))  # the sort is stable, so the row of the lowest shard comes first
     index, target = index[place], target[place]
     is_first = np.ones(len(index), dtype=bool)
     is_first[1:] = (np.diff(index) != 0) | (np.diff(target) != 0)

@@ -7,13 +7,13 @@ from typing import BinaryIO
 
 import numpy as np
 
-# length: number of values of a row; offset: place of the first one, in values (float32) or in bytes (bits)
+# length: number of values in a row; offset: position of the first value, in values (float32) or in bytes (bits)
 ROW = np.dtype([("index", "<i8"), ("target", "<i8"), ("offset", "<i8"), ("length", "<i8")])
-ROWS, FLOATS, BITS = ".rows", ".values", ".bits"  # suffixes of the files of a shard; every row of bits begins a byte
+ROWS, FLOATS, BITS = ".rows", ".values", ".bits"  # suffixes of a shard's files; each row of bits starts at a byte
 
 
 def values_file(folder: Path, rank: int, *, bits: bool = False) -> Path:
-    """Returns the file of a shard's values: the file that exists or, if there is none, the file that `bits` asks for.
+    """Returns the file of a shard's values: the existing file or, if there is none, the file that `bits` chooses.
 
     Example:
         >>> values_file(Path("no/such/store"), 0, bits=True).as_posix()
@@ -26,7 +26,7 @@ def values_file(folder: Path, rank: int, *, bits: bool = False) -> Path:
 
 
 def sizes_of(lengths: np.ndarray, file: Path) -> np.ndarray:
-    """Returns the sizes of rows in the unit of their offsets.
+    """Returns the sizes of rows in the unit of offsets: values (float32) or bytes (bits).
 
     Example:
         >>> sizes_of(np.array([9]), Path("0.bits")).tolist(), sizes_of(np.array([9]), Path("0.values")).tolist()
@@ -36,7 +36,7 @@ def sizes_of(lengths: np.ndarray, file: Path) -> np.ndarray:
 
 
 def complete_rows(folder: Path, rank: int) -> np.ndarray:
-    """Returns the mapped index entries of a shard, up to the first entry whose values are incomplete.
+    """Returns the memory-mapped index entries of a shard, up to the first entry with incomplete values.
 
     Example:
         >>> len(complete_rows(Path("no/such/store"), 0))
@@ -54,7 +54,7 @@ def complete_rows(folder: Path, rank: int) -> np.ndarray:
 
 
 def map_values(file: Path) -> np.ndarray:
-    """Returns the memory-mapped values of a shard: float32 numbers, or bytes of eight bits.
+    """Returns the memory-mapped values of a shard, as float32 or as bytes of eight bits.
 
     Example:
         >>> import tempfile
@@ -69,7 +69,7 @@ def map_values(file: Path) -> np.ndarray:
 
 
 def open_at(file: Path, size: int) -> BinaryIO:
-    """Opens a file for appending, after cutting the file to `size` bytes.
+    """Truncates a file to `size` bytes and opens it for appending.
 
     Example:
         >>> import tempfile

@@ -1,4 +1,4 @@
-"""Reads the attribution scores that runs have stored, and checks that scores of several runs can be compared."""
+"""Reads the attribution scores that runs have stored, and checks that the scores of several runs are comparable."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from lightning_xai.runs.encoder_facts import Facts, check_positions
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.stores.store import RaggedStore, is_store, stores_in
 
-TOKEN_MASKS = "tokens"  # folder of the token masks, inside the folder of the scores
+TOKEN_MASKS = "tokens"  # subfolder for the token masks
 TEXT_HASHES = "hashes"  # subfolder for the hashes of the texts
 CLASS_NAMES = "class_names"  # key of a store's metadata: the names of the classes 0, 1, ...
 NO_CLASS = 0  # class number in the keys of token masks and hashes, which do not depend on a class
 
 
 def text_hash(input_ids: np.ndarray) -> np.ndarray:
-    """Returns a hash [4] of a text's token ids [T] without padding. Its numbers are whole and exact in float32.
+    """Returns a hash [4] of a text's token ids [T] without padding. The numbers are integers, exact in float32.
 
     Example:
         >>> text_hash(np.array([1, 5, 2])).tolist(), text_hash(np.array([1, 6, 2])).tolist()
@@ -31,7 +31,7 @@ def text_hash(input_ids: np.ndarray) -> np.ndarray:
 
 
 class StoredScores(RaggedStore):
-    """The scores of one method on one split, by (example index, class).
+    """The stored scores of one method on one split, by (example index, class).
 
     Args:
         path: folder of a store that AttributionCacheWriter has written.
@@ -69,13 +69,13 @@ class StoredScores(RaggedStore):
 
         Args:
             settings: expected class and arguments of the method.
-            examples: hash of the split's examples; None if the hash is not known.
-            encoder: facts about the encoder; None if they are unknown.
-            class_names: names of the classes 0, 1, ...; None if they are unknown.
+            examples: hash of the split's examples; None if unknown.
+            encoder: facts about the encoder; None if unknown.
+            class_names: names of the classes 0, 1, ...; None if unknown.
         """
         stored_names = self.metadata.get(CLASS_NAMES)
         if stored_names is not None and class_names is not None and stored_names != class_names:
-            if sorted(stored_names) == sorted(class_names):  # other names may be a renaming
+            if sorted(stored_names) == sorted(class_names):  # if the names differ, classes may just have been renamed
                 raise ValueError(
                     f"{self.path} holds scores of the classes {stored_names[:10]}, not of {class_names[:10]} in this "
                     "order: give the sources of all runs the same class_names"
@@ -98,7 +98,7 @@ class StoredScores(RaggedStore):
         Args:
             key: (index of the example, class).
             length: number of tokens that the example has in the run `reference`.
-            reference: name of the run that the scores are compared with, for error messages.
+            reference: name of the run with which the scores are compared, for error messages.
 
         Raises:
             ValueError: the scores are not stored, or are stored for another number of tokens.
@@ -143,7 +143,7 @@ class StoredScores(RaggedStore):
 
 
 def stored_methods(run: Path) -> list[tuple[str, str]]:
-    """Returns the sorted (split, method) of all stored scores in a run's folder or in a `cache_dir`.
+    """Returns the sorted pairs (split, method) for which a run's folder, or a `cache_dir`, holds scores.
 
     Example:
         >>> import tempfile

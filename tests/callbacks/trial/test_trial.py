@@ -137,7 +137,7 @@ def test_error_in_a_method_is_a_line_that_names_its_class(objective, tmp_path, m
     [
         (WithoutLoss, "WithoutLoss.losses returned classification: return a dict with the scalar 'loss'"),
         (Logits, "Logits.losses returned Tensor: return a dict"),
-        (Detached, "the 'loss' of Detached.losses is no scalar with a gradient"),
+        (Detached, "the 'loss' of Detached.losses is not a scalar with a gradient"),
     ],
 )
 def test_error_in_an_objective_is_a_line_that_names_its_class(tmp_path, cls, named):

@@ -241,13 +241,13 @@ def test_the_same_tokenizer_from_elsewhere_is_accepted_and_other_options_are_nam
 def test_a_network_without_a_fingerprint_is_used_and_one_line_says_so(folders, tmp_path):
     file = save(evaluation(folders["bare"], encoder(folders["same"])), tmp_path / "c.yaml")
     printed = command("validate", "--config", file)
-    line = (
-        f"{folders['bare']} has no fingerprint of its tokenizer, so the tokenizer of the data is compared with nothing"
-    )
+    line = f"{folders['bare']} has no fingerprint of its tokenizer, so the tokenizer of the data cannot be checked"
     assert printed.count(line) == 1
 
 
 def test_files_of_a_tokenizer_that_changed_since_the_training_are_said_to_have_changed():
     facts = tokenizer_at("models/bert") | {"vocab_size": 9, "fingerprint": "12ab"}
-    with pytest.raises(ValueError, match="models/bert .9 ids, fingerprint 34cd.: the files there have changed, so put"):
+    with pytest.raises(
+        ValueError, match="models/bert .9 ids, fingerprint 34cd.: the files there have changed, so restore"
+    ):
         check_network_encoder(facts, facts | {"fingerprint": "34cd"}, "runs/tm/seed0")

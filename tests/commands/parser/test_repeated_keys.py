@@ -12,7 +12,7 @@ TWICE = "g: {class_path: lightning_xai.attributions.random.Random}"
     "text", ["a: 1\nb: 2\na: 1", "{a: 1, b: [{c: {d: 1, d: 2}}]}", "a: 1\n'a': 2", "- b\n- {x: [], y: 3, x: null}"]
 )
 def test_repeated_key_is_refused(text):
-    with pytest.raises(ValueError, match=r"the key '[adx]' stands in line \d and again in line \d"):
+    with pytest.raises(ValueError, match=r"the key '[adx]' is in line \d and again in line \d"):
         check_repeated_keys(text)
 
 
@@ -27,6 +27,4 @@ def test_second_method_of_one_name_does_not_replace_the_first_in_silence(tmp_pat
     part = tmp_path / "two.yaml"
     part.write_text(f"class_path: {METHODS['class_path']}\ninit_args:\n  methods:\n    {TWICE}\n    {TWICE}\n")
     config = save(tiny_config(callbacks=[str(part)]), tmp_path / "tiny.yaml")
-    assert "the key 'g' stands in line 4 and again in line 5" in refusal(
-        "fit", "--config", config, "--runs_dir", tmp_path
-    )
+    assert "the key 'g' is in line 4 and again in line 5" in refusal("fit", "--config", config, "--runs_dir", tmp_path)

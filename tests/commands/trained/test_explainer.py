@@ -65,7 +65,7 @@ def test_a_method_that_needs_attentions_gets_the_eager_kernel():
 
 
 def test_a_network_whose_classes_have_no_names_is_refused():
-    with pytest.raises(ValueError, match="names no classes"):
+    with pytest.raises(ValueError, match="has no class names"):
         Explainer(TrainedNetwork(random_bert(), None), WORDS, METHODS)
 
 
