@@ -21,6 +21,7 @@ from lightning_xai.callbacks.trial.trial_memory import TrialMemory
 from lightning_xai.chains.base import AsksForRuns, ChainCallback
 from lightning_xai.commands.bound_facts import bound_facts, seeds_that_met
 from lightning_xai.commands.checkpoint_io import use_whole_checkpoints
+from lightning_xai.commands.garbage import without_collections
 from lightning_xai.commands.parser.config_files import check_formats, experiment_name, folder_of_config, save_config
 from lightning_xai.commands.parser.data_links import check_linked_ids, name_data
 from lightning_xai.commands.parser.encoder_path import check_network_tokenizer, fill_encoder_path, write_encoder
@@ -108,7 +109,8 @@ class XAICLI(LightningCLI):
 
     def parse_arguments(self, parser: LightningArgumentParser, args: ArgsType) -> None:
         assert isinstance(args, list)
-        self.config = parser.parse_args(args)  # the parent would warn that `args` is not sys.argv
+        with without_collections():
+            self.config = parser.parse_args(args)  # the parent would warn that `args` is not sys.argv
 
     def _parse_ckpt_path(self) -> None:
         """Does nothing, because the parent's method would replace settings by the hyperparameters in a checkpoint."""

@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 
 import lightning_xai
+from lightning_xai.commands.garbage import without_collections
 
 
 def import_all() -> None:
@@ -17,10 +18,11 @@ def import_all() -> None:
         >>> "lightning_xai.attributions.gradient" in sys.modules
         True
     """
-    for package in (
-        "data", "data.sources", "models", "attributions", "metrics", "objectives", "objectives.terms", "callbacks",
-        "chains",
-    ):  # fmt: skip
-        parent = importlib.import_module(f"{lightning_xai.__name__}.{package}")
-        for module in pkgutil.iter_modules(parent.__path__, f"{parent.__name__}."):
-            importlib.import_module(module.name)
+    with without_collections():
+        for package in (
+            "data", "data.sources", "models", "attributions", "metrics", "objectives", "objectives.terms", "callbacks",
+            "chains",
+        ):  # fmt: skip
+            parent = importlib.import_module(f"{lightning_xai.__name__}.{package}")
+            for module in pkgutil.iter_modules(parent.__path__, f"{parent.__name__}."):
+                importlib.import_module(module.name)

@@ -6,8 +6,10 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from types import ModuleType
 
 from lightning_xai.commands.disk_errors import one_line_for_disks
+from lightning_xai.commands.garbage import without_collections
 from lightning_xai.commands.overview import MODULES
 from lightning_xai.commands.signals import ending_in_one_line
 from lightning_xai.commands.terminal import message_for_user
@@ -31,12 +33,11 @@ def carry_out(argv: list[str]) -> None:
     with quiet(), ending_in_one_line(argv[0]), user_errors():
         command = argv[0]  # modules are imported late, for a fast start
         if command in ("-h", "--help"):
-            print(import_module("lightning_xai.commands.parser.class_help").class_help(argv[1]))
+            print(_loaded("parser.class_help").class_help(argv[1]))
         elif command in MODULES:
-            module = import_module(f"lightning_xai.commands.{command}")
-            getattr(module, f"{command}_command")(argv[1:])
+            getattr(_loaded(command), f"{command}_command")(argv[1:])
         else:
-            import_module("lightning_xai.commands.stage_runs").run_stages(argv)
+            _loaded("stage_runs").run_stages(argv)
 
 
 @contextmanager
@@ -57,3 +58,8 @@ def user_errors() -> Iterator[None]:
         if message is None:
             raise
         raise SystemExit(f"error: {message}") from None
+
+
+def _loaded(name: str) -> ModuleType:
+    with without_collections():
+        return import_module(f"lightning_xai.commands.{name}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from lightning_xai.commands.garbage import without_collections
 from lightning_xai.commands.overview import COMMANDS, overview, unknown_command
 
 
@@ -27,6 +28,7 @@ racu, compare, stability, tables
         return
     if not asks_for_help and argv[0] not in COMMANDS:
         raise SystemExit(f"error: {unknown_command(argv[0])}")
-    from lightning_xai.commands.execution import carry_out  # loads torch, which takes seconds
+    with without_collections():
+        from lightning_xai.commands.execution import carry_out  # loads torch, which takes seconds
 
     carry_out(argv)
