@@ -14,11 +14,11 @@ from lightning.pytorch.loggers import TensorBoardLogger
 
 from lightning_xai.callbacks.base import callbacks_of
 from lightning_xai.callbacks.best_checkpoint import BestCheckpoint
-from lightning_xai.callbacks.forecast.forecast import say_ahead
 from lightning_xai.callbacks.predictions import PredictionsFile
 from lightning_xai.callbacks.results import ResultsFile
 from lightning_xai.callbacks.trial.trial_memory import TrialMemory
 from lightning_xai.chains.base import AsksForRuns, ChainCallback
+from lightning_xai.commands.ahead import say_ahead
 from lightning_xai.commands.bound_facts import bound_facts, seeds_that_met
 from lightning_xai.commands.checkpoint_io import use_whole_checkpoints
 from lightning_xai.commands.garbage import without_collections

@@ -78,27 +78,6 @@ class Forecast(Callback):
                     say(line_of_segments(workload.segments, workload.segments_of_text))
 
 
-def say_ahead(trainer: Trainer, module: LightningModule, data: Any) -> None:
-    """Prints a fit's estimate ahead of the runs that must precede the fit, such as the training of its teacher.
-
-    Prints nothing with several processes or a GPU, because the network is not yet on its device.
-
-    Args:
-        data: data module of the fit; it is set up here.
-
-    Example:
-        >>> say_ahead(Trainer(logger=False, accelerator="cpu", enable_progress_bar=False), LightningModule(), None)
-    """
-    forecasts = [c for c in callbacks_of(trainer) if isinstance(c, Forecast) and c.tests_after_fit]
-    if not forecasts or trainer.world_size > 1 or trainer.strategy.root_device.type != "cpu":
-        return
-    data.prepare_data()
-    data.setup("fit")
-    data.setup("test")
-    trainer.datamodule = data  # type: ignore[attr-defined]
-    forecasts[0].on_fit_start(trainer, module)
-
-
 def line_of(num_methods: int, counts: Sequence[str]) -> str:
     """Returns a sentence about the number of methods and of examples per split.
 

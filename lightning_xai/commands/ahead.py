@@ -1,0 +1,36 @@
+"""Says what a fit will do before the runs that it needs first, such as the training of its teacher."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lightning import LightningModule, Trainer
+
+from lightning_xai.callbacks.base import callbacks_of
+from lightning_xai.callbacks.forecast.forecast import Forecast
+from lightning_xai.callbacks.run_summary import RunSummary
+
+
+def say_ahead(trainer: Trainer, module: LightningModule, data: Any) -> None:
+    """Prints a fit's summary and estimate ahead of the runs that must precede the fit.
+
+    Prints nothing with several processes or a GPU, because the network is not yet on its device.
+
+    Args:
+        data: data module of the fit; it is set up here.
+
+    Example:
+        >>> say_ahead(Trainer(logger=False, accelerator="cpu", enable_progress_bar=False), LightningModule(), None)
+    """
+    callbacks = callbacks_of(trainer)
+    forecasts = [callback for callback in callbacks if isinstance(callback, Forecast) and callback.tests_after_fit]
+    if not forecasts or trainer.world_size > 1 or trainer.strategy.root_device.type != "cpu":
+        return
+    data.prepare_data()
+    data.setup("fit")
+    data.setup("test")
+    trainer.datamodule = data  # type: ignore[attr-defined]
+    for callback in callbacks:
+        if isinstance(callback, RunSummary):
+            callback.on_fit_start(trainer, module)
+    forecasts[0].on_fit_start(trainer, module)
