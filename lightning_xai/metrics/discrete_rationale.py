@@ -182,14 +182,19 @@ class DiscreteRationale(EvidenceMetric):
         records = self.table()[1]
         share = (records[:, 2] / records[:, 1]).nanmean()
         if share.isnan():
-            raise ValueError(f"{self.name} has no evidence to tune its size on: give a size")
+            raise ValueError(
+                f"{self.name} has no evidence in the validation split to tune its size on: give rationales, or a "
+                "size, such as size: 5, or leave it out"
+            )
         return {"percentage": float((100 * share).round().clamp(min=1))}
 
     def aggregate(self, records: Tensor) -> dict[str, Tensor]:
         place = 0
         if self.needs_tuning:
             if "percentage" not in self.tuned:
-                raise ValueError(f"{self.name} has no size: evaluate the validation split first, or give a size")
+                raise ValueError(
+                    f"{self.name} has no size: evaluate the validation split first, or give it a size, such as size: 5"
+                )
             place = int(self.tuned["percentage"]) - 1
         defined = records[~records.isnan().any(dim=1)]
         num_evidence, num_spans = defined[:, 2], defined[:, 3]

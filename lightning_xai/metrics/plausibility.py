@@ -226,7 +226,8 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
         """
         counts = self._counts(self._records_of("all", self.table()[1]))
         if not len(counts["num_hits"]):
-            raise ValueError(f"{self.name} has no evidence to tune its threshold on: give threshold as a number")
+            reason = f"{self.name} has no evidence in the validation split to tune its threshold on"
+            raise ValueError(f"{reason}: give rationales, or a threshold, such as threshold: 0.1, or leave it out")
         sums = (counts[name].sum(dim=0) for name in ("num_hits", "num_selected", "num_evidence"))
         return {"threshold": best_f1_threshold(self.thresholds, *sums)}
 

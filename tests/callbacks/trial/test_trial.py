@@ -155,12 +155,13 @@ def test_network_that_returns_bare_logits_is_named_alone(objective, tmp_path, mo
     )
 
 
-@pytest.mark.parametrize("metric", [DiscreteRationale(name="rationale", size=Percentage())], ids=["tuned"])
 @pytest.mark.parametrize("stage", ["fit", "test", "validate"])
-def test_metric_that_needs_evidence_is_named_before_the_work(objective, tmp_path, stage, metric):
-    preset = AttributionEvaluation("own", [Entropy(), metric])
+def test_metric_that_needs_evidence_is_named_before_the_work(objective, tmp_path, stage):
+    preset = AttributionEvaluation("own", [Entropy(), DiscreteRationale(name="rationale", size=Percentage())])
     message = fails(tmp_path, objective, compute(Random()), preset, stage=stage, data=bare_evidence())
-    assert "1 part" in message and "own/rationale (DiscreteRationale): rationale has no evidence to tune" in message
+    assert "1 part" in message
+    assert "own/rationale (DiscreteRationale): rationale has no evidence in the validation split" in message
+    assert "give rationales, or a size, such as size: 5, or leave it out" in message
 
 
 @pytest.mark.parametrize("stage", ["fit", "test"])

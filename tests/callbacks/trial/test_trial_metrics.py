@@ -2,13 +2,16 @@
 
 import pytest
 
+from lightning_xai.attributions.random import Random
 from lightning_xai.callbacks.evaluation import AttributionEvaluation
 from lightning_xai.callbacks.results import ResultsFile
 from lightning_xai.callbacks.trial.trial import Trial
 from lightning_xai.metrics.complexity import Entropy
+from lightning_xai.metrics.discrete_rationale import DiscreteRationale
+from lightning_xai.metrics.plausibility import EvidenceOverlap
 from lightning_xai.runs.facts import RunFacts
 from tests.callbacks.conftest import compute, planted_data
-from tests.callbacks.trial.test_trial import Broken, fails, silent
+from tests.callbacks.trial.test_trial import Broken, bare_evidence, fails, silent
 
 
 class OnlySmall(Entropy):
@@ -44,3 +47,17 @@ def test_metric_that_fails_for_one_method_is_left_out_for_this_method(objective,
     rows = results.table[results.table["preset"] == "own"].set_index(["method", "metric"])
     assert len(rows) == 4 and rows["left_out"]["Negative", "strict"].startswith("a score is below -5")
     assert rows["value"].isna().to_dict() == {index: index == ("Negative", "strict") for index in rows.index}
+
+
+def test_what_a_metric_without_evidence_asks_for_works(objective, tmp_path):
+    tuned = [DiscreteRationale(name="rationale"), EvidenceOverlap(name="overlap")]
+    message = fails(
+        tmp_path, objective, compute(Random()), AttributionEvaluation("own", tuned), stage="test", data=bare_evidence()
+    )
+    assert "2 parts" in message and "or a threshold, such as threshold: 0.1, or leave it out" in message
+    fixed = AttributionEvaluation("own", [DiscreteRationale(size=5), EvidenceOverlap(threshold=0.1)])
+    silent(tmp_path, Trial(), compute(Random()), fixed).test(objective, datamodule=bare_evidence(), verbose=False)
+    left_out = AttributionEvaluation("own", [Entropy(), *tuned])
+    run = silent(tmp_path, Trial(skip_unfit=True), compute(Random()), left_out)
+    run.test(objective, datamodule=bare_evidence(), verbose=False)
+    assert [metric.name for metric in left_out.metrics] == ["entropy"]
