@@ -120,6 +120,7 @@ class AMLAttribution(AttributionMethod):
         self._source: Callable[[], TrainedScorer] | None = None  # set by `give_scorer`
         self._trained: TrainedScorer | None = None  # loaded at the first use
         self.kept_steps: Counter[int] = Counter()  # step whose scores were kept -> number of texts
+        self.aligned_tokens: Counter[str] = Counter()  # "scored" through an alignment, and by the "nearest" score
         self._texts: TextRows | None = None  # set by `give_texts`
         self._split: str | None = None
         self._checked: tuple[int, ...] = ()  # identity and weight versions of the model that was checked
@@ -133,7 +134,7 @@ class AMLAttribution(AttributionMethod):
 
     def settings(self) -> dict[str, Any]:
         settings = super().settings() | {"selected_on": self.selected_on}
-        return {name: value for name, value in settings.items() if name != "kept_steps"}
+        return {name: value for name, value in settings.items() if name not in ("kept_steps", "aligned_tokens")}
 
     def for_split(self, split: str) -> AttributionMethod:
         self._split = split  # the split in which `inputs.index` numbers the texts
@@ -142,6 +143,7 @@ class AMLAttribution(AttributionMethod):
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
         trained = self._trained_for(model)
         scorer, reading = trained.scorer, trained.reading(inputs, self._split, self._texts)
+        self.aligned_tokens.update(reading.aligned_counts)
         with frozen(scorer), torch.no_grad():
             probs = model.probabilities(model(inputs).logits).to(scorer.z.dtype)
             y, columns = self._conditions(scorer, probs, targets)

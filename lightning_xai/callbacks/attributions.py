@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from typing import Any, ClassVar
 
 from lightning import Callback, LightningModule, Trainer
@@ -26,6 +25,7 @@ from lightning_xai.callbacks.base import (
 from lightning_xai.callbacks.changed_classes import ChangedClasses
 from lightning_xai.callbacks.cost import Cost, start_peak_memory
 from lightning_xai.callbacks.forecast.workload import WorkInBatches, workload_of
+from lightning_xai.callbacks.method_counts import clear_counts, counts_of, lines_of_counts
 from lightning_xai.functional.classes.targets import TargetPolicy, select_targets
 from lightning_xai.functional.erasure.evaluate import predict_of
 from lightning_xai.functional.erasure.segment_counts import segments_counted
@@ -195,8 +195,7 @@ class ComputeAttributions(Callback):
     def _work(self, trainer: Trainer, split: str, network: Classifier) -> WorkInBatches:
         """Returns the work of the running evaluation. The first batch creates it."""
         if self.work is None:
-            for method in self.methods.values():  # the trial run may have counted steps
-                getattr(method, "kept_steps", Counter()).clear()
+            clear_counts(self.methods)  # the trial run may have counted
             splits = [split]
             if trainer.testing:
                 splits = [s for s in test_splits(trainer) if s != VALIDATION or self._explains_validation_in_test]
@@ -206,19 +205,15 @@ class ComputeAttributions(Callback):
     def _finish(self, trainer: Trainer) -> None:
         """Sums costs over all processes, and prints for how many texts float32 predicts other classes than the run did.
 
-        If methods keep the best of several steps, also prints how often each step was the best.
+        Also prints what methods counted, such as the steps that fAML kept.
         """
-        steps = {name: Counter(getattr(method, "kept_steps", {})) for name, method in self.methods.items()}
-        gathered = gather((self.costs, self._changed_classes, steps))
+        gathered = gather((self.costs, self._changed_classes, counts_of(self.methods)))
         self.costs = {name: Cost.total(costs[name] for costs, _, _ in gathered) for name in self.methods}
         if trainer.is_global_zero:
             for line in ChangedClasses.total(changed for _, changed, _ in gathered).lines(str(trainer.precision)):
                 print(line)
-            for name in self.methods:
-                kept = sum((counts[name] for _, _, counts in gathered), Counter())
-                if kept:
-                    shown = ", ".join(f"{step} ({kept[step]})" for step in sorted(kept))
-                    print(f"{name}: step with the best scores (number of texts): {shown}")
+            for line in lines_of_counts([counts for _, _, counts in gathered]):
+                print(line)
 
     def _attribute(
         self, name: str, network: Classifier, batch: Batch, split: str, targets: Tensor, target_mask: Tensor

@@ -58,8 +58,7 @@ class TextReader:
     """Encodes texts with the tokenizer of a scorer.
 
     Both encodings end at the character at which the first of them is truncated. Later tokens of the explained network
-    get no score. A token that shares no character with the scorer's tokens gets the nearest score; `num_nearest` counts
-    such tokens.
+    get no score. A token that shares no character with the scorer's tokens gets the nearest score.
 
     Args:
         path: folder, hub id or "package:NAME/FOLDER" of the tokenizer.
@@ -75,7 +74,6 @@ class TextReader:
         if not self.tokenizer.is_fast:
             raise ValueError(f"{path} has a tokenizer without character offsets: give one that has a tokenizer.json")
         self.max_length, self.pool = max_length, pool
-        self.num_nearest = self.num_tokens = 0
 
     def read(self, inputs: TextInputs, rows: Sequence[RowText]) -> Reading:
         """Returns the scorer's inputs for B inputs of the explained network, which are texts or windows of texts.
@@ -87,7 +85,7 @@ class TextReader:
         Raises:
             ValueError: the tokens of an input differ from its text, for example because some are erased.
         """
-        ids, masks, special, places, columns = [], [], [], [], []
+        ids, masks, special, places, columns, alone = [], [], [], [], [], []
         for row, source in enumerate(rows):
             where = inputs.token_mask[row].nonzero().flatten().cpu()
             offsets = _window(source, inputs.input_ids[row, inputs.token_mask[row]].cpu(), row, inputs)
@@ -97,20 +95,20 @@ class TextReader:
             in_text = ~torch.tensor(encoded["special_tokens_mask"], dtype=torch.bool)
             theirs = _bare(theirs, source.text)
             scored = offsets[:, 0] < (shared_end(offsets, theirs[in_text]) if is_cut else len(source.text) + 1)
-            alone = without_overlap(offsets, theirs, scored, in_text)
-            self.num_nearest += int(alone.sum())
-            self.num_tokens += int(scored.sum())
+            alone.append(without_overlap(offsets, theirs, scored, in_text))
             places.append(overlaps(offsets, theirs, scored, in_text))
             columns.append(where)
             ids.append(encoded["input_ids"])
             special.append(~in_text)
             masks.append(scored)
         token_mask = torch.zeros(inputs.token_mask.shape, dtype=torch.bool)
+        nearest = torch.zeros_like(token_mask)
         for row, (where, scored) in enumerate(zip(columns, masks, strict=True)):
             token_mask[row, where[scored]] = True
+            nearest[row, where[alone[row]]] = True
         own_inputs = self._inputs(ids, special, inputs.index)
         aligned = pad_places(places, columns, inputs.input_ids.shape[1])
-        return Reading(own_inputs, token_mask, aligned, self.pool).to(inputs.device)
+        return Reading(own_inputs, token_mask, aligned, self.pool, nearest).to(inputs.device)
 
     def _encode(self, text: str) -> tuple[Any, bool]:
         """Returns the tokens of a text, and whether it was truncated."""

@@ -68,7 +68,8 @@ def test_scores_cross_by_characters(explained, scorer, pool, folders):
             expected = max(values) if pool == "max" else sum(values) / len(values)
             assert float(kept[row, token]) == pytest.approx(expected, abs=1e-6)
     assert reading.token_mask.tolist() == inputs.token_mask.tolist()
-    assert 0 <= reader.num_nearest < reader.num_tokens == int(inputs.token_mask.sum())
+    counts = reading.aligned_counts
+    assert 0 <= counts["nearest"] < counts["scored"] == int(inputs.token_mask.sum())
 
 
 def test_both_encodings_end_where_the_first_is_cut(folders):
@@ -145,6 +146,8 @@ def test_a_batch_is_explained_like_each_text_alone(num_steps, folders):
         for row in range(len(inputs)):
             single = method.scores(network, inputs[row : row + 1].trim(), targets[row : row + 1])
             assert torch.allclose(together[row, :, : single.shape[-1]], single[0], rtol=0, atol=1e-8)
+    # the batch, and each of its texts alone
+    assert method.aligned_tokens["scored"] == 2 * int(inputs.token_mask.sum())
     assert together[:, 0][inputs.token_mask].gt(0).all() and together[:, 0][~inputs.token_mask].eq(0).all()
 
 

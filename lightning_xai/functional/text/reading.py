@@ -28,6 +28,7 @@ class Reading(TensorFields):
     token_mask: Tensor  # [B, T] bool, the tokens of the explained network that get a score
     places: Tensor | None = None  # [B, T, W] long, the scorer's tokens for each token; None if both have the same
     pool: Pool = "max"
+    nearest: Tensor | None = None  # [B, T] bool, scored tokens that share no character and take the nearest score
 
     @classmethod
     def same(cls, inputs: TextInputs) -> Reading:
@@ -47,7 +48,15 @@ class Reading(TensorFields):
         """Returns the reading for the first `length` tokens of the explained network."""
         if self.places is None:
             return Reading(self.inputs.trim(), self.token_mask[:, :length])
-        return Reading(self.inputs.trim(), self.token_mask[:, :length], self.places[:, :length], self.pool)
+        nearest = None if self.nearest is None else self.nearest[:, :length]
+        return Reading(self.inputs.trim(), self.token_mask[:, :length], self.places[:, :length], self.pool, nearest)
+
+    @property
+    def aligned_counts(self) -> dict[str, int]:
+        """Number of tokens "scored" through an alignment, and of those with the "nearest" score; {} without one."""
+        if self.nearest is None:
+            return {}
+        return {"scored": int(self.token_mask.sum()), "nearest": int(self.nearest.sum())}
 
 
 def pad_places(places: list[Tensor], columns: list[Tensor], length: int) -> Tensor:

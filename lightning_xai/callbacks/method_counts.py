@@ -1,0 +1,60 @@
+"""Lines about what methods counted while they explained: the steps that fAML kept, and tokens that share none."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+NAMES = ("kept_steps", "aligned_tokens")  # attributes of a method, each a Counter, that it may lack
+
+MethodCounts = Mapping[str, Mapping[str, Counter]]
+
+
+def counts_of(methods: Mapping[str, Any]) -> MethodCounts:
+    """Returns copies of the counts of each method by their names; a method that counts nothing has empty ones.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> counts_of({"faml": SimpleNamespace(kept_steps=Counter({2: 3}))})["faml"]["kept_steps"]
+        Counter({2: 3})
+    """
+    return {name: {key: Counter(getattr(method, key, {})) for key in NAMES} for name, method in methods.items()}
+
+
+def clear_counts(methods: Mapping[str, Any]) -> None:
+    """Sets the counts of all methods to zero.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> method = SimpleNamespace(kept_steps=Counter({2: 3}))
+        >>> clear_counts({"faml": method})
+        >>> method.kept_steps
+        Counter()
+    """
+    for method in methods.values():
+        for key in NAMES:
+            getattr(method, key, Counter()).clear()
+
+
+def lines_of_counts(gathered: Sequence[MethodCounts]) -> list[str]:
+    """Returns lines about the counts, summed over processes.
+
+    Example:
+        >>> steps, tokens = Counter({0: 1, 2: 3}), Counter(scored=1200, nearest=6)
+        >>> print(*lines_of_counts([{"faml": {"kept_steps": steps, "aligned_tokens": tokens}}]), sep="\\n")
+        faml: step with the best scores (number of texts): 0 (1), 2 (3)
+        faml: 6 of 1,200 tokens share no character with a token of the scorer, so they have the score of the nearest
+    """
+    lines = []
+    for method in gathered[0]:
+        steps, tokens = (sum((counts[method][key] for counts in gathered), Counter()) for key in NAMES)
+        if steps:
+            shown = ", ".join(f"{step} ({steps[step]})" for step in sorted(steps))
+            lines.append(f"{method}: step with the best scores (number of texts): {shown}")
+        if tokens:
+            lines.append(
+                f"{method}: {tokens['nearest']:,} of {tokens['scored']:,} tokens share no character with a token of "
+                "the scorer, so they have the score of the nearest"
+            )
+    return lines
