@@ -10,6 +10,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from lightning_xai.commands.overview import COMMANDS
+from lightning_xai.commands.parser.config_files import find_config
 from tests.commands.conftest import METHODS, ROOT, command, save, tiny_config
 
 README = (ROOT / "README.md").read_text()
@@ -52,7 +54,7 @@ def own_parts(tmp_path, monkeypatch):
 
 def test_own_classes_of_six_kinds_keep_the_laws(own_parts):
     checks = code("# check_my_parts.py")
-    assert checks.count("lx.check_") == 6
+    assert checks.count("\ncheck_") == 6
     exec(checks, {})
 
 
@@ -77,6 +79,20 @@ def test_own_classes_of_five_kinds_are_used_from_a_configuration(own_parts, tmp_
     assert "EmbeddingNorm: magnitudes" in command(
         "explain", "--ckpt", run, "--text", "a good film", "--method", "my_parts.EmbeddingNorm", *page
     )
+
+
+def test_commands_and_configurations_exist():
+    commands = re.findall(r"python run\.py ([a-z]+)", README)
+    assert len(commands) > 15 and set(commands) <= set(COMMANDS)
+    named = [name for name in re.findall(r"--config[ \n]([\w/]+\.yaml)", README) if not name.startswith("runs/")]
+    assert named and all(Path(find_config(name)).is_file() for name in named)
+    assert all((ROOT / "configs" / name).is_file() for name in re.findall(r"`configs/([\w/]+\.yaml)`", README))
+
+
+def test_links_lead_to_headings():
+    headings = re.findall(r"^#+ (.+)$", (ROOT / "configs" / "README.md").read_text(), flags=re.MULTILINE)
+    anchors = re.findall(r"\(configs/README\.md#([\w-]+)\)", README)
+    assert anchors and set(anchors) <= {heading.lower().replace(" ", "-") for heading in headings}
 
 
 def test_the_pictures_exist_and_are_small():
