@@ -23,6 +23,7 @@ from lightning_xai.data.sources.base import (
 )
 from lightning_xai.functional.model_files.cache_folder import cache_folder
 from lightning_xai.functional.text.spans import word_offsets
+from lightning_xai.runs.progress import say
 
 Domain = Literal["movie", "amazon", "nyt", "tweets"]
 RATING_FILES: dict[str, str] = {
@@ -116,6 +117,7 @@ def fetch_vader(folder: Path) -> None:
     names = [LEXICON_FILE, *RATING_FILES.values()]
     if all((folder / name).is_file() for name in names):
         return
+    say(f"downloading {PACKAGE} with pip, once, into {folder}")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".vader-") as scratch:
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]

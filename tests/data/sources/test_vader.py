@@ -110,10 +110,11 @@ def test_files_that_are_there_are_not_fetched_again(folder):
     assert (source.folder / LEXICON_FILE).stat().st_mtime_ns == before
 
 
-def test_texts_that_cannot_be_fetched_are_refused_with_a_remedy(tmp_path, monkeypatch):
+def test_texts_that_cannot_be_fetched_are_refused_with_a_remedy(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     with pytest.raises(ValueError, match="cannot fetch vaderSentiment.* by hand"):
         fetch_vader(tmp_path / "vader")
+    assert capsys.readouterr().out.startswith("downloading vaderSentiment")
 
 
 def test_downloaded_movie_texts_have_the_known_size_and_no_leak():
