@@ -16,6 +16,7 @@ from lightning_xai.functional.network.modes import call_with_known_arguments, ev
 from lightning_xai.functional.text.padding import position_ids, right_padding_order, take_columns
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.contracts import contract_violations, random_inputs
+from lightning_xai.models.pretrained.pretrained_weights import shown
 from lightning_xai.models.pretrained.transformers_config import architecture_config
 from lightning_xai.models.transformer.encoder_layers import encoder_layers
 from lightning_xai.types import ClassifierOutput, TextInputs
@@ -271,6 +272,10 @@ class HuggingFaceClassifier(Classifier):
         # third-party code may raise any error; each means that the network cannot be explained
         except Exception as error:
             raise ValueError(f"{model_type} cannot be explained: {type(error).__name__}: {error}") from error
+        broken = [name for name, weight in self.named_parameters() if violations and not weight.isfinite().all()]
+        if broken:
+            origin = self.init_args.get("path") or model_type
+            raise ValueError(f"{origin}: numbers in {shown(broken)} are not finite: download the weights again")
         if violations:
             raise ValueError(f"{model_type} cannot be explained: {'; '.join(violations)}")
 

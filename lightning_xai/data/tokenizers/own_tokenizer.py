@@ -10,6 +10,7 @@ from huggingface_hub import try_to_load_from_cache
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from lightning_xai.data.tokenizers.tokenizer_fingerprint import tokenizer_fingerprint
+from lightning_xai.functional.model_files.class_ids import check_class_ids
 from lightning_xai.functional.model_files.model_folders import is_hub_id, resolve_model_path
 from lightning_xai.runs.encoder_facts import TOKENIZER_ENCODER, Facts, check_network_encoder, tokenizer_at
 
@@ -56,6 +57,7 @@ def load_tokenizer(path: str, *, trust_remote_code: bool = False) -> Any:
     place = resolve_model_path(path)
     if not (is_hub_id(path) or has_tokenizer(path)):
         raise ValueError(none)
+    check_class_ids(Path(place, "config.json"), path)  # transformers reads this file, too
     try:
         tokenizer = AutoTokenizer.from_pretrained(place, trust_remote_code=trust_remote_code)
     except OSError as error:

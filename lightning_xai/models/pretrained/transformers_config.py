@@ -10,9 +10,10 @@ from typing import Any
 import transformers
 from transformers import AutoConfig, PretrainedConfig
 
+from lightning_xai.functional.model_files.class_ids import check_class_ids
 from lightning_xai.functional.model_files.model_folders import resolve_model_path
 from lightning_xai.models.pretrained.adapters import adapter_weights, find_adapter, trained_head_size
-from lightning_xai.models.pretrained.config_keys import check_class_ids, check_config_keys, say_unused_keys
+from lightning_xai.models.pretrained.config_keys import check_config_keys, say_unused_keys
 from lightning_xai.models.pretrained.refusals import reason_of
 from lightning_xai.models.transformer.first_layers import keep_first_layers
 

@@ -99,10 +99,12 @@ def load_transformer(
             network = merge_adapter(network, adapter)
         for key, shape, needed in sorted(report["mismatched_keys"]):
             if key not in adapted:
-                raise ValueError(
-                    f"{path}: {key} has shape {list(shape)}, this network needs {list(needed)}: give the number of "
-                    "classes on which the weights were trained, or a folder with only the encoder"
+                remedy = (
+                    "let config.json describe the network that was trained"
+                    if in_encoder(network, key)
+                    else "give the number of classes of the weights, or a folder with only the encoder"
                 )
+                raise ValueError(f"{path}: {key} has shape {list(shape)}, this network needs {list(needed)}: {remedy}")
         unexpected = report["unexpected_keys"]
         if num_layers is not None:
             unexpected = without_left_out_layers(unexpected, network, num_layers)

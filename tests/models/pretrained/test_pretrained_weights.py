@@ -45,6 +45,18 @@ def one_layer_more(weights):
     return weights | more
 
 
+def fewer_words(weights):
+    return {name: w[:5].clone() if "word_embeddings" in name else w for name, w in weights.items()}
+
+
+def fewer_classes(weights):
+    return {name: w[:2].clone() if "classifier" in name else w for name, w in weights.items()}
+
+
+def not_a_number(weights):
+    return weights | {"classifier.bias": torch.full_like(weights["classifier.bias"], float("nan"))}
+
+
 BROKEN = {
     "no head": ({"change": without("classifier")}, "no weights for classifier.bias and 1 other"),
     "head of another name": ({"change": renamed("classifier", "score")}, "classifier.bias and 1 other, but score.bias"),
@@ -58,6 +70,9 @@ BROKEN = {
     "a second head": ({"change": lambda w: w | {"score.weight": torch.ones(1)}}, "has weights score.weight"),
     "roberta, no head": ({"kind": "roberta", "change": without("out_proj")}, "classifier.out_proj.bias and 1 other"),
     "llama, no head": ({"kind": "llama", "change": without("score")}, "no weights for score.weight"),
+    "embeddings cut": ({"change": fewer_words}, r"has shape \[5, 16\].*: let config.json describe the network"),
+    "head of other classes": ({"change": fewer_classes}, r"has shape \[2\], this network needs \[3\]: give the number"),
+    "not a number": ({"change": not_a_number}, "numbers in transformer.classifier.bias are not finite: download"),
     "llama, no layer": ({"kind": "llama", "change": without("layers.1.")}, "no weights for model.layers.1"),
 }
 
