@@ -255,7 +255,8 @@ class HuggingFaceClassifier(Classifier):
         if reads_weights or key not in _accepted:
             self.check_contracts()
         else:
-            # the first pass registers transformers' hooks, which must be there before a trial notes which hooks to keep
+            # transformers registers hooks in the first pass; a trial may only start afterwards, since it keeps present
+            # hooks
             with evaluation_mode(self), torch.no_grad():
                 self(random_inputs(self, [1]), output_hidden_states=True)
         if not reads_weights:
