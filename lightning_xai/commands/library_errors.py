@@ -1,4 +1,4 @@
-"""The errors of libraries that a user can correct. All other errors keep their traceback."""
+"""Recognizes library errors that a user can correct. All other errors keep their traceback."""
 
 from __future__ import annotations
 
