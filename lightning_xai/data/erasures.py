@@ -6,30 +6,14 @@ from pathlib import Path
 
 import numpy as np
 
-from lightning_xai.data.base import Encoded, Encoder
+from lightning_xai.data.base import Encoder
 from lightning_xai.data.corpora.encoded_split import EncodedSplit
-from lightning_xai.data.corpora.token_table import TokenTable
-from lightning_xai.data.erasing import KEY, Erasures, Removal, erase
+from lightning_xai.data.erasing import KEY, Erasures, Removal
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.runs.encoder_facts import Facts, check_positions
 from lightning_xai.runs.stores.store import RaggedStore, is_store, stores_in
 
 AT_ONCE = 256  # examples that are checked together
-
-
-def remove_tokens(encoded: Encoded, keep: np.ndarray, removal: Removal, *, unk_token_id: int | None = None) -> Encoded:
-    """Returns the example without the tokens outside `keep` [T] bool. The other arguments are as in `erase`.
-
-    Example:
-        >>> from lightning_xai.data.vocabulary import VocabularyEncoder
-        >>> encoded = VocabularyEncoder(words=95).encode({"text": "w0 w1 w2"})
-        >>> keep = np.array([True, True, False, True, True])
-        >>> remove_tokens(encoded, keep, "mask").input_ids.tolist()
-        [1, 5, 3, 7, 2]
-        >>> remove_tokens(encoded, keep, "delete").input_ids.tolist()
-        [1, 5, 7, 2]
-    """
-    return erase(TokenTable.of([encoded]), keep, removal, unk_token_id=unk_token_id).encoded(0)
 
 
 def check_removal(removal: Removal, encoder: Encoder) -> None:
@@ -66,7 +50,7 @@ def apply_erasures(
     Args:
         folder, split: the store is read from `<folder>/<split>`.
         data: the split's examples with all tokens.
-        removal, unk_token_id: as in `remove_tokens`.
+        removal, unk_token_id: as in `erase`.
         encoder: facts about the encoder of `data`; None if they are not known.
 
     Raises:

@@ -11,16 +11,6 @@ from torch.nn import functional as F
 Reduction = Literal["per_code", "paper"]
 
 
-def classification_loss(logits: Tensor, labels: Tensor) -> Tensor:
-    """Returns the mean loss [] in nats: cross-entropy for labels [B], binary cross-entropy for labels [B, C].
-
-    Example:
-        >>> classification_loss(torch.zeros(2, 4), torch.tensor([0, 3]))  # log 4
-        tensor(1.3863)
-    """
-    return example_losses(logits, labels).mean()
-
-
 def example_losses(logits: Tensor, labels: Tensor) -> Tensor:
     """Returns the classification loss of every example [B] in nats; binary cross-entropy is averaged over C.
 

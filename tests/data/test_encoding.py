@@ -7,7 +7,7 @@ from transformers import PreTrainedTokenizerFast
 
 from lightning_xai.data.encoding import FastTokenizerEncoder, TokenizerEncoder
 from lightning_xai.data.vocabulary import VocabularyEncoder
-from lightning_xai.functional.text.spans import token_mask_from_spans
+from lightning_xai.functional.text.spans import marked_tokens, strip_offsets
 
 TEXTS = [
     "The cat and 2 other animals walked, unbelievably.",
@@ -68,7 +68,7 @@ def encoder(request) -> FastTokenizerEncoder:
 def test_every_word_maps_to_its_own_tokens_and_back(encoder, text):
     encoded = encoder.encode({"text": text})
     for begin, end in [(text.index(word), text.index(word) + len(word)) for word in text.split() if len(word) > 1]:
-        mask = token_mask_from_spans([[begin, end]], encoded.offsets, text, encoded.sequence_ids == 0)
+        mask = marked_tokens([[begin, end]], strip_offsets(encoded.offsets, text), encoded.sequence_ids == 0)
         assert mask.any()
         covered = encoded.offsets[mask & (encoded.offsets[:, 1] > encoded.offsets[:, 0])]
         assert (covered[:, 0].min(), covered[:, 1].max()) == (begin, end)

@@ -6,7 +6,8 @@ import torch
 
 from lightning_xai.data.corpora.cache import write_corpus
 from lightning_xai.data.corpora.encoded_split import EncodedSplit
-from lightning_xai.data.erasures import remove_tokens
+from lightning_xai.data.corpora.token_table import TokenTable
+from lightning_xai.data.erasing import erase
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.sources.planted import Planted
 from lightning_xai.data.vocabulary import VocabularyEncoder
@@ -16,6 +17,10 @@ from lightning_xai.runs.stores.store import RaggedWriter
 PAD, CLS, SEP, MASK, UNK = range(5)
 EXAMPLE = {"text": "w0 w1 w2", "rationales": [{"label": 1, "spans": [[3, 8]]}]}  # [CLS] 5 6 7 [SEP]
 KEEP = np.array([True, True, False, True, True])
+
+
+def remove_tokens(example, keep, removal, **options):
+    return erase(TokenTable.of([example]), keep, removal, **options).encoded(0)
 
 
 def encoded(**options):

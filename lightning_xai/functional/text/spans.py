@@ -57,9 +57,7 @@ def strip_offsets(offsets: np.ndarray, text: str) -> np.ndarray:
     return without_spaces(offsets, are_spaces(code_points(text)))
 
 
-def token_mask_from_spans(
-    spans: Spans, offsets: np.ndarray, text: str, in_text: np.ndarray | None = None
-) -> np.ndarray:
+def marked_tokens(spans: Spans, offsets: np.ndarray, in_text: np.ndarray) -> np.ndarray:
     """Returns bool [T], True where a token contains a visible character of a span.
 
     If two tokens share a character of a span (such as an emoji in byte-level BPE), both are True. A token without a
@@ -67,25 +65,8 @@ def token_mask_from_spans(
 
     Args:
         spans: [begin, end] in characters, end exclusive.
-        offsets: [T, 2] character offsets into `text`, end exclusive.
-        text: the text.
-        in_text: [T] bool, False at special tokens and at tokens of another text, for which the result is False. None
-            means that all tokens belong to `text`.
-
-    Example:
-        >>> token_mask_from_spans([[3, 5]], word_offsets("so good"), "so good").tolist()
-        [False, True]
-    """
-    in_text = np.ones(len(offsets), dtype=bool) if in_text is None else np.asarray(in_text, dtype=bool)
-    return marked_tokens(spans, strip_offsets(offsets, text), in_text)
-
-
-def marked_tokens(spans: Spans, offsets: np.ndarray, in_text: np.ndarray) -> np.ndarray:
-    """Returns the mask of `token_mask_from_spans` for offsets without white space at their ends.
-
-    Args:
-        spans, in_text: as in `token_mask_from_spans`.
-        offsets: [T, 2] offsets in the form that `strip_offsets` returns.
+        offsets: [T, 2] character offsets without white space at their ends, as `strip_offsets` returns them.
+        in_text: [T] bool, False at special tokens and at tokens of another text, for which the result is False.
 
     Example:
         >>> marked_tokens([[3, 5]], np.array([[0, 2], [3, 7]]), np.array([True, True])).tolist()

@@ -15,7 +15,7 @@ from transformers.utils import (
 )
 
 from lightning_xai.functional.model_files.file_digest import sha256_of
-from lightning_xai.functional.model_files.model_folders import located, resolve_model_path
+from lightning_xai.functional.model_files.model_folders import is_gguf, located, resolve_model_path
 
 
 def weight_files(path: str) -> list[Path]:
@@ -36,7 +36,7 @@ def weight_files(path: str) -> list[Path]:
         ...     [file.name for file in weight_files(folder)]
         ['model-00001-of-00002.safetensors', 'model-00002-of-00002.safetensors']
     """
-    if path.lower().endswith(".gguf"):
+    if is_gguf(path):
         return [Path(located(path))]
     folder = Path(resolve_model_path(path))
     for pattern in ("best_model.pt", "*.safetensors", "*.bin"):

@@ -1,7 +1,6 @@
 import torch
 
-from lightning_xai.functional.gradients.target_gradients import differentiable_embeds, target_gradients
-from tests.conftest import text_inputs, tiny_classifier
+from lightning_xai.functional.gradients.target_gradients import target_gradients
 
 
 def test_target_gradients_are_those_of_each_rows_own_class():
@@ -27,11 +26,3 @@ def test_gradients_can_be_differentiated_again():
     x = torch.tensor([[2.0]], requires_grad=True)
     (gradient,) = target_gradients(x**3, torch.zeros(1, 1).long(), x, create_graph=True)
     assert torch.autograd.grad(gradient.sum(), x)[0].item() == 12  # 6 x
-
-
-def test_embeds_reach_the_embedding_table_where_a_graph_is_asked_for():
-    model, inputs = tiny_classifier("bert"), text_inputs([5])
-    with_graph = differentiable_embeds(model, inputs, create_graph=True)
-    assert torch.autograd.grad(with_graph.sum(), model.embedding_matrix)[0].any()
-    without_graph = differentiable_embeds(model, inputs, create_graph=False)
-    assert without_graph.is_leaf and without_graph.requires_grad and torch.equal(without_graph, with_graph)

@@ -6,17 +6,18 @@ import pytest
 from lightning_xai.functional.text.spans import (
     check_spans,
     evidence_kept_fraction,
+    marked_tokens,
     merge_spans,
     runs_from_mask,
     spans_from_mask,
     strip_offsets,
-    token_mask_from_spans,
     word_offsets,
 )
 
 
 def mask(spans, offsets, text, in_text=None):
-    return token_mask_from_spans(spans, np.array(offsets), text, in_text).tolist()
+    in_text = np.ones(len(offsets), dtype=bool) if in_text is None else np.asarray(in_text, dtype=bool)
+    return marked_tokens(spans, strip_offsets(np.array(offsets), text), in_text).tolist()
 
 
 def test_overlapping_and_touching_spans_are_merged_and_empty_ones_dropped():
@@ -108,7 +109,7 @@ def test_word_mask_survives_the_way_to_spans_and_back():
     words = word_offsets(text)
     for bits in range(2 ** len(words)):
         wanted = np.array([bool(bits >> i & 1) for i in range(len(words))])
-        assert (token_mask_from_spans(spans_from_mask(wanted, words, text), words, text) == wanted).all()
+        assert mask(spans_from_mask(wanted, words, text), words, text) == wanted.tolist()
 
 
 def test_kept_fraction_counts_visible_characters_before_the_cut():
