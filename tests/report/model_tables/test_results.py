@@ -46,6 +46,34 @@ def test_authors_runs_give_the_rows_of_table_2(summary, key):
 
 
 @pytest.mark.parametrize(
+    ("method", "model", "metric", "mean", "std"),
+    [
+        ("attention", "B_S", "f1", 42.19, 3.70),
+        ("att_in_grad", "B_S", "f1", 43.02, 1.85),
+        ("att_in_grad", "B_U", "f1", 41.48, 3.19),
+        ("att_in_grad", "B_U", "iou", 43.52, 4.00),
+        ("att_in_grad", "IGR", "f1", 41.19, 4.00),
+        ("att_in_grad", "TM", "f1", 41.89, 3.36),
+        ("att_in_grad", "PGD", "f1", 39.34, 7.05),
+        ("attention", "B_U", "comprehensiveness", 81.76, 7.76),
+        ("attention", "B_U", "sufficiency", 28.81, 6.94),
+        ("att_in_grad", "B_U", "comprehensiveness", 85.58, 3.82),
+        ("att_in_grad", "B_U", "sufficiency", 21.67, 4.75),
+    ],
+)
+def test_authors_runs_give_the_means_and_deviations_of_oracle_e1(summary, method, model, metric, mean, std):
+    cell = summary.loc[("all", method, model, metric)]
+    assert (100 * cell["mean"], 100 * cell["std"]) == pytest.approx((mean, std), abs=0.0051)
+
+
+def test_authors_share_of_evidence_without_a_letter_or_digit_is_that_of_oracle_e16(shared):
+    file = shared / "golden" / "edin_results" / "special_token_results.csv"
+    assert len(pd.read_csv(file)) == 180
+    shares = read_models([file]).query("metric == 'symbol_share/evidence'")["value"]
+    assert 100 * shares.mean() == pytest.approx(5.83, abs=0.005)
+
+
+@pytest.mark.parametrize(
     ("key", "comprehensiveness", "sufficiency"),
     [
         (("attention", "B_U"), "0.82±0.08", "0.29±0.07"),
