@@ -1,6 +1,8 @@
 """The garbage collector is paused while a command starts, and runs again after it."""
 
 import gc
+import importlib
+import sys
 
 import pytest
 
@@ -23,6 +25,17 @@ def test_a_collector_that_the_user_turned_off_stays_off():
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("imports", [True, False])
+def test_objects_are_left_out_later_only_if_the_block_imports(imports):
+    gc.unfreeze()
+    sys.modules.pop("colorsys", None)
+    with without_collections():
+        if imports:
+            importlib.import_module("colorsys")
+    assert (gc.get_freeze_count() > 0) == imports
+    gc.unfreeze()
 
 
 def test_a_command_that_ends_in_the_parser_leaves_the_collector_on(capsys):
