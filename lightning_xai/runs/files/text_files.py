@@ -113,6 +113,8 @@ def other_encoding(
     else:
         probable = "latin-1" if codec_of(encoding) == "utf-8-sig" else "utf-8"
     wrong = _wrong_place(path, encoding)
+    if probable == "latin-1" and wrong is not None and any(0x80 <= byte < 0xA0 for byte in wrong[2]):
+        probable = "cp1252"  # curly quotes and dashes, which latin-1 would read as control characters
     first_wrong = "" if wrong is None else f"; line {wrong[0]} is the first that is wrong"
     if error is None:
         place = f"byte {first.find(0)} is 0"
@@ -122,8 +124,8 @@ def other_encoding(
     return ValueError(f"{path} is not {encoding.upper()} ({place}): save it as UTF-8{remedy}{first_wrong}")
 
 
-def _wrong_place(path: Path, encoding: str) -> tuple[int, int] | None:
-    """Returns the number of the first line that is not UTF-8, and the offset of the first wrong byte in the file.
+def _wrong_place(path: Path, encoding: str) -> tuple[int, int, bytes] | None:
+    """Returns the number of the first line that is not UTF-8, the offset of its first wrong byte, and the line.
 
     Returns None if all lines are UTF-8 or if `encoding` is not UTF-8.
     """
@@ -135,6 +137,6 @@ def _wrong_place(path: Path, encoding: str) -> tuple[int, int] | None:
             try:
                 line.decode("utf-8")
             except UnicodeDecodeError as error:
-                return number, begin + error.start
+                return number, begin + error.start, line
             begin += len(line)
     return None

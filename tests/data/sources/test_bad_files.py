@@ -37,8 +37,8 @@ INPUTS = {
         "csv",
         f"{HEAD}\u201cgood\u201d,pos\n".encode("cp1252"),
         "train.csv",
-        "save it as UTF-8",
-        correct=lambda content, arguments: (content.decode("cp1252").encode(), arguments),
+        "save it as UTF-8, or set encoding: cp1252",
+        correct=with_encoding("cp1252"),
     ),
     "utf-16 csv": Bad(
         "csv", f"{HEAD}good,pos\n".encode("utf-16"), "train.csv", "utf-16", correct=with_encoding("utf-16")
