@@ -224,6 +224,28 @@ def test_disabled_trial_tries_nothing(objective, tmp_path):
     assert not method.calls
 
 
+def test_under_fsdp_nothing_is_tried_and_a_line_says_so(objective, tmp_path, monkeypatch, capsys):
+    method, run = Broken(), silent(tmp_path, trial := Trial(tests_after_fit=True), compute(Random()), Recorder())
+    monkeypatch.setattr("lightning_xai.callbacks.trial.trial.FSDPStrategy", type(run.strategy))  # FSDP needs GPUs
+    monkeypatch.setattr(trial, "_try", lambda _: method.calls.append("tried"))
+    run.test(objective, datamodule=planted_data(), verbose=False)
+    printed = capsys.readouterr().out
+    assert not method.calls and "trial: skipped, " in printed and "FSDP splits the network's weights" in printed
+
+
+@pytest.mark.parametrize(("method", "has_gradient"), [(Gradient(), True), (Broken(), False)])
+def test_longest_text_passes_once_with_a_gradient_if_a_method_needs_one(objective, tmp_path, method, has_gradient):
+    source = Planted(num_classes=3, num_train=8, num_validation=6, num_test=7, words_per_document=(15, 20))
+    data, passes = planted_data(source=source), []
+    objective.network.register_forward_hook(
+        lambda _, arguments, output: passes.append((len(arguments[0].input_ids[0]), output.logits.requires_grad))
+    )
+    fails(
+        tmp_path, objective, compute(method), AttributionEvaluation("mine", [BrokenMetric()]), stage="test", data=data
+    )
+    assert [gradient for length, gradient in passes if length > 10] == [has_gradient]
+
+
 class Retraining(Broken):
     """Changes one value of one weight."""
 
