@@ -3,9 +3,11 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+import yaml
 
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.sources.planted import Planted
@@ -15,6 +17,8 @@ from lightning_xai.models.checkpoints.loading import build_network
 from lightning_xai.objectives.evaluation import Evaluation
 from lightning_xai.objectives.supervised import Supervised
 from lightning_xai.objectives.token_masking import TokenMasking
+from lightning_xai.runs.class_paths import imported_class
+from lightning_xai.runs.renamed_classes import current_spec
 from tests.commands.conftest import command
 from tests.objectives.conftest import quiet_trainer
 
@@ -29,8 +33,28 @@ def data() -> TextDataModule:
     return TextDataModule(source, VocabularyEncoder(words=None, max_length=12), batch_size=8)
 
 
+def specs_in(value: Any) -> list[dict[str, Any]]:
+    """Returns every mapping with a class path inside settings."""
+    if not isinstance(value, dict):
+        return []
+    inside = [spec for part in value.values() for spec in specs_in(part)]
+    return [*([value] if "class_path" in value else []), *inside]
+
+
+def imported(spec: dict[str, Any]) -> type[Any]:
+    return imported_class(current_spec(spec)["class_path"], object)
+
+
 def test_the_checkpoint_has_no_format_number():
     assert "format" not in read_checkpoint(CHECKPOINT)
+
+
+def test_every_class_that_its_files_name_is_found_under_that_name_or_in_the_table_of_renamed_classes():
+    settings = yaml.safe_load((RUN / "config.yaml").read_text())
+    specs = [*specs_in(settings), *specs_in(read_checkpoint(CHECKPOINT)["network"])]
+    names = {current_spec(spec)["class_path"].rpartition(".")[2]: imported(spec).__name__ for spec in specs}
+    assert {"HFClassifier", "Planted", "Supervised", "TextDataModule", "VocabularyEncoder"} <= names.keys()
+    assert all(name == class_name for name, class_name in names.items())
 
 
 def test_explain_prints_the_numbers_of_then(tmp_path):
