@@ -144,3 +144,19 @@ def test_admission_without_a_chart_is_refused(corpus):
 
 def test_laws(corpus):
     check_source(source(corpus))
+
+
+def test_classes_of_a_checkpoint_drop_other_codes_and_notes_without_a_code(corpus, tmp_path):
+    every = source(corpus)
+    rows, names = rows_of(every), every.class_names
+    (tmp_path / "target_tokenizer.json").write_text(json.dumps([names[7], names[3], "999.99"]))
+    found = source(corpus, classes=str(tmp_path))
+    kept = {row["id"]: {names[i] for i in row["labels"]} & {names[7], names[3]} for row in rows}
+    assert {row["id"]: {found.class_names[i] for i in row["labels"]} for row in rows_of(found)} == {
+        note: codes for note, codes in kept.items() if codes
+    }
+    spans = [
+        len(one["spans"]) for row in rows for one in row["rationales"] if names[one["label"]] not in kept[row["id"]]
+    ]
+    assert f"{sum(spans)} annotations that are no class" in found.report()[-1]
+    assert f"{sum(not codes for codes in kept.values())} notes without a code" in found.report()[-1]
