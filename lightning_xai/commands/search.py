@@ -115,8 +115,8 @@ def _carry_out(study: Study, trial: Trial, command: list[str], root: RunFolder) 
     """Runs or resumes a trial in its own folder, and stores its values in the study."""
     run = root.stage(f"{study.name}/{trial.number:03d}")
     if run.manifest["status"] == PRUNED:  # an earlier process was killed before it wrote the study
-        for step, value in values_by_step(run.validations_file, next(iter(study.directions))).items():
-            trial.is_worse(value, step)  # stores the value, since the settings of later trials depend on it
+        for step, number in values_by_step(run.validations_file, next(iter(study.directions))).items():
+            trial.is_worse(number, step)  # stores the value, since the settings of later trials depend on it
         study.prune(trial)
         return
     say(f"{study.name}, trial {trial.number + 1} of {study.plan.num_trials}: {json.dumps(dict(trial.values))}")
