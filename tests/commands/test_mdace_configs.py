@@ -75,3 +75,25 @@ def test_a_run_on_mimic_alone_is_tested_on_the_training_and_test_splits_of_mdace
     table = pd.read_csv(tmp_path / "runs" / "larger" / "seed0" / "results.csv")
     pairs = table[table["metric"] == "evidence/f1"]["num_examples"]
     assert len(pairs) == 1 and pairs.item() > 0
+
+
+@pytest.mark.slow
+def test_perturbation_methods_of_the_authors_code_are_measured_with_their_cost(tmp_path, monkeypatch):
+    sizes = {"num_codes": 4, "words": (3, 4), "codes_per_admission": (1, 2), "annotated_fraction": 1}
+    corpus = write_corpus(tmp_path, num_admissions=8, other_notes=0, **sizes)
+    folder, _ = write_released(tmp_path, codes=[code.icd9 for code in corpus.codes], chunk_size=32)
+    monkeypatch.setenv("LIGHTNING_XAI_CACHE", str(tmp_path / "cache"))
+    callbacks = ["methods/edin_code_perturbation.yaml", "presets/mdace_code.yaml"]
+    quick = save({"trainer": {"callbacks": callbacks}}, tmp_path / "quick.yaml")
+    command(
+        "test", "--config", "mdace/evaluate_released.yaml", "--config", quick, "--model.init_args.path", folder,
+        "--data.init_args.max_examples", "1", f"{SOURCE}.mimic_dir", corpus.mimic_dir, f"{SOURCE}.mdace_dir",
+        corpus.mdace_dir, "--runs_dir", tmp_path / "runs", "--experiment", "B_U", "--trainer.accelerator", "cpu",
+    )  # fmt: skip
+    table = pd.read_csv(tmp_path / "runs" / "B_U" / "seed0" / "results.csv")
+    f1 = table[table["metric"] == "evidence/f1"].set_index("method")
+    assert set(f1.index) == {"attention", "att_in_grad", "occlusion", "kernel_shap", "lime"}
+    assert f1["value"].notna().all()
+    passes = f1["forward_passes"]
+    assert passes["kernel_shap"] == pytest.approx(passes["lime"], rel=0.02)  # three samples a token
+    assert passes["lime"] > 2 * passes["occlusion"] > 20 * passes["attention"]
