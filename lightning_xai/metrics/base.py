@@ -32,15 +32,15 @@ def with_special_tokens(inputs: TextInputs) -> Tensor:
 
 
 class PredictOnce:
-    """Predicts probabilities for the metrics of one batch. Results that several metrics need are computed once.
+    """Predicts probabilities for the metrics of one batch, and computes only once what several metrics need.
 
-    The results are the probabilities of the unchanged inputs and, in `memo`, values that depend on no attribution.
+    These are the probabilities of the unchanged inputs and, in `memo`, values that do not depend on attributions.
 
     Args:
         predict: function that returns the probabilities of inputs.
         inputs: the unchanged inputs of the batch.
         decision_threshold: probability above which a multi-label class counts as predicted.
-        pad_id: id of the padding token, for erasures that write this token.
+        pad_id: id of the padding token, which some kinds of erasure write into the text.
 
     Example:
         >>> batch_sizes = []
@@ -83,7 +83,7 @@ class PredictOnce:
 
     @property
     def for_versions(self) -> ForVersions | None:
-        """`predict.for_versions`, with a check that probabilities are finite; None if `predict` lacks it."""
+        """`predict.for_versions`, with a check that probabilities are finite; None if `predict` has no such function."""
         if (entry := for_versions_of(self.predict)) is None:
             return None
 
@@ -108,12 +108,12 @@ class AttributionMetric(Metric, Selector, ABC):
 
     Before aggregation in float64, records are sorted by (index, class) and duplicates are dropped. The result therefore
     does not depend on the batch size, the number of processes or the sampler's padding. NaN in a record means that a
-    value is undefined for the row. Means leave NaN out, and the row counts as skipped for this value.
+    value is undefined for the row. Means ignore undefined values, and a row with such a value counts as skipped.
 
     Args:
         explained: which rows are measured: "all" rows, or only rows of "gold" classes, of "predicted" classes, or of
             "missed" classes, which are gold but not predicted.
-        name: name in logs and tables; None takes the name of the Python class in snake_case.
+        name: name in logs and tables. If None, it is the name of the Python class in snake_case.
 
     Example:
         A subclass lists the names of a record's numbers in `columns`, and returns the numbers from `measure`.
@@ -135,7 +135,7 @@ class AttributionMetric(Metric, Selector, ABC):
     reads_rationales: bool = False  # True if `measure` compares scores with human evidence
     needs_tuning: bool = False  # True if `tune_from` must be called, with a validation metric, before `compute`
     columns: tuple[str, ...]  # names of the numbers in a record
-    selections: tuple[str, ...] = ()  # prefixes of the values that are computed from only a part of the rows
+    selections: tuple[str, ...] = ()  # prefixes in the names of values that are computed from only some of the rows
     keys: list[Tensor]  # state: tensors that concatenate to [n, 2] long, the index and the class of each row
     records: list[Tensor]  # state: tensors that concatenate to [n, len(columns)] float64
     evidence_cut: list[Tensor]  # state: tensors that concatenate to [n] bool, the results of `cut_rows`
@@ -186,7 +186,7 @@ class AttributionMetric(Metric, Selector, ABC):
             self.tuned = validation.tune()
 
     def require_selection(self) -> None:
-        """Checks that the metric reads no gold labels and no evidence, and has one value to maximize or minimize."""
+        """Checks that the metric can select explanations: it uses no labels or evidence, and has one value to optimize."""
         remedy = f"choose another metric than {self.name} to select explanations"
         if self.explained in ("gold", "missed") or self.reads_rationales:
             raise ValueError(f"{type(self).__name__} reads gold labels or rationales: {remedy}")
@@ -196,7 +196,7 @@ class AttributionMetric(Metric, Selector, ABC):
             raise ValueError(f"{type(self).__name__} has several values: {remedy}, or set its aggregate to mean")
 
     def rate(self, attribution: Attribution, batch: Batch, network: Any) -> Tensor:
-        """Returns the metric's value [B, K] for each row alone, on the CPU; `network` is the explained Classifier."""
+        """Returns [B, K] on the CPU: the metric's value for each single row; `network` is the explained Classifier."""
         once = PredictOnce(predict_of(network), batch.inputs, pad_id=network.pad_id)
         records = self.measure(attribution, batch, once).double().cpu()
         values = [self.aggregate(record.unsqueeze(0))[""] for record in records.flatten(0, 1)]

@@ -69,9 +69,11 @@ def class_margins(logits: Tensor, *, multilabel: bool) -> Tensor:
     logits = logits.detach().double()
     if multilabel:
         return logits
-    logits = logits - logits.amax(dim=1, keepdim=True)  # equal results for rows that differ by a constant
+    # makes the result the same for logits that differ only by an added constant
+    logits = logits - logits.amax(dim=1, keepdim=True)
     total = logits.logsumexp(dim=1, keepdim=True)
-    others = total + torch.log1p(-(logits - total).exp())  # accurate for probabilities up to 1/2
+    # accurate for probabilities up to 1/2; the top class, whose probability may be larger, is computed separately
+    others = total + torch.log1p(-(logits - total).exp())
     top = logits.argmax(dim=1, keepdim=True)
     others = others.scatter(1, top, logits.scatter(1, top, -torch.inf).logsumexp(dim=1, keepdim=True))
     return logits - others
@@ -148,7 +150,7 @@ class ClassificationMetrics(Metric):
     labels: list[Tensor]  # state: tensors that concatenate to [n] long, or to [n, C] uint8 if multi-label
 
     def __init__(self, num_classes: int, multilabel: bool = False) -> None:
-        super().__init__(compute_with_cache=False)  # a cached value would be wrong for another threshold
+        super().__init__(compute_with_cache=False)  # a cached result would ignore a new threshold
         self.num_classes = num_classes
         self.multilabel = multilabel
         self.add_state("keys", default=[], dist_reduce_fx="cat")
@@ -162,8 +164,8 @@ class ClassificationMetrics(Metric):
         Args:
             probs: [B, C] probabilities.
             labels: [B], or [B, C] if multi-label.
-            index: [B] number of each example in its split.
-            logits: [B, C] logits of `probs`, for AUROC and average precision.
+            index: [B] row number of each example in its split.
+            logits: [B, C] logits from which `probs` were computed, for AUROC and average precision.
         """
         self.keys.append(index.detach())
         self.probs.append(probs.detach().float())
@@ -200,7 +202,7 @@ class ClassificationMetrics(Metric):
         return probs[first], scores[first], gold_classes(labels[first], self.num_classes)
 
     def best_threshold(self) -> float:
-        """Returns the best of 100 evenly spaced thresholds in [0, 1] by micro-F1; 0.5 if nothing is gold."""
+        """Returns the one of 100 evenly spaced thresholds in [0, 1] with the best micro-F1; 0.5 if no class is gold."""
         with self.sync_context(dist_sync_fn=self.dist_sync_fn, process_group=self.process_group):
             probs, _, gold = self.table()
             return micro_f1_threshold(probs, gold)

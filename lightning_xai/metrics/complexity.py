@@ -1,4 +1,4 @@
-"""Metrics of the concentration of scores, and of the special tokens' share of the scores."""
+"""Metrics of how concentrated scores are on few tokens, and of the special tokens' share of the scores."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ def gini(scores: Tensor, mask: Tensor) -> Tensor:
 
 
 def mass_fraction(scores: Tensor, mask: Tensor, mass: float = 0.9) -> Tensor:
-    """Returns [...] in (0, 1]: the smallest fraction of tokens that hold the share `mass` of all absolute scores.
+    """Returns [...] in (0, 1]: the smallest fraction of tokens that hold at least `mass` of the sum of absolute scores.
 
     NaN for scores that are all 0.
 
     Args:
         scores: [..., T]; their signs are ignored.
         mask: [..., T] bool, the tokens that count.
-        mass: the share, in (0, 1], of the sum of all absolute scores.
+        mass: fraction, in (0, 1], of the sum of absolute scores.
 
     Example:
         >>> float(mass_fraction(torch.tensor([6.0, -3.0, 1.0, 0.0]), torch.ones(4, dtype=torch.bool), mass=0.9))
@@ -77,7 +77,7 @@ def mass_fraction(scores: Tensor, mask: Tensor, mass: float = 0.9) -> Tensor:
 
 
 def top_shares(scores: Tensor, mask: Tensor, counts: Tensor) -> Tensor:
-    """Returns [..., J] in [0, 1]: the k largest scores' share of all absolute scores, for each of J values of k.
+    """Returns [..., J] in [0, 1]: the fraction of the sum of absolute scores that the k largest hold, for J numbers k.
 
     NaN for scores that are all 0.
 
@@ -104,7 +104,7 @@ def _shares(scores: Tensor, mask: Tensor) -> Tensor:
 
 
 class Entropy(AttributionMetric):
-    """Entropy of a text's absolute scores divided by the entropy of uniform scores, in [0, 1]; low if concentrated.
+    """Entropy of absolute scores, divided by the entropy of uniform scores: from 0 (one token holds all) to 1 (uniform).
 
     Args:
         evidence_only: skips rows whose class has no evidence in the text.
@@ -141,10 +141,10 @@ class Entropy(AttributionMetric):
 
 
 class Sparsity(AttributionMetric):
-    """Gini index of absolute scores, and the smallest fraction of tokens that hold the share `mass` of their sum.
+    """Gini index of absolute scores, and the smallest fraction of tokens that hold at least `mass` of their sum.
 
     Args:
-        mass: share of the sum of absolute scores, in (0, 1].
+        mass: fraction, in (0, 1], of the sum of absolute scores.
         **kwargs: see AttributionMetric.
 
     Example:
@@ -174,7 +174,7 @@ class Sparsity(AttributionMetric):
 
 
 class TopShare(AttributionMetric):
-    """The k largest scores' share of all absolute scores, for several values of k, as in a sparsity curve.
+    """Fraction of the sum of absolute scores that the k largest hold, for several values of k, as in a sparsity curve.
 
     Args:
         sizes: the numbers k of tokens, as percentages of a text's tokens or as fixed counts.
@@ -205,7 +205,7 @@ class TopShare(AttributionMetric):
 
 
 class SpecialTokenShare(AttributionMetric):
-    """The special tokens' share of all absolute scores, in [0, 1].
+    """Fraction, in [0, 1], of the sum of absolute scores that the special tokens hold.
 
     Example:
         >>> from lightning_xai.types import TextInputs

@@ -18,8 +18,8 @@ def count_matches(predicted: np.ndarray, truth: np.ndarray, threshold: float = 0
     """Returns the number of predicted spans that match a true span.
 
     Args:
-        predicted: [P, 2] begin and exclusive end of each predicted span.
-        truth: [Q, 2] begin and exclusive end of each true span.
+        predicted: [P, 2] start and exclusive end of each predicted span.
+        truth: [Q, 2] start and exclusive end of each true span.
         threshold: the smallest intersection over union at which two spans match.
 
     Example:
@@ -48,7 +48,7 @@ def harmonic(precision: Tensor, recall: Tensor) -> Tensor:
 
 
 def micro_scores(num_matches: Tensor, num_predicted: Tensor, num_true: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns precision, recall and f1 of the counts [n], summed over n examples.
+    """Returns precision, recall and f1, computed from counts [n] that are first summed over the n examples.
 
     Example:
         >>> counts = torch.tensor([1.0, 1.0]), torch.tensor([1.0, 3.0]), torch.tensor([1.0, 1.0])
@@ -85,8 +85,8 @@ class Percentage:
     """The size of a rationale as a percentage of a text's tokens, but at least one token.
 
     Args:
-        percentage: percent in [0, 100]; None takes the mean share of evidence in the validation split, in whole
-            percent.
+        percentage: percent in [0, 100]. If None, it is the mean share of evidence tokens in the texts of the
+            validation split, in whole percent.
         rounding: how the size is rounded to whole tokens.
 
     Example:
@@ -107,12 +107,12 @@ _TUNED = Percentage()
 
 
 class DiscreteRationale(EvidenceMetric):
-    """Compares the top tokens, taken as a predicted rationale, with the human rationale, in tokens and in spans.
+    """Compares a predicted rationale (the top tokens of an attribution) with the human one, by tokens and by spans.
 
     iou_precision, iou_recall and iou_f1 count matching spans, and are averaged as in `macro_scores`. token_precision,
     token_recall and token_f1 are means over examples. token_micro_f1 is computed from counts that are summed over
     examples. auprc is the area under the precision-recall curve by the trapezoidal rule, averaged over examples; it
-    does not depend on the size. Rows without evidence are skipped.
+    does not depend on `size`. Rows without evidence are skipped.
 
     Args:
         size: size of the predicted rationale, as a number of tokens or as a Percentage.
@@ -164,7 +164,7 @@ class DiscreteRationale(EvidenceMetric):
     def _count_spans(self, token_ranks: np.ndarray, evidence: np.ndarray, sizes: list[int]) -> list[list[int]]:
         """Returns three lists for one text: the numbers of matched, selected and true spans at each of J sizes."""
         truth = runs_from_mask(evidence)
-        # spans are counted once for each distinct size: a text of 12 tokens has at most 12, but 100 sizes are tuned
+        # counts spans once per distinct size: tuning tries 100 percentages, but 12 tokens give at most 12 sizes
         selected = {size: runs_from_mask(token_ranks < size) for size in set(sizes)}
         matches = {size: count_matches(spans, truth, self.overlap_threshold) for size, spans in selected.items()}
         return [

@@ -47,15 +47,15 @@ class Rows:
 
 
 class ErasureMetric(AttributionMetric):
-    """Erases units in the order of an attribution and records one value for each number k of units.
+    """Base class: erases or keeps the k most important units of a text, and records one value for each of several k.
 
     If all tokens of a text are special, no token can be erased, so the rows of the text are undefined and skipped.
 
     Equal erased inputs are evaluated only once, such as those of two classes that rank the units in the same order.
 
     Args:
-        sizes: gives the numbers k, as percentages of a text's units, fixed counts, or a shrinking window.
-        ranking: the order of the units.
+        sizes: the numbers k, as percentages of a text's units, fixed counts, or a shrinking window.
+        ranking: how the attribution's scores rank the units.
         rank_special: whether special tokens are ranked and count among the top k units. Special tokens are never
             erased.
         erasure: how tokens are erased; `erase` describes the options.

@@ -38,7 +38,7 @@ class ExampleMean(Metric):
         Args:
             values: [B].
             weights: [B], 0 for an example that does not count.
-            index: [B] number of each example in its split.
+            index: [B] row number of each example in its split.
         """
         self.keys.append(index.detach())
         self.values.append(values.detach().double())
@@ -53,7 +53,7 @@ class ExampleMean(Metric):
         super().sync(*args, **kwargs)
 
     def compute(self) -> Tensor:
-        """Returns the mean [], NaN if no example counts."""
+        """Returns the weighted mean [], NaN if there are no examples or all weights are 0."""
         if not len(self.keys):
             return torch.tensor(float("nan"))
         first, _ = distinct_rows(dim_zero_cat(self.keys))

@@ -112,7 +112,8 @@ class Sufficiency(_ProbabilityDrop):
         sizes: see ErasureMetric. A Window of w units keeps the w - k most important units.
         relative: divides the drop by the probability of the whole input.
         clipped: sets negative drops to 0.
-        without_units: the value if k is 0: "measured" predicts with the special tokens alone, "zero" counts no drop.
+        without_units: the drop that is recorded for k = 0: "measured" is the drop when only the special tokens are
+            kept, "zero" is 0.
         **kwargs: see ErasureMetric.
 
     Example:

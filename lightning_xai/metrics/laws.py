@@ -1,4 +1,4 @@
-"""The laws that every attribution metric must keep. `check_metric` checks them for a metric of any package."""
+"""Properties that every attribution metric must have. `check_metric` tests a metric, from this or another package."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ Explained = tuple[Attribution, Batch]
 
 
 def bag_of_words(inputs: TextInputs, embed_mask: Tensor | None = None, *, multilabel: bool = True) -> Tensor:
-    """Returns the probabilities [B, C] float64 of a linear model of token ids and positions. Id 0 has weights, too.
+    """Returns the probabilities [B, C] float64 of a linear model of token ids and positions.
+
+    The weights of id 0 are random too, not 0.
 
     Example:
         >>> bag_of_words(random_texts([4])).shape
@@ -72,13 +74,13 @@ def explained_batch(
 
 
 def check_metric(metric: AttributionMetric) -> None:
-    """Checks that a metric keeps the laws that this package's own metrics keep.
+    """Checks that a metric has the properties in `LAWS`, which all metrics of this package have.
 
     Args:
-        metric: the metric, which has measured nothing yet.
+        metric: the metric, before its first `update`.
 
     Raises:
-        ValueError: a law is broken; the message names the law and the remedy.
+        ValueError: the metric lacks a property; the message names the property and the remedy.
 
     Example:
         >>> class Longest(AttributionMetric):
@@ -120,14 +122,14 @@ def one_batch_equals_batches_of_one(make: Make) -> None:
 
 
 def padding_changes_nothing(make: Make) -> None:
-    """Padding changes no value."""
+    """The metric's values do not depend on the amount of padding."""
     padded = [explained_batch(LENGTHS, pad_to=30)]
     remedy = "measure tokens of attribution.token_mask only"
     _require_same(make, padded, [explained_batch(LENGTHS)], "padding changes", remedy)
 
 
 def repeated_examples_count_once(make: Make) -> None:
-    """An example that comes twice counts once."""
+    """An example that occurs twice counts once."""
     attribution, batch = explained_batch(LENGTHS)
     again = [(attribution, batch), (attribution[:3], batch[:3])]
     remedy = "do not override `update`, which keys records by batch.index"
@@ -135,7 +137,7 @@ def repeated_examples_count_once(make: Make) -> None:
 
 
 def order_changes_nothing(make: Make) -> None:
-    """The order of the examples changes no value."""
+    """The metric's values do not depend on the order of the examples."""
     attribution, batch = explained_batch(LENGTHS)
     order = list(range(len(LENGTHS)))[::-1]
     shuffled = [(attribution[order], batch[order])]
@@ -179,7 +181,7 @@ def arguments_stay_as_they_were(make: Make) -> None:
 
 
 def rows_outside_the_target_mask_do_not_count(make: Make) -> None:
-    """Scores of rows outside the target mask change no value."""
+    """The metric's values do not depend on the scores of rows outside the target mask."""
     attribution, batch = explained_batch(LENGTHS)
     spoiled = attribution.scores.clone()
     spoiled[~attribution.target_mask] = 77.0
@@ -189,7 +191,7 @@ def rows_outside_the_target_mask_do_not_count(make: Make) -> None:
 
 
 def batches_without_a_row_are_accepted(make: Make) -> None:
-    """A batch whose target mask is all False changes no value."""
+    """A batch whose target mask is all False does not affect the metric's values."""
     attribution, batch = explained_batch(LENGTHS)
     nothing = replace(attribution, target_mask=torch.zeros_like(attribution.target_mask))
     batches, rule = [(nothing, batch), (attribution, batch)], "an empty batch changes"
@@ -207,7 +209,7 @@ def single_precision_and_single_labels_are_accepted(make: Make) -> None:
 
 
 def every_value_has_its_number_of_rows(make: Make) -> None:
-    """Every value has a count `num_examples/<value>`, from `num_examples` up to the number of all rows.
+    """Every value has a count `num_examples/<value>`, between `num_examples` and the number of all rows.
 
     Only values whose names begin with an entry of `selections` may have a lower count.
     """
@@ -232,7 +234,7 @@ def a_text_of_one_token_is_accepted(make: Make) -> None:
 
 
 def counts_of(values: dict[str, float]) -> dict[str, int]:
-    """Returns the number of rows of every value.
+    """Returns value -> number of rows from which the value is computed.
 
     Example:
         >>> counts_of({"f1": 0.5, "num_examples/f1": 3.0})

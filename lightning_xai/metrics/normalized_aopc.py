@@ -19,7 +19,8 @@ from lightning_xai.types import Attribution, Batch, TextInputs
 
 Order = Literal["comprehensiveness", "sufficiency"]
 
-_LEAST_ROOM = 1e-6  # closer bounds count as equal; ten times the float32 noise between batch sizes
+# bounds that are closer than this count as equal; it is ten times the float32 noise between batch sizes
+_LEAST_ROOM = 1e-6
 
 
 def normalized_aopc(aopc: Tensor, lower: Tensor, upper: Tensor) -> Tensor:

@@ -55,9 +55,9 @@ def uniform_kl(scores: Tensor, evidence: Tensor) -> Tensor:
 
 
 def without_hits(num_evidence: Tensor, num_hits: int) -> Tensor:
-    """Returns the numbers [R, 4 + num_hits] in records that no threshold changes, if all evidence was truncated.
+    """Returns the threshold-independent numbers [R, 4 + num_hits] for rows whose evidence was all truncated.
 
-    They are `num_evidence` [R], one span, an intersection over union of 0, the `uniform_kl` of shares of 0, and zeros.
+    These are `num_evidence`, 1 span, an intersection over union of 0, the `uniform_kl` of scores of 0, and zeros.
 
     Example:
         >>> without_hits(torch.tensor([2]), num_hits=1).round(decimals=1).tolist()  # log(1 / 2 / 1e-11) is 24.6
@@ -101,11 +101,11 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
         ks: numbers k of top tokens.
         ties: which of two tokens with equal scores ranks higher, the "first" or the "last" in the text.
         sign: sign of the scores before normalization, "absolute" or "nonnegative"; `with_sign` describes both.
-        parts: computes all values again for these parts, with the part and _ before their names: "predicted" gold
-            classes (true positives); "missed" gold classes (false negatives); "zeroed", all rows after the scores of
-            tokens without an ASCII letter or digit were set to 0 and the rest was normalized again; "with_cut", all
-            rows and also those whose evidence was all truncated, in which every evidence token counts as missed and
-            every selected token as wrong. The threshold is tuned without these additional rows.
+        parts: variants for which all values are computed again and named "<part>_<value>": "predicted", only gold
+            classes that are predicted (true positives); "missed", only gold classes that are not predicted (false
+            negatives); "zeroed", all rows, with the scores of tokens without an ASCII letter or digit set to 0 before
+            normalization; "with_cut", all rows and also rows whose evidence was all truncated, where every evidence
+            token counts as missed and every selected token as wrong. Such rows are not used to tune the threshold.
         **kwargs: see EvidenceMetric.
 
     Example:
@@ -240,13 +240,13 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
         return values
 
     def _records_of(self, part: Part | Literal["all"], records: Tensor) -> Tensor:
-        """Returns the records [n, num_compared] of a part."""
+        """Returns the records [n, num_compared] from which the values of a part are computed."""
         if part == "zeroed":
             return records[:, self.num_compared : 2 * self.num_compared]
         return records[self._rows_of(part, records), : self.num_compared]
 
     def _rows_of(self, part: str, records: Tensor) -> Tensor:
-        """Returns the rows [n] bool of a part."""
+        """Returns [n] bool: True for the rows that belong to a part."""
         if part == "with_cut" or "uncut" not in self.columns:
             rows = torch.ones(len(records), dtype=torch.bool, device=records.device)
         else:

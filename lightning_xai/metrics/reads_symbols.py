@@ -1,4 +1,4 @@
-"""Mixin for metrics of symbols, which are tokens without an ASCII letter or digit, such as punctuation."""
+"""Mixin for metrics that deal with symbol tokens: tokens without an ASCII letter or digit, such as punctuation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lightning_xai.types import TextInputs
 
 
 class ReadsSymbols:
-    """Mixin of metrics that need the mask of the token ids that are symbols. AttributionEvaluation supplies the mask.
+    """Mixin for metrics that need to know which token ids are symbols. AttributionEvaluation supplies this mask.
 
     Example:
         >>> import torch
@@ -25,15 +25,15 @@ class ReadsSymbols:
 
     @property
     def needs_symbols(self) -> bool:
-        """Whether the metric reads the mask; by default it does."""
+        """Whether the metric uses the mask of symbols; True by default."""
         return True
 
     def take_symbols(self, symbol_mask: Tensor) -> None:
-        """Takes the mask [V] bool of the encoder, True for ids whose vocabulary entry has no ASCII letter or digit."""
+        """Stores the encoder's mask [V] bool: True for ids whose vocabulary entry has no ASCII letter or digit."""
         self.symbol_mask = symbol_mask
 
     def symbols_of(self, inputs: TextInputs) -> Tensor:
-        """Returns [B, T] bool: True at symbols. Padding counts as a symbol if its id does.
+        """Returns [B, T] bool: True at symbols, including padding tokens if the padding id is a symbol.
 
         Raises:
             ValueError: the mask was not given.
