@@ -83,7 +83,7 @@ class PredictOnce:
 
     @property
     def for_versions(self) -> ForVersions | None:
-        """`predict.for_versions`, with a check that probabilities are finite; None if `predict` has no such function."""
+        """`predict.for_versions`, with a check that probabilities are finite; None if `predict` has none."""
         if (entry := for_versions_of(self.predict)) is None:
             return None
 
@@ -186,7 +186,7 @@ class AttributionMetric(Metric, Selector, ABC):
             self.tuned = validation.tune()
 
     def require_selection(self) -> None:
-        """Checks that the metric can select explanations: it uses no labels or evidence, and has one value to optimize."""
+        """Checks that the metric can select explanations: it uses no labels or evidence, and has one value."""
         remedy = f"choose another metric than {self.name} to select explanations"
         if self.explained in ("gold", "missed") or self.reads_rationales:
             raise ValueError(f"{type(self).__name__} reads gold labels or rationales: {remedy}")

@@ -104,7 +104,7 @@ def _shares(scores: Tensor, mask: Tensor) -> Tensor:
 
 
 class Entropy(AttributionMetric):
-    """Entropy of absolute scores, divided by the entropy of uniform scores: from 0 (one token holds all) to 1 (uniform).
+    """Entropy of absolute scores, divided by that of uniform scores: from 0 (one token holds all) to 1 (uniform).
 
     Args:
         evidence_only: skips rows whose class has no evidence in the text.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -68,7 +69,7 @@ class Shard:
 
 _UNKNOWN = -1  # stands for the places in a block that has not been read
 _INT, _BYTE = np.dtype(np.int32), np.dtype(np.uint8)
-_ARRAYS = {  # in the order of `_arrays_of`
+_ARRAYS: dict[str, np.dtype[Any]] = {  # in the order of `_arrays_of`
     "bounds": _INT, "input_ids": _INT, "word_ids": _INT, "flags": _BYTE, "offsets": _INT,
     "run_bounds": _INT, "runs": _INT, "cut_bounds": _INT, "cut": _INT,
 }  # fmt: skip
