@@ -22,7 +22,7 @@ from lightning_xai.models.text_reader import TextRows
 from lightning_xai.types import Attribution, Batch, Passes, Selector, TextInputs
 
 DECAY_STEPS = 20  # the learning rate would reach 0 after this number of steps
-_LEAF_BYTES = {"cpu": 2**28, "accelerator": 2**32}  # largest size of the tuned weights of a batch
+_LEAF_BYTES = {"cpu": 2**28, "accelerator": 2**32}  # limit on the weights tuned at once, of which each text has a copy
 
 
 def best_candidates(values: Tensor, *, higher_is_better: bool) -> Tensor:
@@ -57,7 +57,7 @@ class AMLAttribution(AttributionMethod):
     of erased versions that the metric needs. Equal versions are evaluated once.
 
     Args:
-        scorer: checkpoint or run folder of an AML run; None takes the scorer of the AML objective that the run tests.
+        scorer: checkpoint or run folder of an AML run. None uses the scorer of the AML objective that the run tests.
         num_steps: number of optimizer steps for each text; 0 for pAML, 10 in the paper.
         metric: the metric that chooses among the candidates; None if num_steps is 0.
         lr: learning rate of the first step; each step lowers it by a twentieth of this value. None takes the learning
@@ -120,14 +120,16 @@ class AMLAttribution(AttributionMethod):
         self._source: Callable[[], TrainedScorer] | None = None  # set by `give_scorer`
         self._trained: TrainedScorer | None = None  # loaded at the first use
         self.kept_steps: Counter[int] = Counter()  # step whose scores were kept -> number of texts
-        self.aligned_tokens: Counter[str] = Counter()  # "scored" through an alignment, and by the "nearest" score
+        # if the scorer has another tokenizer: number of tokens "scored" through an alignment of both tokenizations, and
+        # of those without a counterpart, which take the "nearest" score
+        self.aligned_tokens: Counter[str] = Counter()
         self._texts: TextRows | None = None  # set by `give_texts`
         self._split: str | None = None
         self._checked: tuple[int, ...] = ()  # identity and weight versions of the model that was checked
 
     @property
     def selected_on(self) -> str:
-        """Name of the metric that chose the scores; "validation:NAME" if it chose the scorer; "" if none did."""
+        """Name of the metric that chose the scores; "validation:NAME" if it chose only the scorer; otherwise ""."""
         if self.metric is not None:
             return self.metric.name
         return f"validation:{self._trained.selected_on}" if self._trained is not None else ""
@@ -181,7 +183,9 @@ class AMLAttribution(AttributionMethod):
 
     @staticmethod
     def _conditions(scorer: TokenScorer, probs: Tensor, targets: Tensor) -> tuple[Tensor, int]:
-        """Returns the class or probabilities given to the scorer, [B * columns, C], and the number of columns.
+        """Returns the one-hot classes or the probabilities [B * columns, C] that the scorer gets, and `columns`.
+
+        `columns` is the number of explanations per text: K if the scorer explains any class, otherwise 1.
 
         Raises:
             ValueError: the scorer explains the predicted class only, and a target is another class.
@@ -217,14 +221,14 @@ class AMLAttribution(AttributionMethod):
         where = inputs.device
         one = sum(leaf.numel() * leaf.element_size() for leaf in tuned_rows(scorer, self.tuned, 1).leaves)
         by_weights = max(_LEAF_BYTES["cpu" if where.type == "cpu" else "accelerator"] // max(one, 1), 1)
-        # masked and inversely masked texts share a pass of the explained network
+        # twice the tokens: a masked text and its inversely masked version share a pass of the explained network
         by_tokens = rows_per_forward(None, 2 * inputs.input_ids.shape[1], where, differentiated=True)
         return min(by_weights, by_tokens, self.chunk_size or by_tokens)
 
     def _candidates(
         self, model: Classifier, trained: TrainedScorer, inputs: TextInputs, reading: Reading, y: Tensor
     ) -> Tensor:
-        """Returns the scores [R, n + 1, T] before tuning and after each step."""
+        """Returns the candidates [R, n + 1, T]: the scores before tuning and after each of n steps."""
         rows = tuned_rows(trained.scorer, self.tuned, len(inputs))
         lr = trained.lr if self.lr is None else self.lr
         optimizer = torch.optim.AdamW(rows.leaves, lr=lr, weight_decay=trained.weight_decay)
@@ -252,7 +256,7 @@ class AMLAttribution(AttributionMethod):
 
 
 def give_scorer(methods: Iterable[AttributionMethod], source: Callable[[], TrainedScorer] | None) -> None:
-    """Gives the running objective's scorer to every AMLAttribution that names no scorer, also inside other methods.
+    """Gives the running objective's scorer to every AMLAttribution that names no scorer, even inside other methods.
 
     Args:
         source: returns the scorer; it is called at the first explanation. None if the objective has no scorer.
@@ -267,10 +271,10 @@ def give_scorer(methods: Iterable[AttributionMethod], source: Callable[[], Train
 
 
 def give_texts(methods: Iterable[AttributionMethod], texts: TextRows | None) -> None:
-    """Gives every AMLAttribution, also inside other methods, the raw texts of the inputs that it will explain.
+    """Gives every AMLAttribution, even inside other methods, the raw texts of the inputs that it will explain.
 
     Args:
-        texts: returns the text of a row; None if the texts are not known.
+        texts: function that returns the text of a row; None if the texts are not known.
 
     Example:
         >>> give_texts([AMLAttribution(scorer=None)], None)

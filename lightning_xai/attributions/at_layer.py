@@ -1,4 +1,4 @@
-"""Attributions to the states after one encoder layer, for plausibility by layer."""
+"""Attributions that explain the states after one encoder layer, to measure plausibility layer by layer."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from lightning_xai.types import Passes
 
 
 def att_in_grad(attention: Tensor, embeds: Tensor, gradient: Tensor) -> Tensor:
-    """Returns scores [..., T], not normalized: `attention` [..., T] times the L2 norm of `embeds * gradient` over D.
+    """Returns unnormalized scores [..., T]: `attention` [..., T] times the L2 norm of `embeds * gradient` over D.
 
     Example:
         >>> att_in_grad(torch.tensor([0.5]), torch.tensor([[3.0, 2.0]]), torch.tensor([[1.0, 2.0]]))  # |(3, 4)| = 5

@@ -65,7 +65,8 @@ class AttentionGradient(OnePassAttribution):
         return self.sign == "signed"
 
     def needs(self, model: Classifier) -> Needs:
-        # embeddings that require a gradient make attention differentiable even if all weights are frozen
+        # `embeds` asks for embeddings that require a gradient: even if all weights are frozen, attention is then
+        # differentiable
         return Needs(embeds=True, attentions=not model.readout_is_attention, double_backward=True)
 
     def from_pass(self, done: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:
@@ -102,5 +103,5 @@ class AttentionGradient(OnePassAttribution):
         return target_rows(readout, targets) * with_sign(gradient, self.sign)
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
-        """Returns an upper bound on the number of passes. Classes that share a backward pass need fewer."""
+        """Returns an upper bound on the number of passes. Fewer are needed if classes share a backward pass."""
         return Passes(forward=1, backward=num_targets)

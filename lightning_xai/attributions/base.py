@@ -65,11 +65,11 @@ class AttributionMethod(ABC):
     # True if an example may need fewer passes than `passes` returns: equal texts are evaluated once, or classes share a
     # backward pass
     passes_at_most: bool = False
-    by_segment: bool = False  # whether `BySegment` can compute the gradients for a few segments of a text at a time
+    by_segment: bool = False  # whether the method may be wrapped in `BySegment`, which needs less memory for long texts
 
     @property
     def selected_on(self) -> str:
-        """Name of the metric that chose the scores; "validation:NAME" if it chose a trained part; "" if none did.
+        """Name of the metric that chose the scores; "validation:NAME" if it chose only a trained scorer; otherwise "".
 
         Example:
             >>> from lightning_xai.attributions.gradient import Gradient
@@ -130,7 +130,7 @@ class AttributionMethod(ABC):
         return self
 
     def for_trial(self) -> AttributionMethod:
-        """Returns the method for a trial: `self`, or a copy with few steps or samples if the method averages over many.
+        """Returns the method for a trial run, which only looks for errors: `self`, or a copy with few steps or samples.
 
         Example:
             >>> from lightning_xai.attributions.integrated_gradients import IntegratedGradients
@@ -145,8 +145,8 @@ class AttributionMethod(ABC):
         """Returns the detached float32 Attribution of `model` for `targets` [B, K], and leaves the model as it was.
 
         Scores are 0 at padding and where `target_mask` [B, K] is False; special tokens keep their scores. Targets
-        where `target_mask` is False may be any number. Rows and columns of `target_mask`
-        that are all False take no computation.
+        where `target_mask` is False may be any number. Rows and columns of `target_mask` that are all False are not
+        computed.
 
         Raises:
             ValueError: a target is not one of the model's classes, `scores` returned another shape than [B, K, T], or a
@@ -217,7 +217,7 @@ class DifferentiableAttribution(AttributionMethod):
 
     @property
     def shares_pass(self) -> bool:
-        """Whether `from_pass` reads the given pass instead of making new passes."""
+        """Whether `from_pass` computes the scores from the given forward pass, without making another."""
         return False
 
     @abstractmethod
@@ -225,13 +225,13 @@ class DifferentiableAttribution(AttributionMethod):
         """Returns scores [B, K, T]; with `create_graph` a loss on them has gradients for the model's weights."""
 
     def needs(self, model: Classifier) -> Needs:
-        """Returns the requirements of `from_pass` on a forward pass of `model`, for scores that enter a loss."""
+        """Returns what `from_pass` needs from a forward pass of `model`, if the scores enter a loss."""
         return Needs(own_attentions=self.needs_attentions)
 
     def from_pass(self, done: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:
-        """Returns the scores [B, K, T] that `scores` would return, read from a finished forward pass.
+        """Returns the scores [B, K, T] that `scores` would return, computed from a finished forward pass.
 
-        The default makes new passes, so it saves none.
+        By default, the scores are computed by new passes instead, so no pass is saved.
 
         Args:
             done: a forward pass with the parts that `needs` names.
@@ -242,7 +242,7 @@ class DifferentiableAttribution(AttributionMethod):
 
 
 class OnePassAttribution(DifferentiableAttribution):
-    """A differentiable method that reads one forward pass, shared with other methods. A subclass defines `from_pass`.
+    """A differentiable method that needs one forward pass, which methods can share. A subclass defines `from_pass`.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -267,14 +267,14 @@ class OnePassAttribution(DifferentiableAttribution):
 
     @abstractmethod
     def needs(self, model: Classifier) -> Needs:
-        """Returns the requirements of `from_pass` on a forward pass of `model`, for scores that enter a loss."""
+        """Returns what `from_pass` needs from a forward pass of `model`, if the scores enter a loss."""
 
     @abstractmethod
     def from_pass(self, done: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:
-        """Returns scores [B, K, T], read from a pass with the parts that `needs` names.
+        """Returns scores [B, K, T], computed from a finished forward pass.
 
         Args:
-            done: the pass.
+            done: the forward pass, with the parts that `needs` names.
             targets: [B, K] long, columns of the pass's logits. They are class ids, unless the pass computed only some
                 classes.
             create_graph: as in `scores`.

@@ -23,7 +23,7 @@ class BySegment(AttributionMethod):
     Passes: those of `method`; each forward pass that is differentiated is made twice.
 
     Args:
-        method: a method of gradients with respect to embeddings: Gradient, InputXGradient, AttInGrad,
+        method: a method that uses gradients with respect to embeddings: Gradient, InputXGradient, AttInGrad,
             AttentionGradient, IntegratedGradients, GradientSHAP or SequentialIntegratedGradients.
         segments_at_once: largest number of segments whose graph is in memory at once.
 

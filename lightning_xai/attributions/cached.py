@@ -159,7 +159,7 @@ class Cached(AttributionMethod):
 
 
 def _check_classes(stored: list[str] | None, names: list[str], path: str) -> None:
-    """Raises ValueError if the classes had other numbers in the store. Older stores have no names, so they pass."""
+    """Raises ValueError if the store numbers the classes differently; older stores, without names, are not checked."""
     positions = None if stored is None else class_positions(stored, names, path)
     if stored is not None and positions is not None and positions != list(range(len(names))):
         raise ValueError(

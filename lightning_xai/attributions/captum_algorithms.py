@@ -47,7 +47,7 @@ class Algorithm:
             baseline. If so, captum's convergence delta is the error of this sum.
         averages_tokens: whether scores depend on an average over the tokens of a text. Padding would change the
             average.
-        masks_tokens: whether the algorithm needs a mask that assigns the numbers of a layer's output to tokens.
+        masks_tokens: whether the algorithm needs a mask that assigns each number of a layer's output to a token.
 
     Example:
         >>> ALGORITHMS["Saliency"].features, ALGORITHMS["Saliency"].count(7, {})
@@ -74,8 +74,8 @@ def _one_gradient(num_tokens: int, options: dict[str, Any]) -> Passes:
 def _path(more_forwards: int, more_points: int = 0) -> CountPasses:
     """Returns a function that counts the passes of an algorithm that integrates along a path.
 
-    Each point of the path takes one forward and one backward pass. The ends of the path and a layer take
-    `more_forwards` further forward passes.
+    Each of the n_steps + `more_points` points takes one forward and one backward pass. The ends of the path, and the
+    layer of a layer algorithm, take `more_forwards` further forward passes.
     """
 
     def count(num_tokens: int, options: dict[str, Any]) -> Passes:

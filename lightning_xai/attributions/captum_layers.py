@@ -13,7 +13,7 @@ from lightning_xai.types import TextInputs
 
 
 class EmbeddingInput(nn.Module):
-    """Returns a classifier's logits for embeddings, given the row in the batch to which each embedding belongs.
+    """Module that returns a classifier's logits for embeddings of texts, each given with the text's row in the batch.
 
     captum repeats the rows of its inputs for its samples and steps. It repeats an additional argument only if the
     argument is a tensor. So `forward` gets row numbers, and looks up the masks of the texts by these numbers.
@@ -21,7 +21,7 @@ class EmbeddingInput(nn.Module):
     Args:
         model: the classifier.
         inputs: B texts.
-        channels_first: whether `layer` sees embeddings [R, D, T] instead of [R, T, D].
+        channels_first: whether `layer` gets embeddings [R, D, T] instead of [R, T, D].
 
     Attributes:
         layer: returns the embeddings unchanged, so that layer algorithms can explain them.

@@ -128,7 +128,7 @@ class CoalitionAttribution(AttributionMethod):
         return scores.to(torch.promote_types(model.embedding_matrix.dtype, torch.float32)).to(inputs.device)
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
-        """Returns an upper bound on the number of passes. Words instead of tokens, or equal coalitions, need fewer."""
+        """Returns an upper bound on the number of passes. Fewer are needed if units are words or coalitions repeat."""
         return Passes(forward=self.num_coalitions(num_tokens) if num_tokens else 0, backward=0)
 
     def erased_units(self, num_units: int) -> Tensor:

@@ -44,7 +44,7 @@ class DecompositionRules:
     """
 
     bias: BiasRule = "absdot"
-    feed_forward: FeedForward = "zero_origin"  # the line that replaces an activation; "none" leaves out the blocks
+    feed_forward: FeedForward = "zero_origin"  # the line that replaces the blocks' activation; "none" leaves them out
     head_activation: Approximation = "zero_origin"  # the line that replaces the activation of the head
     chunk_size: int = 4  # source tokens that go through a layer at the same time
 
@@ -86,9 +86,9 @@ def text_segments(output: ClassifierOutput, row: int, num_tokens: int) -> Iterat
 def decompose_segment(
     layers: Sequence[EncoderLayer], output: ClassifierOutput, readout: Tensor, rules: DecompositionRules
 ) -> tuple[Tensor, Tensor]:
-    """Returns vectors [R, S, D] of the S tokens of a segment, and the R states [R, D] that are read from the segment.
+    """Divides R states, weighted sums of a segment's token states, among its S tokens.
 
-    The vectors sum to the states. With the bias rule "token", one more vector at the end holds all biases.
+    Returns the tokens' vectors [R, S, D] and the states [R, D], their sums. "token" adds one vector, for all biases.
 
     Args:
         layers: the first layers, or all layers, of the network that gave `output`. The states after the last of these
@@ -141,7 +141,7 @@ def decompose_segment(
 
 
 def _attend_from_tokens(layer: FrozenLayer, rules: DecompositionRules) -> Attended:
-    """Yields the parts of the first layer's attention output: a part for each chunk of tokens, then one for biases."""
+    """Yields the parts of the first layer's attention output by chunks of tokens; "token" adds zeros for the biases."""
     num_tokens, size = len(layer.hidden), layer.hidden.shape[-1]
     for start in range(0, num_tokens, rules.chunk_size):
         yield layer.attend_to_tokens(slice(start, min(start + rules.chunk_size, num_tokens)))

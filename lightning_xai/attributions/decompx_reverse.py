@@ -28,9 +28,9 @@ Coefficients = Literal["detached", "differentiable"]
 def override_states(
     layer: EncoderLayer, states: Callable[[Tensor], Tensor], values: Callable[[Tracked], Tensor]
 ) -> Iterator[None]:
-    """Context manager: gives `layer` the input `states(x)` instead of x.
+    """Context manager that replaces the input x of `layer` by `states(x)`.
 
-    The layer also uses `values(v)` instead of its value vectors v.
+    It also replaces the value vectors v of the layer's attention by `values(v)`.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -79,7 +79,7 @@ def parallel_gradients(
     target_sums = logits.gather(1, targets).sum(dim=0)
     num_targets = len(target_sums)
     num_tokens = sources[0].shape[:-1].numel()
-    # a backward pass for several classes needs no more memory than forward passes without a graph, so it has their
+    # a backward pass for several classes needs no more memory than forward passes without a graph, so it has the same
     # limit
     max_columns = rows_per_forward(None, num_tokens, logits.device, differentiated=False)
     for columns in even_slices(num_targets, max_columns):
@@ -207,5 +207,5 @@ class DecompXReverse(DifferentiableAttribution):
         return Needs(double_backward=True)  # the method differentiates its own passes twice
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
-        """Returns an upper bound on the number of passes. Classes that share a backward pass need fewer."""
+        """Returns an upper bound on the number of passes. Fewer are needed if classes share a backward pass."""
         return Passes(forward=1, backward=num_targets)

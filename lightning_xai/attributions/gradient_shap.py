@@ -32,7 +32,7 @@ Draw = Callable[[range], tuple[Tensor, Tensor]]
 def random_points(
     inputs: TextInputs, samples: range, *, num_values: int, noise_std: float, seed: int
 ) -> tuple[Tensor, Tensor]:
-    """Returns points [B, n, 1, 1] drawn from U(0, 1) and noise [B, n, T, D] from N(0, noise_std ** 2), 0 at padding.
+    """Draws points [B, n, 1, 1] from U(0, 1), and noise [B, n, T, D] from N(0, noise_std ** 2) with 0 at padding.
 
     A draw depends only on the seed, the number of the sample, and the index and length of the example.
 
@@ -197,7 +197,7 @@ class GradientSHAP(DifferentiableAttribution):
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
         max_rows = rows_per_forward(self.chunk_size, inputs.input_ids.shape[1], inputs.device, differentiated=True)
         parts = []
-        # groups of examples, so that only a few embeddings are in memory at a time
+        # explains a few examples at a time, so that memory holds only their embeddings
         for rows in even_slices(len(inputs), max(max_rows // self.num_samples, 1)):
             group = inputs[rows].trim()
             start, end = path_ends(model, group, self.baseline)

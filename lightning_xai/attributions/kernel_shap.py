@@ -52,7 +52,7 @@ def coalitions_of_size(num_units: int, size: int) -> np.ndarray:
 
 
 def random_coalitions(num_units: int, sizes: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """Returns random coalitions [N, M] bool of the given `sizes` [N], uniform among the coalitions of a size.
+    """Returns random coalitions [N, M] bool of the given `sizes` [N]. All coalitions of a size are equally probable.
 
     Example:
         >>> random_coalitions(5, np.array([1, 4]), np.random.default_rng(0)).sum(axis=1)

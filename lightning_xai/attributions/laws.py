@@ -1,4 +1,4 @@
-"""The laws of attribution methods. `check_method` checks them on tiny networks, for a method of any package."""
+"""Properties that attribution methods must have. `check_method` tests any method for them, on tiny networks."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from lightning_xai.types import TextInputs
 
 LENGTHS = [6, 13, 9]
 TARGETS = torch.tensor([[0, 2], [1, 0], [2, 1]])
-CHUNKS = ((1, 1), (5, 3), (14, 3))  # (chunk size, number of texts); chunk size 1 is slow
+CHUNKS = ((1, 1), (5, 3), (14, 3))  # (chunk size, number of texts); chunk size 1 is slow, so it gets one text
 
 
 def check_method(method: AttributionMethod, *networks: Classifier) -> None:
-    """Raises ValueError unless a method obeys the laws that hold for this package's methods.
+    """Raises ValueError unless a method has the properties that all methods of this package have.
 
     Args:
         method: the method.
@@ -38,7 +38,7 @@ def check_method(method: AttributionMethod, *networks: Classifier) -> None:
             a tiny BERT and a tiny PLM-CA.
 
     Raises:
-        ValueError: a law is broken; the message names the law and the remedy.
+        ValueError: the method lacks a property; the message names the property and the remedy.
 
     Example:
         >>> from lightning_xai.types import Passes
@@ -73,7 +73,7 @@ def tiny_networks() -> tuple[Classifier, Classifier]:
     )
     for network in networks:
         network.set_attention("eager")
-        network(_texts(), output_attentions=True)  # the first call installs hooks that stay
+        network(_texts(), output_attentions=True)  # installs permanent hooks now, before hooks are compared
     return networks
 
 
@@ -113,7 +113,7 @@ def same_class_alone_and_with_others(method: AttributionMethod, model: Classifie
 
 
 def masked_classes_score_zero(method: AttributionMethod, model: Classifier) -> None:
-    """Rows outside the target mask score 0 and change no other row."""
+    """Rows outside the target mask score 0 and do not affect other rows."""
     mask = torch.tensor([[True, False], [False, True], [False, False]])
     scores = method.attribute(model, _texts(), TARGETS.masked_fill(~mask, -1), mask).scores
     _require_same(
@@ -127,7 +127,7 @@ def masked_classes_score_zero(method: AttributionMethod, model: Classifier) -> N
 def chunk_size_changes_nothing(
     method: AttributionMethod, model: Classifier, with_chunk_size: Callable[[int], AttributionMethod]
 ) -> None:
-    """The option `chunk_size` changes no score."""
+    """Scores do not depend on the option `chunk_size`."""
     expected = _scores(method, model, _texts())
     for chunk_size, rows in CHUNKS:
         actual = _scores(with_chunk_size(chunk_size), model, _texts()[:rows], TARGETS[:rows])
@@ -136,7 +136,7 @@ def chunk_size_changes_nothing(
 
 
 def model_is_left_as_it_was(method: AttributionMethod, model: Classifier) -> None:
-    """The network's weights, gradients, flags, modes, hooks and kernel and the state of the process do not change."""
+    """The network (weights, gradients, flags, modes, hooks, attention kernel) and the process state do not change."""
     model.train()
     next(model.modules()).training = False  # modules may have different modes, and each mode is restored
     next(model.parameters()).requires_grad_(False)
@@ -166,7 +166,7 @@ def model_is_left_as_it_was_after_an_exception(method: AttributionMethod, model:
 
 
 def contexts_change_nothing(method: AttributionMethod, model: Classifier) -> None:
-    """Inference mode and autocast change no score."""
+    """Scores do not depend on inference mode and autocast."""
     expected = _scores(method, model, _texts())
     with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
         actual = method.attribute(model, _texts(), TARGETS.clone()).scores
@@ -198,7 +198,7 @@ def passes_are_as_made(method: AttributionMethod, model: Classifier) -> None:
     method.attribute(model, random_texts([9, 9, 9]), TARGETS)
     handle.remove()
     stated = method.passes(7, 2)  # nine tokens, two of them special
-    # with cross-attention, one backward pass can serve all classes; `version_logits` runs only a part of the network
+    # cross-attention lets one backward pass serve all classes; `version_logits` is not a pass of the whole network
     fewest, least = method.passes_at_most, 0 if hasattr(model, "version_logits") else 1
     may_be_fewer = {"forward": fewest or not least, "backward": fewest or model.readout_is_attention}
     for direction, number in made.items():
@@ -220,7 +220,7 @@ def negative_only_with_a_sign(method: AttributionMethod, model: Classifier) -> N
 
 
 def method_of_a_split_is_itself(method: AttributionMethod, model: Classifier) -> None:
-    """`for_split` returns the method itself, unless it reads stored scores."""
+    """`for_split` returns the method itself; only methods that read stored scores may return another."""
     require(method.for_split("test") is method, f"{_name(method)}.for_split returns another method", "return self")
 
 
@@ -236,7 +236,7 @@ def loss_reaches_the_encoder(method: DifferentiableAttribution, model: Classifie
 
 
 def graph_changes_nothing(method: DifferentiableAttribution, model: Classifier) -> None:
-    """`create_graph` changes no score."""
+    """Scores are the same with and without `create_graph`."""
     with explaining(model, "cpu"):
         plain = method.scores(model, _texts(), TARGETS)
     rule = f"{_name(method)}: create_graph changes scores"

@@ -46,7 +46,7 @@ def similarities(keep: Tensor, similarity: Similarity, kernel_width: float) -> T
 
 
 class LIME(CoalitionAttribution):
-    """Scores units by the coefficients of a linear regression from the kept units to the output.
+    """Scores units by the coefficients of a linear regression that predicts the output from the kept units.
 
     Each sample keeps every unit with probability 1/2 and is weighted by its similarity to the unerased text.
 

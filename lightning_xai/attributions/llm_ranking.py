@@ -34,7 +34,7 @@ class Ranked(NamedTuple):
 
     ranks: list[int | None]  # for each word of the text: 0 for the first mention; None if not mentioned
     num_ranked: int
-    num_dropped: int  # mentions that exceed the occurrences of the word in the text
+    num_dropped: int  # mentions of words not in the text, or of words whose occurrences all have ranks already
 
 
 def mentioned_words(answer: str) -> list[str]:
@@ -144,11 +144,11 @@ class LLMRanking(AttributionMethod):
         return self  # a copy would hold the language model twice
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
-        return Passes(forward=0, backward=0)  # through the explained network
+        return Passes(forward=0, backward=0)  # the explained network is not used
 
     @property
     def counts(self) -> dict[str, int]:
-        """Numbers so far of ranked words, dropped words, answers without a word of the text, and all answers."""
+        """Counts of all ranked words, dropped words, answers without a word of the text, and answers up to now."""
         return dict(self._counts)
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:

@@ -134,9 +134,9 @@ class Solvex(AttributionMethod):
         return spread_over_tokens(ranks.view(*targets.shape, -1), solution.units).float().to(inputs.device)
 
     def solve(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the units' ranks [B, K, M] and the objectives [B, K] of the best orders.
+        """Returns the units' ranks [B, K, M] in the best order found, and the order's objective value [B, K].
 
-        Ranks are N - 1 for the most important of N units, and -1 where there is no unit. Unlike `attribute`, `solve`
+        The rank is N - 1 for the most important of N units, and -1 where there is no unit. Unlike `attribute`, `solve`
         does not switch the model to eval mode.
         """
         solution = self._search(model, inputs, targets)
@@ -190,7 +190,7 @@ class Solvex(AttributionMethod):
         return _Solution(ranks, effects, totals, units)
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
-        """Returns an upper bound on the number of passes. Fewer suffice if the searches share sets."""
+        """Returns an upper bound on the number of passes. Fewer suffice if searches evaluate the same sets of units."""
         if not num_tokens:
             return Passes(forward=1, backward=0)
         sets = most_sets(num_tokens, num_targets, beam_size=self.beam_size, exact_up_to=self.exact_up_to)

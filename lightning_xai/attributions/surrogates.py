@@ -186,7 +186,7 @@ def additive_fit(keep: Tensor, outputs: Tensor, weights: Tensor, differences: Te
 
 
 def _fit_few_samples(keep: Tensor, shift: Tensor, outputs: Tensor, weights: Tensor, exists: Tensor) -> Tensor:
-    """Returns the best-fitting scores [B, M, K] of smallest norm by inverting [N, N] instead of [M, M] matrices."""
+    """Returns the best-fitting scores [B, M, K] of smallest norm; as N < M, inverts [N, N], not [M, M] matrices."""
     roots = weights.sqrt().unsqueeze(-1)
     design = roots * (keep.double() - shift) * exists.unsqueeze(1)  # [B, N, M]
     inverse = torch.linalg.pinv(design @ design.transpose(1, 2), rtol=_RANK_TOLERANCE, hermitian=True)
@@ -194,13 +194,13 @@ def _fit_few_samples(keep: Tensor, shift: Tensor, outputs: Tensor, weights: Tens
 
 
 def _solve_centered(gram: Tensor, moments: Tensor, exists: Tensor) -> Tensor:
-    """Returns the scores [B, M, K] of smallest norm with gram @ scores = moments.
+    """Solves gram @ scores = moments, and returns the solution [B, M, K] of smallest norm.
 
-    Each row of `gram` sums to 0. Missing units have rows of 0 and score 0.
+    Each row of `gram` sums to 0. Units that an example lacks have rows of 0, and score 0.
     """
     largest = gram.diagonal(dim1=1, dim2=2).amax(dim=1).view(-1, 1, 1)
     # `gram` has eigenvalue 0 for the vector of all existing units and for each missing unit, and `moments` have no part
-    # in these directions. Replacing these eigenvalues by positive ones makes the matrix regular and changes no score
+    # in these directions. Replacing these eigenvalues by positive ones makes the matrix regular; scores stay the same
     together = (exists.unsqueeze(1) & exists.unsqueeze(2)) / exists.sum(dim=1).clamp(min=1).view(-1, 1, 1)
     regular = gram + largest * (together + torch.diag_embed((~exists).to(gram)))
     factor, failed = torch.linalg.cholesky_ex(regular)
