@@ -18,7 +18,6 @@ from lightning_xai.callbacks.evaluation import AttributionEvaluation
 from lightning_xai.callbacks.heatmaps import Heatmaps
 from lightning_xai.callbacks.results import ResultsFile
 from lightning_xai.callbacks.trial.trial import Trial
-from lightning_xai.callbacks.trial.trial_memory import TrialMemory
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.sources.base import rows_to_splits
 from lightning_xai.data.sources.planted import Planted
@@ -290,25 +289,3 @@ def test_store_of_other_scores_is_refused_before_the_work(objective, tmp_path):
     broken = compute(Broken()), AttributionCacheWriter(str(tmp_path / "other"))  # a list of tensors is a setting
     with pytest.raises(ValueError, match="AttributionCacheWriter of Broken on test: TypeError: .*JSON"):
         silent(tmp_path, Trial(), *broken).test(objective, datamodule=planted_data(), verbose=False)
-
-
-def test_one_command_tries_equal_parts_once(tmp_path):
-    memory, calls = TrialMemory(), []
-    for key in ("a", "a", "b"):
-        method = Broken()
-        run = silent(tmp_path, Trial(tests_after_fit=True, key=key, memory=memory), compute(method), Recorder())
-        run.fit(Supervised(tiny_classifier("bert")), datamodule=planted_data())
-        calls.append(bool(method.calls))
-    assert calls == [True, False, True]
-
-
-def test_later_stage_leaves_out_what_an_earlier_stage_found_unfit(tmp_path):
-    memory = TrialMemory()
-    for _ in range(2):
-        broken, source = Broken(ValueError("no")), None
-        source = compute(broken, Random())
-        trial = Trial(tests_after_fit=True, skip_unfit=True, memory=memory)
-        run = silent(tmp_path, trial, source, Recorder())
-        run.fit(Supervised(tiny_classifier("bert")), datamodule=planted_data())
-        assert list(source.methods) == ["Random"]
-    assert not broken.calls

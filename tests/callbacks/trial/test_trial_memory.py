@@ -52,3 +52,25 @@ def test_part_that_was_left_out_is_tried_again_since_it_may_be_mended(fit_tries)
 
 def test_dry_run_records_nothing(fit_tries, tmp_path):
     assert fit_tries(fast_dev_run=True) and not (tmp_path / "trials.json").exists()
+
+
+def test_one_command_tries_equal_parts_once(tmp_path):
+    memory, calls = TrialMemory(), []
+    for key in ("a", "a", "b"):
+        method = Broken()
+        run = silent(tmp_path, Trial(tests_after_fit=True, key=key, memory=memory), compute(method), Recorder())
+        run.fit(Supervised(tiny_classifier("bert")), datamodule=planted_data())
+        calls.append(bool(method.calls))
+    assert calls == [True, False, True]
+
+
+def test_later_stage_leaves_out_what_an_earlier_stage_found_unfit(tmp_path):
+    memory = TrialMemory()
+    for _ in range(2):
+        broken, source = Broken(ValueError("no")), None
+        source = compute(broken, Random())
+        trial = Trial(tests_after_fit=True, skip_unfit=True, memory=memory)
+        run = silent(tmp_path, trial, source, Recorder())
+        run.fit(Supervised(tiny_classifier("bert")), datamodule=planted_data())
+        assert list(source.methods) == ["Random"]
+    assert not broken.calls
