@@ -26,13 +26,13 @@ class AttributionCacheWriter(ExplainedCallback):
 
     The folder is a RaggedStore with one shard per process. Its subfolder `tokens` is another RaggedStore, with one
     token mask per example: 1 where a token may be explained, else 0. The subfolder `hashes` holds a hash of each
-    example's token ids, so that `Cached` notices if the texts have changed. Rows that are already stored, for example
+    example's token ids, so that `Cached` notices if the texts have changed. Scores that are already stored, for example
     by an interrupted test, are not written again. A test also stores the scores of the validation split, because a
     later test that reads them with `Cached` may tune thresholds on this split.
 
     Args:
         cache_dir: folder of the stores; by default `attributions` in the run's folder.
-        during_fit: whether to store scores also in the validation that `fit` runs every epoch.
+        during_fit: whether to store scores during the validation in each epoch of `fit` too.
 
     Raises:
         ValueError: at setup, if another command writes to the folder. During the run, if a store holds scores that were
@@ -91,7 +91,7 @@ class AttributionCacheWriter(ExplainedCallback):
             release_scores(self._folder)
 
     def _metadata(self, split: str, method: str) -> dict[str, Any]:
-        """Returns the metadata that a store of scores must have."""
+        """Returns the metadata of the store for a split and method; an existing store must have the same."""
         folder, data = self._folder / split / method, data_of(self.trainer)
         metadata = {
             "split": split,
@@ -105,7 +105,7 @@ class AttributionCacheWriter(ExplainedCallback):
         return metadata
 
     def tried(self, trial: TrialRun) -> None:
-        """Checks the metadata of the stores against the metadata of existing stores. Writes nothing."""
+        """Checks that this run may add scores to the stores that already exist. Writes nothing."""
         for stage in trial.stages_of(self):
             for split in trial.stages[stage]:
                 for method in self.source.methods:
@@ -115,7 +115,10 @@ class AttributionCacheWriter(ExplainedCallback):
                     )
 
     def _compare(self, split: str, method: str, *, is_trained: bool) -> None:
-        """Raises an error if this run's rows do not fit the store. Before training, weights are not compared."""
+        """Raises an error if an existing store has other metadata than this run's scores would have.
+
+        Before training (`is_trained` is False), the hash of the weights is not compared.
+        """
         folder = self._folder / split / method
         json.dumps(self.source.methods[method].settings())
         if not is_store(folder):

@@ -42,26 +42,26 @@ from lightning_xai.types import Attribution, Batch
 class ComputeAttributions(Callback):
     """Explains every evaluated batch and passes the attributions to the callbacks after this one.
 
-    The receivers are the callbacks that define `on_explained(explained: ExplainedBatch)` and stand between this one
+    These callbacks, the receivers, define `on_explained(explained: ExplainedBatch)` and stand between this callback
     and the next ComputeAttributions. They may come from other packages, and are called in the order of
     `trainer.callbacks`. If `max_examples` excludes all examples of a batch, no receiver is called for this batch.
 
-    The callback works in validate, test and predict under any Trainer. Attributions are computed in float32 and outside
+    The callback runs in validate, test and predict under any Trainer. Attributions are computed in float32 and outside
     inference mode. The network's modes and flags stay unchanged. If a method needs attention weights, the network uses
     eager attention from setup to teardown. A test explains the validation split only if a receiver's attribute
     `needs_validation_in_test` is true.
 
     The explained classes are chosen from float32 probabilities, which the metrics also use. If the run has another
-    precision, a line at the end of the evaluation gives the number of texts for which this precision predicts other
-    classes.
+    precision, a line at the end of the evaluation tells for how many texts the classes predicted in that precision
+    differ from those predicted in float32.
 
     Args:
         methods: name in tables and plots -> attribution method.
-        targets: the classes of each example that are explained. A metric may use only some of these classes.
+        targets: which classes of each example to explain. A metric may use only some of them.
         num_top: number of explained classes per example if `targets` is "topk".
-        max_examples: number of examples explained per split, to limit the cost. These are the first of the split; None
+        max_examples: only the first `max_examples` examples of each split are explained, to limit the cost; None
             explains all.
-        during_fit: whether to explain also in the validation that `fit` runs every epoch. Off by default, because
+        during_fit: whether to explain during the validation in each epoch of `fit` too. Off by default, because
             attributions cost more than the training itself.
 
     Raises:
@@ -97,7 +97,7 @@ class ComputeAttributions(Callback):
         self.during_fit = during_fit
         self.costs = {name: Cost() for name in methods}
         self._changed_classes = ChangedClasses()
-        self.work: WorkInBatches | None = None  # the work of the running evaluation; receivers add their own work
+        self.work: WorkInBatches | None = None  # times the running evaluation; receivers add the time of their metrics
         self._receivers: list[ExplainedReceiver] = []
         self._attention_before: Any = None  # attention kernel that teardown restores; None if unchanged
 
@@ -127,7 +127,7 @@ class ComputeAttributions(Callback):
             self._attention_before = None
 
     def _forget(self) -> None:
-        """Resets costs and counts of changed classes, because each evaluation during a fit has its own numbers."""
+        """Resets the costs and counts, so that each validation during a fit reports only its own."""
         self.costs = {name: Cost() for name in self.methods}
         self._changed_classes = ChangedClasses()
         self.work = None
@@ -193,9 +193,9 @@ class ComputeAttributions(Callback):
         work.end_batch()
 
     def _work(self, trainer: Trainer, split: str, network: Classifier) -> WorkInBatches:
-        """Returns the work of the running evaluation. The first batch creates it."""
+        """Returns `self.work`, which displays and times the running evaluation. The first batch creates it."""
         if self.work is None:
-            clear_counts(self.methods)  # the trial run may have counted
+            clear_counts(self.methods)  # drops what the methods counted in the trial run
             splits = [split]
             if trainer.testing:
                 splits = [s for s in test_splits(trainer) if s != VALIDATION or self._explains_validation_in_test]
@@ -203,9 +203,9 @@ class ComputeAttributions(Callback):
         return self.work
 
     def _finish(self, trainer: Trainer) -> None:
-        """Sums costs over all processes, and prints for how many texts float32 predicts other classes than the run did.
+        """Sums costs over all processes, and prints for how many texts the run's precision changes predicted classes.
 
-        Also prints what methods counted, such as the steps that fAML kept.
+        Also prints what methods counted, such as for how many texts fAML found the best scores at each step.
         """
         gathered = gather((self.costs, self._changed_classes, counts_of(self.methods)))
         self.costs = {name: Cost.total(costs[name] for costs, _, _ in gathered) for name in self.methods}

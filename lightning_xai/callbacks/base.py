@@ -28,7 +28,7 @@ class ResultRow(CostPerExample, MetricSegments):
     num_examples: int
     num_skipped: int
     num_evidence_cut: int  # number of skipped examples that lost their evidence to truncation
-    selected_on: NotRequired[str]  # name of the metric that chose the scores of the method, "" if none did
+    selected_on: NotRequired[str]  # metric by which the method selected the best of several scores; "" for no selection
 
 
 @runtime_checkable
@@ -53,7 +53,7 @@ class ExplainedBatch:
     Attributes:
         batch: the explained examples, at least one.
         attributions: name of the method -> attributions of the examples in `batch`.
-        predict: returns the network's probabilities; the probabilities of `batch.inputs` are computed only once.
+        predict: function that returns the network's probabilities. Those of `batch.inputs` are computed only once.
         split: name of the split.
         magnitudes: names of the methods whose scores have no sign.
 
@@ -87,8 +87,8 @@ class AttributionSource(Protocol):
 
     Attributes:
         methods: name in tables -> attribution method.
-        costs: name of a method -> its cost; after an evaluation, the cost over all processes.
-        during_fit: whether attributions are computed also in the validation that `fit` runs every epoch.
+        costs: name of a method -> its cost. When an evaluation ends, this is the total over all processes.
+        during_fit: whether attributions are computed during the validation in each epoch of `fit` too.
 
     Example:
         >>> from lightning_xai.attributions.random import Random
@@ -121,13 +121,13 @@ class ExplainedReceiver(Protocol):
 
 
 class ExplainedCallback(Callback, ABC):
-    """Base class of callbacks that use attributions. Callbacks of other packages need only define `on_explained`.
+    """Base class of callbacks that use attributions. Other packages may instead define only `on_explained`.
 
     `setup` sets `trainer`, `module` (the objective), `source` (the nearest ComputeAttributions before this callback)
-    and `active` (whether this callback works in the current stage).
+    and `active` (whether this callback runs in the current stage).
 
     Args:
-        during_fit: whether to work also in the validation that `fit` runs every epoch. Off by default, because
+        during_fit: whether to run during the validation in each epoch of `fit` too. Off by default, because
             attributions cost more than the training itself.
 
     Raises:
@@ -166,7 +166,7 @@ class ExplainedCallback(Callback, ABC):
 
     @abstractmethod
     def on_explained(self, explained: ExplainedBatch) -> None:
-        """Uses one explained batch. Subclasses check `active` first, because `source` may explain in more stages."""
+        """Uses one explained batch. Subclasses check `active` first: `source` may explain when this does not run."""
 
 
 def source_before(trainer: Trainer, callback: Callback, label: str) -> AttributionSource:
@@ -209,7 +209,7 @@ def receivers_after(trainer: Trainer, source: Callback) -> list[ExplainedReceive
 
 
 def callbacks_of(trainer: Trainer) -> list[Callback]:
-    """Returns `trainer.callbacks`, an attribute that Lightning does not declare for type checkers.
+    """Returns `trainer.callbacks`, an attribute that type checkers do not know because Lightning declares no type.
 
     Example:
         >>> type(callbacks_of(Trainer(callbacks=[Callback()], logger=False))[0]).__name__
@@ -229,7 +229,7 @@ def data_of(trainer: Trainer) -> Any:
 
 
 def is_dry_run(trainer: Trainer) -> bool:
-    """Returns whether this is a fast_dev_run, a run of a few batches that only looks for errors and writes no files.
+    """Returns whether the trainer is in fast_dev_run mode: it runs a few batches to find errors, and writes no files.
 
     Example:
         >>> is_dry_run(Trainer(fast_dev_run=True, logger=False)), is_dry_run(Trainer(logger=False))
@@ -273,7 +273,7 @@ def test_splits(trainer: Trainer) -> list[str]:
 
 
 def split_of_loader(trainer: Trainer, dataloader_idx: int) -> str:
-    """Returns the split that a test loader reads; without a data module, the splits are "test", "test1" and so on.
+    """Returns the name of the split that a test loader reads; if the data module names no split, "test1" and so on.
 
     Example:
         >>> split_of_loader(Trainer(logger=False), 1)
@@ -284,7 +284,7 @@ def split_of_loader(trainer: Trainer, dataloader_idx: int) -> str:
 
 
 def first_examples(trainer: Trainer, batch: Batch, split: str, num_examples: int | None) -> Tensor:
-    """Returns a mask [B], True at the first `num_examples` examples of a split; None selects all examples.
+    """Returns a mask [B]: whether each example is among the first `num_examples` of its split (None: all are).
 
     Example:
         >>> from lightning_xai.types import TextInputs
@@ -295,6 +295,6 @@ def first_examples(trainer: Trainer, batch: Batch, split: str, num_examples: int
     if num_examples is None:
         return torch.ones_like(batch.index, dtype=torch.bool)
     if hasattr(data_of(trainer), "split"):
-        loaded = data_of(trainer).split(split).index  # ascending; subsampled data have gaps between the indices
+        loaded = data_of(trainer).split(split).index  # ascending, with gaps if the data are subsampled
         return batch.index <= int(loaded[min(num_examples, len(loaded)) - 1])
     return batch.index < num_examples

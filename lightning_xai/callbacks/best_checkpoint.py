@@ -17,8 +17,8 @@ class BestCheckpoint(ModelCheckpoint):
 
     When a fit is resumed, ModelCheckpoint forgets `current_score`. If the folder was moved, ModelCheckpoint also
     forgets the best score, so the next epoch would replace a better checkpoint. Lightning also forgets that
-    EarlyStopping ended the training, so a fit that was killed just then would continue training. `state_key` equals the
-    key of ModelCheckpoint, so checkpoints fit both classes.
+    EarlyStopping ended the training, so a fit killed just after that would train on when resumed. `state_key` equals
+    the key of ModelCheckpoint, so that either class can load the state that the other saved.
 
     Example:
         >>> import tempfile
@@ -34,10 +34,10 @@ class BestCheckpoint(ModelCheckpoint):
         return super().state_key.replace(type(self).__qualname__, ModelCheckpoint.__qualname__, 1)
 
     def check_monitor_top_k(self, trainer: Trainer, current: Tensor | None = None) -> bool:
-        """Returns whether to save the current epoch. The objective may rule the epoch out.
+        """Returns whether to save a checkpoint of the current epoch.
 
-        An objective whose `may_be_best` is False rules it out. If the objective has this attribute, the latest of equal
-        scores is saved.
+        The answer is no if the objective's attribute `may_be_best` is False. If the objective has this attribute, an
+        epoch that only equals the best score is saved too.
         """
         may_be_best = getattr(trainer.lightning_module, "may_be_best", None)
         if may_be_best is False:
@@ -58,11 +58,11 @@ class BestCheckpoint(ModelCheckpoint):
         state = checkpoint.get("callbacks", {}).get(self.state_key)
         if (
             state is not None and self._moved_here(state)["dirpath"] == self.dirpath
-        ):  # False for the state of another run
+        ):  # false if the checkpoint belongs to another run
             trainer.should_stop = checkpoint.get(STOPPED, False)
 
     def _moved_here(self, state: dict[str, Any]) -> dict[str, Any]:
-        """Returns the state, with its paths moved to this callback's folder if this folder has the best checkpoint."""
+        """Returns the state. If this callback's folder has the best checkpoint, all paths of the state point there."""
         folder = Path(str(self.dirpath))
         if not state["best_model_path"] or not (folder / Path(state["best_model_path"]).name).is_file():
             return state

@@ -25,7 +25,7 @@ class ChangedClasses:
     """
 
     def __init__(self) -> None:
-        self._differs: dict[str, dict[int, bool]] = {}  # split -> example -> whether its classes change
+        self._differs: dict[str, dict[int, bool]] = {}  # split -> index of the example -> whether its classes differ
 
     def add(
         self,
@@ -56,7 +56,7 @@ class ChangedClasses:
 
     @classmethod
     def total(cls, parts: Iterable[ChangedClasses]) -> ChangedClasses:
-        """Returns the comparisons of all processes. An example that several processes compared counts once."""
+        """Merges the comparisons of all processes. An example that several processes compared counts once."""
         total = cls()
         for part in parts:
             for split, differs in part._differs.items():

@@ -10,16 +10,16 @@ from lightning.pytorch.callbacks import EarlyStopping
 
 
 class ConstrainedStopping(EarlyStopping):
-    """Ends the training of `Constrained` when the monitored loss stops falling.
+    """Ends the training of the objective `Constrained` when the monitored loss stops falling.
 
-    Until an epoch meets the bounds, the training ends after `patience` epochs without a better score. The first epoch
-    that meets the bounds resets the best score; from then on, the training ends after `patience_when_met` such epochs.
-    If a run minimizes a single loss, to find a bound "auto", this loss is monitored.
+    Until an epoch meets the objective's bounds, the training ends after `patience` epochs in a row without a lower
+    loss. The first epoch that meets the bounds starts the comparison anew; from then on, the training ends after
+    `patience_when_met` such epochs. A run that minimizes one loss alone, to find a bound "auto", monitors this loss.
 
     Args:
         monitor: name of a logged loss.
-        patience: number of epochs without a better score that end the training before the bounds are met.
-        patience_when_met: the same number afterwards.
+        patience: number of epochs in a row without a lower loss that end the training before the bounds are met.
+        patience_when_met: the number of such epochs after the bounds are met.
 
     Example:
         >>> ConstrainedStopping(patience=3).patience

@@ -14,14 +14,15 @@ import torch
 from lightning_xai.functional.erasure.segment_counts import SegmentCounts
 from lightning_xai.types import Passes
 
-# just after a reset, the peak may exceed the current memory by this many MiB, because the kernel counts with a delay
+# the kernel updates its counters with a delay, so just after a reset the peak may exceed the current memory by this
+# many MiB
 _RESET_SLACK = 4.0
 FEW_PASSES = 16
-PASS_GROUPS = ("1 + K", f"up to {FEW_PASSES}", "up to N", "more")  # passes for K classes and N tokens
+PASS_GROUPS = ("1 + K", f"up to {FEW_PASSES}", "up to N", "more")  # number of passes, for K classes and N tokens
 
 
 def pass_group(forward: float, backward: float, num_targets: float, num_tokens: float) -> str:
-    """Returns a method's cost group, one of PASS_GROUPS, by its number of passes.
+    """Returns which of PASS_GROUPS a method belongs to, by its mean number of forward and backward passes.
 
     Args:
         forward: mean number of forward passes for an example.
@@ -34,15 +35,15 @@ def pass_group(forward: float, backward: float, num_targets: float, num_tokens: 
         ('1 + K', 'up to 16', 'up to N', 'more')
     """
     limits = (1 + num_targets, FEW_PASSES, num_tokens, math.inf)
-    slack = 1e-9  # for rounding, as sums may be added in another order
+    slack = 1e-9  # allows for rounding errors in the means
     return next(group for group, limit in zip(PASS_GROUPS, limits, strict=True) if forward + backward <= limit + slack)
 
 
 class CostPerExample(TypedDict):
-    """Mean passes and seconds per example, and the largest growth of memory in MiB; NaN for unknown values.
+    """A method's mean passes and seconds per example, and the largest growth of memory in MiB. Unknown values are NaN.
 
-    For networks that encode each distinct segment of erased versions only once, a row of a method also has two means
-    over versions: the number of segments in a version, and the number of segments encoded for it.
+    Some networks cut texts into segments, and encode a segment that several erased versions of a text share only once.
+    For these, there are also the mean numbers of segments of a version and of segments encoded for it.
     """
 
     forward_passes: float
@@ -51,11 +52,11 @@ class CostPerExample(TypedDict):
     peak_memory_mb: float
     version_segments: NotRequired[float]
     encoded_segments: NotRequired[float]
-    pass_group: NotRequired[str]  # see the function of this name; "" if unknown
+    pass_group: NotRequired[str]  # the result of the function `pass_group`; "" if unknown
 
 
 class MetricSegments(TypedDict, total=False):
-    """The same means as `version_segments` and `encoded_segments`, for the versions that a metric evaluates."""
+    """The same means as in CostPerExample (`version_segments`, `encoded_segments`), for a metric's erased versions."""
 
     metric_version_segments: float
     metric_encoded_segments: float
@@ -65,7 +66,7 @@ NO_COST = CostPerExample(forward_passes=math.nan, backward_passes=math.nan, seco
 
 
 class Cost:
-    """The cost of one method by split: passes and seconds of every distinct example, and the peak memory.
+    """The cost of one method on each split: passes and seconds of every distinct example, and the peak memory.
 
     Example:
         >>> cost = Cost()
@@ -76,7 +77,8 @@ class Cost:
     """
 
     def __init__(self) -> None:
-        # split -> arrays [B, 6]: index, forward, backward, seconds, explained classes, explainable tokens
+        # split -> one array [B, 6] per batch; columns: index of the example, forward passes, backward passes, seconds,
+        # number of explained classes, number of explainable tokens
         self._rows: dict[str, list[np.ndarray]] = {}
         self._peaks: dict[str, float] = {}  # split -> largest growth of memory during one batch
         self._segments: dict[str, SegmentCounts] = {}  # split -> counts of segments in erased versions
@@ -97,13 +99,13 @@ class Cost:
 
         Args:
             split: the split of the batch.
-            index: [B] row of each example in the split.
-            passes: [B] passes that each example needs.
+            index: row of each example in the split (B numbers).
+            passes: passes that each example needs (B entries).
             seconds: time that this process needed for the batch.
             peak_memory_mb: largest growth of memory during the batch; NaN if unknown.
-            num_targets: [B] number of explained classes of each example; None if unknown.
-            num_tokens: [B] number of explainable tokens of each example; None if unknown.
-            segments: the segments that were encoded for erased versions of the examples; None if they were not counted.
+            num_targets: number of explained classes of each example (B numbers); None if unknown.
+            num_tokens: number of explainable tokens of each example (B numbers); None if unknown.
+            segments: counts of the segments encoded for erased versions of the examples; None if not counted.
         """
         targets, tokens = (counts or [math.nan] * len(index) for counts in (num_targets, num_tokens))
         rows = [
@@ -136,13 +138,13 @@ class Cost:
         return total
 
     def num_examples(self, split: str) -> int:
-        """Returns the number of distinct examples."""
+        """Returns the number of distinct examples of a split."""
         return len(self._distinct(split))
 
     def per_example(self, split: str) -> CostPerExample:
         """Returns the mean passes and seconds over the distinct examples of a split, and the largest growth of memory.
 
-        Sums run over the examples in ascending order, so they do not depend on batches or on the number of processes.
+        Examples are summed in ascending order, so rounding does not depend on the batches or the number of processes.
         """
         rows = self._distinct(split)
         forward, backward, seconds = (rows[:, 1:4].sum(axis=0) / max(len(rows), 1)).tolist()
@@ -158,7 +160,7 @@ class Cost:
         return cost
 
     def group(self, split: str) -> str:
-        """Returns the method's `pass_group`, or "" if the sizes of examples are unknown."""
+        """Returns the method's `pass_group`, or "" if the numbers of classes or tokens of some examples are unknown."""
         rows = self._distinct(split)
         if not len(rows) or np.isnan(rows[:, 4:]).any():
             return ""
@@ -193,7 +195,7 @@ def start_peak_memory(device: torch.device) -> Callable[[], float]:
     """Starts to watch memory. Returns a function that gives the largest growth since then in MiB, or NaN if unknown.
 
     On a GPU, the memory of tensors is watched; on a CPU, the memory of the whole process. A process keeps freed memory
-    for later use. If a method reuses such memory, the growth is smaller than its need.
+    for later use: a method that reuses such memory needs more than the growth shows.
 
     Example:
         >>> start_peak_memory(torch.device("meta"))()
@@ -211,6 +213,6 @@ def start_peak_memory(device: torch.device) -> Callable[[], float]:
     except OSError:  # not Linux, or a container that forbids the reset
         return lambda: math.nan
     resident, peak = resident_memory()
-    if not peak - resident < _RESET_SLACK:  # the reset had no effect: the peak may be older
+    if not peak - resident < _RESET_SLACK:  # the reset had no effect, so the peak may be from before the call
         return lambda: math.nan
     return lambda: max(resident_memory()[1] - resident, 0.0)

@@ -30,22 +30,22 @@ from lightning_xai.runs.splits import VALIDATION, log_prefix
 
 
 class AttributionEvaluation(ExplainedCallback):
-    """Measures every method of the nearest ComputeAttributions, and logs `<split>/<preset>/<method>/<metric>`.
+    """Measures every method of the ComputeAttributions before it, and logs `<split>/<preset>/<method>/<metric>`.
 
     In log tags the validation split is called `val`. If a test evaluates the validation split, this split comes first
-    and is only used to tune thresholds. Numbers are exact under DDP, because AttributionMetric aggregates the records
-    of all processes. In `predict` nothing is measured, because there may be no labels.
+    and is only used to tune thresholds. Under DDP, values are the same as on one process, because AttributionMetric
+    gathers the records of all processes. In `predict` nothing is measured, because there may be no labels.
 
     Args:
         preset: name of this list of metrics, which is part of every log tag.
-        metrics: metrics to compute. Every pair of split and method has its own copies.
+        metrics: metrics to compute. Each split and method is measured with its own copies of them.
         max_examples: only the first `max_examples` explained examples of each split are measured; None measures all.
-        during_fit: whether to measure also in the validation that `fit` runs every epoch.
+        during_fit: whether to measure during the validation in each epoch of `fit` too.
 
     Raises:
-        ValueError: `metrics` is empty or has two metrics of one name. At setup: an earlier evaluation measures the same
-            metric under the same preset name, or a metric needs tuning but the test does not evaluate the validation
-            split.
+        ValueError: `metrics` is empty or has two metrics with the same name. At setup: an AttributionEvaluation before
+            this one measures the same metric of the same method under the same preset name, or a metric needs tuning
+            but the test does not evaluate the validation split.
 
     Example:
         >>> from lightning_xai.metrics.complexity import Entropy
@@ -77,7 +77,7 @@ class AttributionEvaluation(ExplainedCallback):
         require_max_examples(max_examples)
         self.max_examples = max_examples
         self.left_out: set[tuple[str, str]] = set()  # pairs (method, metric) that failed in the trial
-        self._copies: dict[tuple[str, str], list[AttributionMetric]] = {}  # (split, method) -> metrics
+        self._copies: dict[tuple[str, str], list[AttributionMetric]] = {}  # (split, method) -> copies of the metrics
         self._segments: dict[tuple[str, str, str], SegmentCounts] = {}  # (split, method, metric) -> counts
         self._rows: list[ResultRow] = []
 
@@ -112,7 +112,7 @@ class AttributionEvaluation(ExplainedCallback):
             self.refuse_tuned_metrics()
 
     def refuse_tuned_metrics(self) -> None:
-        """Raises ValueError if a metric tunes a threshold. Called if the test leaves out the validation split."""
+        """Raises ValueError if a metric tunes a threshold. Called if a test does not evaluate the validation split."""
         for metric in self.metrics:
             if metric.needs_tuning:
                 raise ValueError(
@@ -153,11 +153,11 @@ class AttributionEvaluation(ExplainedCallback):
         return self._rows
 
     def _numbers(self) -> set[tuple[str, str, str]]:
-        """Returns (preset, method, metric) of every measured number."""
+        """Returns the names (preset, method, metric) of all values that this callback measures."""
         return {(self.preset, method, metric.name) for method in self.source.methods for metric in self.metrics}
 
     def _metrics_of(self, split: str, method: str) -> list[AttributionMetric]:
-        """Returns the copies of the metrics for a split and method."""
+        """Returns the copies of the metrics that measure a method on a split. The first call creates them."""
         key = (split, method)
         if key not in self._copies:
             self._copies[key] = [
@@ -190,7 +190,7 @@ class AttributionEvaluation(ExplainedCallback):
                     self._rows += self._result_rows(metric, split, method, segments)
         for row in self._rows:
             tag = f"{log_prefix(row['split'])}/{self.preset}/{row['method']}/{row['metric']}"
-            self.module.log(tag, row["value"], batch_size=1)  # the same on all processes, so checkpoints may monitor it
+            self.module.log(tag, row["value"], batch_size=1)  # equal in all processes, so checkpoints may monitor it
         self._copies, self._segments = {}, {}
 
     def _result_rows(

@@ -21,7 +21,7 @@ TOLERANCE = 1e-3  # allowed error of second derivatives, relative to the largest
 def checkpoint_layers(network: nn.Module, *, enabled: bool = True) -> int:
     """Turns on gradient checkpointing of a Hugging Face encoder. Returns the number of modules that support it.
 
-    It works in train mode only. Modules without support stay unchanged.
+    Checkpointing is active in train mode only. Modules without support stay unchanged.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -37,7 +37,7 @@ def checkpoint_layers(network: nn.Module, *, enabled: bool = True) -> int:
 
 
 def second_derivatives(network: Classifier, inputs: TextInputs) -> list[Tensor]:
-    """Returns the gradients of |d(sum of logits) / d(embeddings)|^2 with respect to the encoder's trained weights.
+    """Returns the gradients of |d(sum of logits) / d(embeddings)|^2 with respect to the encoder's trainable weights.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -58,13 +58,13 @@ class GradientCheckpointing(Callback):
     """Stores only the inputs of the encoder's layers in a training step; the backward pass recomputes the rest.
 
     A training step makes one more forward pass and needs far less memory, which helps with texts of thousands of
-    tokens. The same holds for each step of the searches of PGD and TokenMasking. Numbers stay the same, also with
-    dropout. Explanations still store all activations. If the objective differentiates twice, setup checks on a short
-    text that checkpointing does not change the second derivatives.
+    tokens. The same holds for each step of the searches of PGD and TokenMasking. Losses and gradients stay the same,
+    also with dropout. Explanations still store all activations. If the objective differentiates twice, setup checks on
+    a short text that checkpointing does not change the second derivatives.
 
     Raises:
-        ValueError: at the setup of a fit, if the network is not a Hugging Face network or its second derivatives
-            change.
+        ValueError: at the setup of a fit, if no layer of the network supports checkpointing, or if checkpointing
+            changes its second derivatives.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

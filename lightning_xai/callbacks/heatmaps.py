@@ -38,9 +38,10 @@ class Heatmaps(ExplainedCallback):
 
     Args:
         num_documents: number of documents per split; the documents with the lowest indices are drawn.
-        splits: splits to show; None shows all. A test never shows the validation split, which only tunes thresholds.
-        max_image_tokens: longest document, in tokens, that gets an image. Longer documents are only in the HTML page.
-        during_fit: whether to draw also in the validation that `fit` runs every epoch.
+        splits: splits to show; None shows all. A test never shows the validation split, on which it only tunes
+            thresholds.
+        max_image_tokens: documents with more tokens get no image and are only in the HTML page.
+        during_fit: whether to draw during the validation in each epoch of `fit` too.
 
     Raises:
         ValueError: at setup, if the trainer has no TextDataModule to take texts from, or if the texts are private.
@@ -116,7 +117,7 @@ class Heatmaps(ExplainedCallback):
         self._draw(trainer)
 
     def _document(self, explained: ExplainedBatch, row: int, probs: Tensor) -> ExplainedDocument:
-        """Returns example `row` of an explained batch as a document; `probs` is [B, C]."""
+        """Returns example `row` of an explained batch as a document; `probs` [B, C] are the network's probabilities."""
         data, index = data_of(self.trainer), int(explained.batch.index[row])
         example = data.example(explained.split, index)
         offsets = data.encoded(explained.split, index).text_offsets

@@ -1,4 +1,4 @@
-"""Lines about what methods counted while they explained: the steps that fAML kept, and tokens that share none."""
+"""Reports what methods counted while they explained, such as for how many texts fAML kept the scores of each step."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-NAMES = ("kept_steps", "aligned_tokens")  # attributes of a method, each a Counter, that it may lack
+NAMES = ("kept_steps", "aligned_tokens")  # attributes in which a method may count; each is a Counter
 
 MethodCounts = Mapping[str, Mapping[str, Counter]]
 
 
 def counts_of(methods: Mapping[str, Any]) -> MethodCounts:
-    """Returns copies of the counts of each method by their names; a method that counts nothing has empty ones.
+    """Returns name of a method -> name of a count -> copy of the Counter, empty if the method does not count this.
 
     Example:
         >>> from types import SimpleNamespace
@@ -38,7 +38,7 @@ def clear_counts(methods: Mapping[str, Any]) -> None:
 
 
 def lines_of_counts(gathered: Sequence[MethodCounts]) -> list[str]:
-    """Returns lines about the counts, summed over processes.
+    """Returns lines that report the counts of each method, summed over the processes in `gathered`.
 
     Example:
         >>> steps, tokens = Counter({0: 1, 2: 3}), Counter(scored=1200, nearest=6)

@@ -1,4 +1,4 @@
-"""Checks that the numbers monitored by callbacks, such as EarlyStopping, are logged."""
+"""Checks that the values that callbacks such as EarlyStopping monitor are logged."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import NamedTuple
 from lightning import Callback
 from lightning.pytorch.callbacks import ModelCheckpoint
 
-TRAIN = "train/"  # prefix of the numbers that an objective logs in each step
+TRAIN = "train/"  # prefix of the values that an objective logs in each step
 
 
 class Monitor(NamedTuple):
-    """A number that a callback monitors.
+    """A logged value that a callback monitors.
 
     Args:
-        owner: name of the callback, as messages show it.
-        name: name under which the number is logged.
-        mode: "min" if a smaller number is better, else "max".
-        is_required: whether a missing number is an error.
+        owner: name of the callback in messages.
+        name: name under which the value is logged.
+        mode: "min" if a smaller value is better, else "max".
+        is_required: whether the callback raises an error if the value is not logged.
 
     Example:
         >>> Monitor("EarlyStopping", "val/accuracy", "max").is_required
@@ -32,7 +32,7 @@ class Monitor(NamedTuple):
 
 
 def monitors_of(callbacks: Iterable[Callback]) -> Iterator[Monitor]:
-    """Yields the numbers that callbacks monitor.
+    """Yields a Monitor for each callback that monitors a logged value.
 
     Example:
         >>> from lightning.pytorch.callbacks import EarlyStopping
@@ -42,18 +42,18 @@ def monitors_of(callbacks: Iterable[Callback]) -> Iterator[Monitor]:
     for callback in callbacks:
         name, mode = getattr(callback, "monitor", None), getattr(callback, "mode", None)
         if isinstance(name, str) and isinstance(mode, str):
-            # the callback of the option `checkpoint`, which every run has
+            # messages name the callback that every run has by the option that sets it, `checkpoint`
             is_best = isinstance(callback, ModelCheckpoint) and callback.filename == "best"
             owner = "checkpoint" if is_best else type(callback).__name__
             yield Monitor(owner, name, mode, getattr(callback, "strict", True))
 
 
 def check_train_monitors(callbacks: Iterable[Callback], losses: Iterable[str]) -> None:
-    """Raises ValueError if a callback monitors a training loss that the objective does not return.
+    """Raises ValueError if a callback requires a training loss that the objective does not return.
 
     Args:
         callbacks: the callbacks of a trainer.
-        losses: names of the losses of the objective.
+        losses: names of the losses that the objective returns.
 
     Example:
         >>> from lightning.pytorch.callbacks import EarlyStopping
@@ -68,7 +68,7 @@ def check_train_monitors(callbacks: Iterable[Callback], losses: Iterable[str]) -
 
 
 def never_logged(monitor: Monitor, known: Iterable[str]) -> ValueError:
-    """Returns the ValueError for a monitored number that is never logged.
+    """Returns the ValueError for a monitored value that is never logged; `known` names the values to choose from.
 
     Example:
         >>> str(never_logged(Monitor("checkpoint", "val/f1", "max"), ["val/accuracy"]))

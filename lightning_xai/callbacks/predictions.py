@@ -22,9 +22,9 @@ def predictions_table(
 
     Args:
         probabilities: index of the example -> probabilities [C].
-        predicted: index of the example -> [C], whether each class is predicted.
+        predicted: index of the example -> whether each of the C classes is predicted.
         ids: index of the example -> its id in the data.
-        class_names: names of the classes. Names of several predicted classes are joined by "; ".
+        class_names: names of the C classes. The names of an example's predicted classes are joined by "; ".
 
     Example:
         >>> predictions_table({0: [0.2, 0.8]}, {0: [False, True]}, {0: "a7"}, ["bad", "good"]).to_dict("records")

@@ -1,4 +1,4 @@
-"""Shows progress: a bar on a terminal, plain lines in a file."""
+"""Shows a run's progress: as a bar on a terminal, and as plain lines if the output goes to a file or pipe."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def progress_bar() -> ProgressBar:
 
 
 class _TrainingProgress(ProgressBar):
-    """Prints a line with the validation numbers at the end of every epoch. Only the first process prints."""
+    """Prints a line with the validation metrics at the end of every epoch. Only the first process prints."""
 
     def __init__(self) -> None:
         super().__init__()
         self.is_shown = True
 
     def new_pace(self) -> Pace:
-        """Returns a new Pace, which decides when lines are due, for work that begins now."""
+        """Returns a Pace for work that starts now; it decides when the next line is due."""
         return Pace()
 
     def disable(self) -> None:
@@ -61,7 +61,7 @@ class _TrainingProgress(ProgressBar):
         super().on_validation_end(trainer, pl_module)
         if trainer.state.fn == TrainerFn.FITTING and not trainer.sanity_checking:
             self.training.rate.resume()
-            if not trainer.is_last_batch:  # the line at the end of the epoch shows the last validation
+            if not trainer.is_last_batch:  # the last validation is reported by the line at the end of the epoch
                 self.write(f"validation: {self.training.epoch(trainer)}")
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -78,8 +78,8 @@ class PlainProgress(_TrainingProgress):
     """Prints plain lines: about every 30 s, and at the end of each training epoch.
 
     Args:
-        first: seconds until the first line of a training or an evaluation.
-        every: seconds between further lines.
+        first: seconds from the start of a training or evaluation to its first line.
+        every: seconds between later lines.
 
     Example:
         >>> PlainProgress().show_work(lambda: "test: random explains examples 1-32 of 40")  # too early for a line
@@ -136,7 +136,7 @@ class PlainProgress(_TrainingProgress):
 
 
 class TerminalProgress(_TrainingProgress, TQDMProgressBar):
-    """A bar with the loss and the monitored validation number, and a line of text at the end of every epoch.
+    """A progress bar with the loss and the monitored validation metric, and a line of text after every epoch.
 
     Example:
         >>> TerminalProgress().is_enabled

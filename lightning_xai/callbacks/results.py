@@ -1,4 +1,4 @@
-"""Writes the results of a test to results.csv and results.parquet in the run's folder, with one number per row."""
+"""Writes the results of a test to results.csv and results.parquet in the run's folder, with one value per row."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TestResults = dict[str, tuple[dict[str, Tensor], int]]  # split -> (metric -> va
 
 
 def classification_rows(results: TestResults) -> list[ResultRow]:
-    """Returns one row for each metric of each split.
+    """Returns one row of the results table for each classification metric of each split.
 
     Example:
         >>> (row,) = classification_rows({"test": ({"accuracy": Tensor([0.75])}, 8)})
@@ -50,8 +50,8 @@ def classification_rows(results: TestResults) -> list[ResultRow]:
 class ResultsFile(Callback):
     """Writes, at the end of a test, the results of the objective and of every callback that is a ResultSource.
 
-    At the end of `validate`, the callback sets `table` but writes no files. A test also logs the settings of model and
-    data, with the classification metrics, to TensorBoard's HParams. Without a call of `begin_test`, no file is written.
+    At the end of `validate`, the callback sets `table` but writes no files. A test writes files only after a call of
+    `begin_test`. It also logs the settings of model and data, and the classification metrics, to TensorBoard's HParams.
 
     Args:
         run: facts about the run. Its experiment and seed become columns of the table. If its `tests_after_fit` is True,

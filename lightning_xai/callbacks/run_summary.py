@@ -1,4 +1,4 @@
-"""Prints the run, the network and the sizes of the data at the start of a run."""
+"""Prints the run's folder, the network and the sizes of the data at the start of a run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lightning_xai.runs.progress import unsaid
 
 
 def data_lines(summary: dict[str, Any]) -> list[str]:
-    """Returns the lines for a data module's summary: the source's report, the vocabulary (if any) and the splits.
+    """Turns a data module's summary into lines: the source's report, the vocabulary (if any), and each split.
 
     Example:
         >>> sizes = {"examples": 2000, "mean_tokens": 31.4, "padding_fraction": 0.07, "truncated_fraction": 0.0}
@@ -41,7 +41,7 @@ def data_lines(summary: dict[str, Any]) -> list[str]:
 class RunSummary(Callback):
     """Prints the run's folder, objective, network, number of parameters, seed and device, and the sizes of the data.
 
-    Later runs of the same command print only lines about the data that earlier runs did not print.
+    If a command makes several runs, later runs print only those lines about the data that are new.
 
     Args:
         seed: the seed of the run; None if unknown.

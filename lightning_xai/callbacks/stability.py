@@ -33,9 +33,9 @@ THIS_RUN = "this run"  # how messages refer to the running test
 class Stability(ExplainedCallback):
     """Compares this run's attributions with the stored attributions of other runs, for the same examples and classes.
 
-    With runs of other seeds, this is the "different initializations test" (DIT): the explanations should be alike. With
-    a run whose head is untrained, this is the "untrained model test" (UIT): the explanations should differ. Every pair
-    of runs is compared by the scores of explainable tokens.
+    If the other runs have other seeds, this is the "different initializations test" (DIT): the explanations should be
+    alike. If the head of the other run is untrained, this is the "untrained model test" (UIT): the explanations should
+    differ. Every pair of runs is compared by the scores of explainable tokens.
 
     A test prints one matrix of similarities per method, writes `stability/<split>.csv` and `.png` into the run's
     folder, and adds the picture to TensorBoard. The results table gets this run's similarity to every other run.
@@ -43,7 +43,8 @@ class Stability(ExplainedCallback):
     Args:
         others: folders of runs whose scores AttributionCacheWriter has stored, or patterns such as "stability/seed*". A
             pattern matches only tested runs. Names are relative to the folder of all runs or to the working directory.
-        percentage: number of top tokens whose overlap is measured, in percent of the tokens, rounded up.
+        percentage: the overlap compares the top-scoring tokens; this is their number, in percent of the text's tokens,
+            rounded up.
 
     Raises:
         ValueError: `others` is empty, or `percentage` is outside (0, 100]. During a test: another run lacks the scores
@@ -74,7 +75,7 @@ class Stability(ExplainedCallback):
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         super().setup(trainer, pl_module, stage)
         this_run = Path(trainer.default_root_dir)
-        # only process 0 searches: a run that finishes meanwhile would give the processes different results
+        # only process 0 searches: if another run finished meanwhile, the processes would find different runs
         self._runs = trainer.strategy.broadcast(matching_runs(self.others, this_run, RunFolder(this_run).runs_dir))
         self._names = run_names([this_run, *self._runs])
         self._splits = [split for split in test_splits(trainer) if split != VALIDATION]
@@ -83,7 +84,7 @@ class Stability(ExplainedCallback):
             for split in self._splits
             for method in self.source.methods
         }
-        # (split, method) -> (example, class) -> similarities of the R runs [len(SIMILARITIES), R, R]
+        # (split, method) -> (example, class) -> similarities [len(SIMILARITIES), R, R] between the R runs
         self._similarities: dict[tuple[str, str], dict[tuple[int, int], np.ndarray]] = {k: {} for k in self._scores}
 
     def on_explained(self, explained: ExplainedBatch) -> None:
@@ -113,7 +114,7 @@ class Stability(ExplainedCallback):
                 by_key = {key: value for part in gathered for key, value in part[split, method].items()}
                 for store in [] if is_dry else self._scores[split, method]:
                     store.require_rows_among(by_key, THIS_RUN)
-                ordered = [by_key[key] for key in sorted(by_key)]  # so sums do not depend on the number of processes
+                ordered = [by_key[key] for key in sorted(by_key)]  # so that rounding does not depend on the processes
                 comparisons.append(compare(method, ordered, len(self._names)))
             self._rows += [row for comparison in comparisons for row in self._result_rows(comparison, split)]
             if trainer.is_global_zero and not is_dry:

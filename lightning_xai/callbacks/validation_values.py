@@ -1,4 +1,4 @@
-"""Writes chosen validation metrics of a fit to a file, from which a search reads the best values."""
+"""Writes chosen validation metrics of a fit to a file, from which a hyperparameter search reads the best values."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ STEPS = "steps"
 
 
 class Pruned(Exception):
-    """Ends a fit whose validation metric is too bad for the search."""
+    """Ends a fit because its validation metric is too much worse than in other fits of the search."""
 
 
 def best_value(file: Path, tag: str, mode: str) -> float:
-    """Returns a metric's best value in a file; NaN if no value is finite.
+    """Returns the best value of a metric in a fit; NaN if no value is finite.
 
     Args:
         file: a file that ValidationValues wrote.
@@ -39,7 +39,7 @@ def best_value(file: Path, tag: str, mode: str) -> float:
 
 
 def values_by_step(file: Path, tag: str) -> dict[int, float]:
-    """Returns optimizer step -> finite value of a metric, in the order of the steps.
+    """Returns optimizer step -> value of a metric in the validation at this step, without values that are not finite.
 
     Args:
         file: a file written by ValidationValues. If the file is missing, the result is empty.
@@ -55,18 +55,18 @@ def values_by_step(file: Path, tag: str) -> dict[int, float]:
 
 
 class ValidationValues(Callback):
-    """Writes the metrics of every validation of a fit to a file, by optimizer step.
+    """Writes the metrics of every validation of a fit to a file, each with the number of its optimizer step.
 
-    If a resumed fit repeats a validation, the new values replace the old ones, so a kill changes nothing.
+    If a fit was killed and repeats a validation when it is resumed, the new values replace the old ones.
 
     Args:
         file: the file to write.
         tags: names of the metrics, such as "val/log_loss".
-        is_worse: takes the first metric's value and the step, and returns whether the fit should end.
+        is_worse: function of the first metric's value and the step that returns whether the fit should end.
 
     Raises:
-        ValueError: in a validation, one of the metrics is not logged.
-        Pruned: `is_worse` returned True.
+        ValueError: after a validation that did not log one of the metrics.
+        Pruned: `is_worse` returned True for the current step.
 
     Example:
         >>> ValidationValues(Path("validations.json"), ["val/log_loss"]).tags
@@ -94,7 +94,8 @@ class ValidationValues(Callback):
             write_json(self.file, with_format({STEPS: steps}))
         if self.is_worse is None:
             return
-        # values from before a kill are judged again, because the study may have given the trial a new number
+        # after a resume, earlier values are passed to `is_worse` again, because the study may count this fit as a new
+        # trial that has no values yet
         earlier = sorted(number for number in map(int, steps) if number <= step and number not in self._judged)
         for number in earlier:
             self._judged.add(number)

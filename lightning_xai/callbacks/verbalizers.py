@@ -1,4 +1,4 @@
-"""Checks a language model with verbalizers: its predicted classes, their probability, and its fill tokens."""
+"""Checks a verbalizer-based language model: the predicted classes, the verbalizers' probability, and fill tokens."""
 
 from __future__ import annotations
 
@@ -23,12 +23,14 @@ from lightning_xai.types import Batch, TextInputs
 class _Text(NamedTuple):
     label: int
     predicted: int
-    mass: float  # total probability of the verbalizers
-    filled: tuple[int, ...]  # for each fill token: the class predicted if it replaces all tokens of the text
+    mass: float  # total probability that the next token is a verbalizer
+    filled: tuple[int, ...]  # for each fill token, the class predicted if the token replaces all tokens of the text
 
 
 def shares(texts: Sequence[_Text], class_names: Sequence[str], fills: Sequence[str]) -> dict[str, float]:
-    """Returns the share of each predicted class, the verbalizers' mean probability, and the accuracy per fill token.
+    """Returns the share of texts predicted as each class, the verbalizers' mean total probability, and accuracies.
+
+    There is one accuracy per fill token, for texts in which it replaces every explainable token.
 
     Example:
         >>> texts = [_Text(0, 1, 0.75, (0,)), _Text(1, 1, 0.25, (0,))]
@@ -46,7 +48,7 @@ def shares(texts: Sequence[_Text], class_names: Sequence[str], fills: Sequence[s
 
 
 def filled(inputs: TextInputs, fill_id: int) -> TextInputs:
-    """Returns the inputs with every explainable token replaced by one token.
+    """Returns the inputs with every explainable token replaced by the token `fill_id`.
 
     Example:
         >>> filled(TextInputs.of_ids([[1, 5, 6]], special_ids=[1]), 9).input_ids.tolist()
@@ -58,9 +60,9 @@ def filled(inputs: TextInputs, fill_id: int) -> TextInputs:
 class Verbalizers(Callback):
     """Adds checks of a VerbalizerLM to the results table of a test, and writes its prompt into the run's folder.
 
-    The values are the share of texts predicted as each class, the probability that the next token is a verbalizer, and
-    the accuracy with every token of the text replaced by a fill token, for each fill. If this accuracy is far from
-    chance, the fill token is itself evidence for a class, and erasing with it is not neutral.
+    The values are the share of texts predicted as each class, the mean probability that the next token is a verbalizer,
+    and, for each fill token, the accuracy if it replaces every token of the text. If this accuracy is far from chance,
+    the fill token is itself evidence for a class, and erasing tokens with it is not neutral.
 
     Args:
         fills: fill tokens: "mask", "pad", "unk" or any text that is one token. Each costs one forward pass per text.

@@ -1,4 +1,4 @@
-"""Estimates, before the work, how long the explanations and their metrics will take."""
+"""Estimates how long explanations and their metrics will take, before they are computed."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ MAX_TOKENS = 4096  # limit on the batch with which the network's speed is measur
 
 
 class Forecast(Callback):
-    """Prints how long the explanations will take, before a test, a validation, or a fit that a test follows.
+    """Prints how long explaining and measuring will take, before a test, a validation, or a fit that a test follows.
 
     The estimate is the number of passes that methods and metrics declare, times the tokens of the explained examples,
-    times the measured time of a pass per token. Methods with costly passes take longer. Some networks encode each
-    distinct segment of erased versions only once and so make fewer passes; for these, a second line gives the number of
-    segments that a version costs.
+    times the measured time of a forward pass per token. It is too low for methods whose passes cost more than that.
+    Some networks cut texts into segments, and encode a segment that several erased versions of a text share only once;
+    for these, a second line gives the mean number of segments that are encoded for each version.
 
     Args:
         tests_after_fit: whether a test follows the fit.
@@ -79,7 +79,7 @@ class Forecast(Callback):
 
 
 def line_of(num_methods: int, counts: Sequence[str]) -> str:
-    """Returns a sentence about the number of methods and of examples per split.
+    """Returns a sentence that tells how many methods explain how many examples of each split.
 
     Example:
         >>> line_of(8, ["20 validation", "40 test", "9 tweets"])
@@ -90,7 +90,7 @@ def line_of(num_methods: int, counts: Sequence[str]) -> str:
 
 
 def line_of_segments(segments: Mapping[str, float], segments_of_text: int) -> str:
-    """Returns a sentence with the number of segments that an erased version costs, for each method and metric.
+    """Returns a sentence that tells how many segments are encoded for an erased version, for each method and metric.
 
     Example:
         >>> line_of_segments({"occlusion": 1.0, "lime": 47.0, "eraser/aopc": 1.0}, 47)
@@ -110,10 +110,10 @@ def _explained_splits(trainer: Trainer, source: Any) -> list[str]:
 
 
 def seconds_per_token(trainer: Trainer, module: LightningModule, split: str) -> float:
-    """Returns the measured seconds per token of a forward pass. Leaves the network and random states unchanged."""
+    """Measures the seconds per token of a forward pass. Leaves the network and the random states unchanged."""
     data, network = data_of(trainer), network_of(module)
     rows = data.split(split)
-    # the shortest texts of at least median length
+    # indices of a batch of texts of typical length: those from the median upwards, shortest first
     usual = rows.lengths.argsort(kind="stable")[len(rows) // 2 :][: data.eval_batch_size]
     num_rows = max(1, MAX_TOKENS // int(rows.lengths[usual].max()))
     inputs = data.collate(rows[usual[:num_rows].tolist()]).to(module.device).inputs
@@ -122,7 +122,7 @@ def seconds_per_token(trainer: Trainer, module: LightningModule, split: str) -> 
             stack.enter_context(context)
         stack.enter_context(evaluation_mode(module))
         times = []
-        for _ in range(2):  # the first pass also sets things up
+        for _ in range(2):  # the first pass may take longer, because it also initializes things
             began = time.perf_counter()
             network.predict(inputs)
             if module.device.type == "cuda":

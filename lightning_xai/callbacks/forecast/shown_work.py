@@ -1,4 +1,4 @@
-"""Lets a callback show its current work in the trainer's progress bar."""
+"""Lets a callback show in the trainer's progress bar what it is doing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lightning import Trainer
 
 @runtime_checkable
 class ShowsWork(Protocol):
-    """A progress bar that also shows the work of other callbacks.
+    """A progress bar that also shows what other callbacks are doing.
 
     Example:
         >>> from lightning.pytorch.callbacks import TQDMProgressBar
@@ -19,12 +19,12 @@ class ShowsWork(Protocol):
     """
 
     def show_work(self, text: Callable[[], str]) -> None:
-        """May show `text()`; a bar limits how often it does so."""
+        """Shows `text()`. A bar may skip calls that follow the last display too soon."""
         ...
 
 
 def show_work(trainer: Trainer, text: Callable[[], str]) -> None:
-    """Shows a callback's current work, such as the running method, in the trainer's progress bar.
+    """Shows in the trainer's progress bar what a callback is doing, such as which method is running.
 
     Example:
         >>> show_work(Trainer(logger=False, enable_progress_bar=False, accelerator="cpu"), lambda: "test: random")

@@ -17,21 +17,21 @@ from lightning_xai.runs.pace import time_left
 from lightning_xai.runs.splits import VALIDATION
 
 BACKWARD = 2.0  # a backward pass takes about as long as two forward passes
-SMALLEST = 0.01  # a part without passes counts as this many forward passes, until its time is measured
+SMALLEST = 0.01  # a method or metric without passes counts as this many forward passes
 
 
 class Workload:
-    """Counts the remaining work of each part, and estimates its time from the part's measured speed.
+    """Counts the work that remains for each part of an evaluation, and estimates its time from the part's speed so far.
 
     A part is one method, or one metric of a preset. Work is the number of tokens times the forward passes over each
-    token. A part without a measured speed gets the mean speed of all measured parts.
+    token. Parts that have not run yet are assumed to be as fast as the others on average.
 
     Args:
         num_examples: split -> number of examples that this process explains.
         num_tokens: split -> number of tokens of these examples.
-        passes: split -> part -> number of forward passes over each token.
-        segments: part -> number of new segments in an erased version, for networks that encode each distinct segment
-            only once.
+        passes: split -> name of a part -> number of forward passes over each token.
+        segments: name of a part -> mean number of segments that are encoded for an erased version, for networks that
+            encode a segment shared by several versions of a text only once.
         segments_of_text: number of segments of a text of mean length.
 
     Example:
@@ -55,7 +55,7 @@ class Workload:
         self.segments, self.segments_of_text = dict(segments or {}), segments_of_text
         self.passes = {split: {p: max(n, SMALLEST) for p, n in parts.items()} for split, parts in passes.items()}
         self._left = {(split, part): float(num_tokens[split]) for split in self.passes for part in self.passes[split]}
-        self._measured: dict[str, tuple[float, float]] = {}  # part -> seconds, passes times tokens
+        self._measured: dict[str, tuple[float, float]] = {}  # part -> (seconds, finished work)
 
     def finish(self, split: str, part: str, num_tokens: float, seconds: float) -> None:
         """Records that a part took `seconds` for another `num_tokens` tokens of a split."""
@@ -66,7 +66,7 @@ class Workload:
         self._measured[part] = (before[0] + seconds, before[1] + num_tokens * self.passes[split][part])
 
     def seconds_left(self, seconds_per_token: float | None = None) -> float | None:
-        """Returns the estimated seconds of the remaining work; None if no speed is known.
+        """Returns the estimated seconds for the remaining work; None if no part has run and no speed is given.
 
         Args:
             seconds_per_token: time of a forward pass over one token, for parts without a measured speed.
@@ -84,14 +84,17 @@ class Workload:
 
 
 def workload_of(trainer: Trainer, source: Any, splits: list[str], network: Any = None) -> Workload | None:
-    """Returns the work of an AttributionSource and its receivers; None if the data are not in a TextDataModule.
+    """Counts the passes of an AttributionSource's methods and of the metrics that measure its attributions.
+
+    Returns None if the data are not in a TextDataModule.
 
     Args:
         trainer: the trainer.
-        source: a callback with `methods`, such as ComputeAttributions.
-        splits: the splits that the source explains. In a test, the validation split is only used to tune metrics.
-        network: the explained network. If it encodes each distinct segment of erased versions only once, fewer passes
-            are counted.
+        source: the AttributionSource, such as ComputeAttributions.
+        splits: the splits that the source explains. In a test, the validation split is only used to tune the
+            thresholds of metrics.
+        network: the explained network. If it encodes a segment that several erased versions of a text share only once,
+            fewer passes are counted.
     """
     data = data_of(trainer)
     if not hasattr(data, "split"):
@@ -115,7 +118,8 @@ def workload_of(trainer: Trainer, source: Any, splits: list[str], network: Any =
             new = None if length is None else _new_segments(method, mean, length)
             if new is not None:
                 segments[name] = new
-                forward = min(forward, 1 + forward * new / segments_of_text)  # the text, and new segments of versions
+                # one pass over the text, and for each version only over its new segments
+                forward = min(forward, 1 + forward * new / segments_of_text)
             parts[name] = forward + BACKWARD * backward
         for preset in presets:
             share = min(1.0, _limit(preset, len(lengths)) / len(lengths))
@@ -134,7 +138,10 @@ def workload_of(trainer: Trainer, source: Any, splits: list[str], network: Any =
 
 
 def _new_segments(part: Any, num_units: int, segment_length: int) -> float | None:
-    """Returns the mean number of new segments in an erased version; None if no units are erased."""
+    """Returns the mean number of segments to encode for an erased version.
+
+    Returns None if `part`, a method or metric, erases no units.
+    """
     while not isinstance(part, ErasesUnits) and hasattr(part, "method"):
         part = part.method  # the inner method, for example of Transformed
     if not isinstance(part, ErasesUnits):
@@ -148,7 +155,7 @@ def _limit(callback: Any, num_examples: int) -> int:
 
 
 def _limit_of_batches(trainer: Trainer, data: Any, num_examples: int) -> int:
-    """Returns the number of examples within the trainer's limit on batches, such as `limit_test_batches`."""
+    """Returns how many of `num_examples` examples are left by the trainer's `limit_test_batches` or similar setting."""
     limit: int | float = trainer.limit_test_batches  # also in a fit, because the forecast is about the test after it
     if trainer.validating:
         limit = trainer.limit_val_batches
@@ -161,7 +168,10 @@ def _limit_of_batches(trainer: Trainer, data: Any, num_examples: int) -> int:
 
 
 def _mean_targets(source: Any, rows: Any, num_classes: int) -> float:
-    """Returns the mean number of explained classes per example; if it varies, the mean number of gold classes."""
+    """Estimates the mean number of explained classes per example.
+
+    If it depends on the example, this is the mean number of gold classes, at least 1, of the first 1000 examples.
+    """
     policy = getattr(source, "targets", "gold")
     if policy in ("all", "topk"):
         return float(num_classes if policy == "all" else getattr(source, "num_top", 1))
@@ -170,11 +180,11 @@ def _mean_targets(source: Any, rows: Any, num_classes: int) -> float:
 
 
 class WorkInBatches:
-    """Shows which part works on which examples, and measures the time of each part.
+    """Displays which part of an evaluation (a method or metric) is processing which examples, and times each part.
 
     Args:
-        trainer: the trainer.
-        workload: the work of the whole evaluation; None if unknown.
+        trainer: the trainer, in whose progress bar this is displayed.
+        workload: the work of the whole evaluation, from which the remaining time is estimated; None if unknown.
 
     Example:
         >>> work = WorkInBatches(Trainer(logger=False, accelerator="cpu", enable_progress_bar=False), None)
@@ -199,8 +209,9 @@ class WorkInBatches:
 
     @contextmanager
     def part(self, name: str, text: str, share: float = 1.0) -> Iterator[None]:
-        """Shows `text` and measures a part's time. `share` (0 to 1) is this step's share of the part's work on the
-        batch.
+        """Displays `text` and times the body of the `with` block, as a step of the part `name`.
+
+        `share` (0 to 1) is the fraction of the part's work on the batch that this step does.
         """
         show_work(self.trainer, lambda: self.line(text))
         began = time.perf_counter()
@@ -221,7 +232,9 @@ class WorkInBatches:
 
 @contextmanager
 def part_of(source: Any, name: str, text: str, share: float) -> Iterator[None]:
-    """Shows and times a receiver's work as a part of `source.work`. Does nothing if the source has no `work`.
+    """Displays and times the body of the `with` block as a step of the part `name` of `source.work`.
+
+    Only runs the body if the source has no `work`.
 
     Example:
         >>> with part_of(object(), "eraser/iou", "eraser/iou measures random on", 1.0):

@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 def real_tokens(batch: Any) -> Tensor:
-    """Returns the number of tokens of a batch without padding, [] long; 0 if the batch is not a Batch.
+    """Returns the number of tokens in a batch, not counting padding, as a tensor [] long; 0 if it is not a Batch.
 
     Example:
         >>> from lightning_xai.types import Batch, TextInputs
@@ -23,10 +23,10 @@ def real_tokens(batch: Any) -> Tensor:
 
 
 class TokenRate:
-    """Counts processed tokens and the seconds that they took, without pauses.
+    """Counts processed tokens and the seconds that pass, not counting pauses.
 
     Args:
-        clock: returns the time in seconds.
+        clock: function that returns the time in seconds.
 
     Example:
         >>> now = [0.0]
@@ -41,8 +41,8 @@ class TokenRate:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._tokens = torch.zeros((), dtype=torch.long)  # a tensor, because converting to int would wait for the GPU
-        self._seconds = 0.0  # running time up to the last pause
-        self._began: float | None = clock()  # None while paused
+        self._seconds = 0.0  # seconds counted up to the last pause
+        self._began: float | None = clock()  # time of the start or the last `resume`; None while paused
 
     def add(self, num_tokens: Tensor) -> None:
         self._tokens = num_tokens + self._tokens.to(num_tokens.device)

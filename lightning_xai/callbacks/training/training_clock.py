@@ -1,4 +1,4 @@
-"""Measures the training time of a run, also if it was killed and resumed."""
+"""Measures the training time of a run, even if the run is killed and resumed."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from lightning_xai.runs.folder import RunFolder
 
 
 class TrainingClock(Callback):
-    """Writes to the manifest, after each epoch, the seconds of training so far and whether it has ended.
+    """Writes the seconds of training so far, and whether training has ended, to the manifest after each epoch.
 
     A resumed training adds its seconds to the seconds recorded at the last finished epoch. The sum is close to the time
     of an uninterrupted training.
 
     Args:
-        began: value of `time.monotonic()` when the command began, so that loading counts too.
+        began: value of `time.monotonic()` when the command started, so that the time to load the data counts too.
 
     Example:
         >>> import tempfile
@@ -33,7 +33,7 @@ class TrainingClock(Callback):
 
     def __init__(self, began: float) -> None:
         self.began = began
-        self._before = 0.0  # seconds of earlier processes
+        self._before = 0.0  # seconds of training before the run was resumed
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._before = RunFolder(Path(trainer.default_root_dir)).manifest.get("training_seconds", 0.0)

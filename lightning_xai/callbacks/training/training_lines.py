@@ -1,4 +1,4 @@
-"""Lines that report on a training: step, loss, validation numbers, tokens per second and time left."""
+"""Lines that report on a training: step, loss, validation metrics, tokens per second and time left."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class TrainingLines:
     """Composes the lines that report on one training in this process.
 
     Args:
-        trainer: the trainer, whose training has just begun or resumed.
-        pace: decides when a line about steps is due.
+        trainer: the trainer, whose training has just started or resumed.
+        pace: decides when a line about steps is due, and estimates the time left.
 
     Example:
         >>> lines = TrainingLines(Trainer(max_epochs=3, logger=False, accelerator="cpu"))
@@ -50,7 +50,7 @@ class TrainingLines:
     def __init__(self, trainer: Trainer, pace: Pace | None = None) -> None:
         self.pace = pace or Pace()
         self.rate = TokenRate()
-        self._first_step = trainer.global_step  # the speed leaves out steps of an earlier, killed process
+        self._first_step = trainer.global_step  # above 0 if the run was resumed; earlier steps do not affect the speed
         self._total: float | None = None
 
     def add(self, batch: Any) -> None:

@@ -27,12 +27,12 @@ def gradient_norm(module: torch.nn.Module) -> Tensor:
 
 
 class TrainingScalars(Callback):
-    """Logs `train/learning_rate`, `train/gradient_norm` and `train/tokens_per_second` with the losses of a step.
+    """Logs `train/learning_rate`, `train/gradient_norm` and `train/tokens_per_second` whenever Lightning logs losses.
 
     `train/learning_rate` is the learning rate of the first group of parameters. If groups have different learning
     rates, `train/learning_rate/<group>` is the rate of each further group. The gradient norm is measured before
-    clipping. Under FSDP it is not logged, because FSDP splits gradients among processes. Tokens per second covers the
-    steps since the previous log. It counts the tokens of all processes without padding, and leaves out the time of
+    clipping. Under FSDP it is not logged, because FSDP splits gradients among processes. The tokens per second are
+    those since the previous log. They count the tokens of all processes, without padding, and exclude the time of
     validations.
 
     The scalars are sent only to the loggers, so they change neither checkpoints nor monitored values.
@@ -43,14 +43,14 @@ class TrainingScalars(Callback):
     """
 
     def __init__(self) -> None:
-        self.scalars: dict[str, Any] = {}  # scalars of the current step that are not logged yet
+        self.scalars: dict[str, Any] = {}  # scalars of the current step that are still to be logged
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.scalars, self._rate = {}, TokenRate()
 
     def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, optimizer: Optimizer) -> None:
         if optimizer is not trainer.optimizers[0] or not _logs(trainer):
-            return  # under manual optimization, a second optimizer has a part in the same step
+            return  # with several optimizers (manual optimization), only the first one is logged
         rates = [group["lr"] for group in optimizer.param_groups]
         self.scalars["train/learning_rate"] = rates[0]
         if len(set(rates)) > 1:

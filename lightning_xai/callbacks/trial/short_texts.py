@@ -12,7 +12,7 @@ from lightning_xai.types import Attribution, Batch, TextInputs
 
 
 def evidence_tokens(batch: Batch) -> Tensor:
-    """Returns a mask [B, T] of evidence for gold classes or, in examples without gold evidence, for any class.
+    """Returns a mask [B, T] of tokens that are evidence for a gold class or, if there are none, for any class.
 
     Example:
         >>> inputs = TextInputs.of_ids([[5, 6, 7]])
@@ -29,10 +29,10 @@ def evidence_tokens(batch: Batch) -> Tensor:
 
 
 def confident_probs(batch: Batch, num_classes: int) -> Tensor:
-    """Returns synthetic probabilities [B, C] that are high for gold classes and for classes with evidence.
+    """Returns made-up probabilities [B, C] that are high for gold classes and for classes with evidence.
 
-    In single-label tasks, only one class has the highest probability. This is the gold class if it has evidence or if
-    no class has evidence, and otherwise another class with evidence.
+    In single-label tasks, the most probable class is the gold class if it has evidence or if no class has evidence,
+    and otherwise a class with evidence.
 
     Example:
         >>> inputs = TextInputs.of_ids([[5, 6]])
@@ -55,8 +55,8 @@ def confident_probs(batch: Batch, num_classes: int) -> Tensor:
 def short_columns(inputs: TextInputs, evidence: Tensor, num_tokens: int) -> Tensor:
     """Returns a mask [B, T] bool of the tokens that remain if every text is cut to `num_tokens` explainable tokens.
 
-    The remaining explainable tokens are neighbors and include the first token of `evidence` [B, T]. All special tokens
-    remain, and the first `num_tokens` of the tokens that are neither special nor explainable.
+    The explainable tokens that remain are a sequence that contains the first token of the mask `evidence` [B, T]. All
+    special tokens remain, and so do the first `num_tokens` of the tokens that are neither special nor explainable.
 
     Example:
         >>> inputs = TextInputs.of_ids([[1, 5, 6, 7, 8, 2]], special_ids=[1, 2])
@@ -128,11 +128,11 @@ def cut_batch(batch: Batch, keep: Tensor, pad_id: int) -> Batch:
 
 
 def text_forms(inputs: TextInputs) -> set[tuple[int, bool, bool]]:
-    """Returns the distinct forms of B texts. A form is a tuple of three entries.
+    """Returns the distinct forms of B texts.
 
-    The entries are the number of explainable tokens (2 for two or more), whether the text has tokens that are neither
-    explainable nor special, and whether the text is a pair. If a method works on one text of a form, it should also
-    work on all other texts of this form.
+    A form is a tuple: the number of explainable tokens (2 stands for two or more), whether the text has tokens that are
+    neither explainable nor special, and whether the text is a pair. A method that works on one text of a form should
+    also work on all other texts of this form.
 
     Example:
         >>> text_forms(TextInputs.of_ids([[1, 5, 6], [1]], special_ids=[1])) == {(2, False, False), (0, False, False)}
@@ -146,7 +146,7 @@ def text_forms(inputs: TextInputs) -> set[tuple[int, bool, bool]]:
 
 
 def _columns(keep: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the columns [B, T'] of the kept tokens in order, and a mask [B, T'] that is False at padding."""
+    """Returns the positions [B, T'] of each text's kept tokens, padded, and a mask [B, T'] that is False at padding."""
     width = max(int(keep.sum(dim=1).max()), 1)
     columns = (~keep).to(torch.uint8).argsort(dim=1, stable=True)[:, :width]
     return columns, keep.gather(1, columns)

@@ -1,4 +1,4 @@
-"""The trial before a run: tries every method and metric on a few short texts, and lists all failures."""
+"""The trial before a run: tries every method and metric on two short texts, and lists all failures."""
 
 from __future__ import annotations
 
@@ -33,35 +33,36 @@ SKIP_UNFIT = "--skip_unfit true"
 
 
 class LeftOutRow(ResultRow):
-    """A row of the results table without a value, with the reason why it is missing."""
+    """A row of the results table whose value is missing, with the reason."""
 
     left_out: str
 
 
 class Trial(Callback):
-    """Tries network, methods, metrics and erasures on two short texts of every split, before the fit or the test.
+    """Tries network, methods, metrics and erasures on two short texts of every split, before the run starts.
 
-    The texts are cut to eight explainable tokens; one has evidence and one has none, if the split has both. A method
-    that needs passes through the network is tried on another split only if the texts there have another form, such as
-    pairs, and takes only a few steps or samples. Metrics are tried on made-up scores of both texts, and then on the
-    scores of each method for one text. In a fit, the gold class counts as predicted, because an untrained network
-    predicts at random. Finally, the longest text makes one forward pass, and a backward pass if a method needs one.
+    The texts are cut to eight explainable tokens; one has evidence and one has none, if the split has both. Methods
+    take only a few steps or samples. A method that needs passes through the network is tried on a further split only
+    if the texts there have another form, such as pairs. Metrics are tried on made-up scores of both texts, and then on
+    the scores of each method for one text. Before a fit, the gold class counts as predicted, because an untrained
+    network predicts at random. Finally, the network makes a forward pass over the longest text, and a backward pass if
+    a method needs one.
 
-    All processes try the same texts. The trial restores random generators, gradients, modes, hooks, the attention
-    kernel and costs, and logs and writes nothing. Under FSDP there is no trial.
+    All processes try the same texts. The trial logs and writes no results, and restores random generators, gradients,
+    modes, hooks, the attention kernel and costs. Under FSDP there is no trial.
 
     Args:
         tests_after_fit: whether a test follows the fit; if so, the trial covers both.
-        enabled: whether to make the trial. The order of the callbacks is always checked.
+        enabled: whether to make the trial. The order of the callbacks is checked in any case.
         skip_unfit: whether to leave out methods and metrics that fail. If False, a failure ends the run.
-        key: identifies the methods, network and data. Runs with the same key share their outcomes.
+        key: identifies the methods, network and data. Runs with the same key share the outcomes of a trial.
         memory: outcomes of earlier trials in this command. The fits of a chain also share outcomes through a file.
-        remedy: the option that leaves out failing parts, for the message.
+        remedy: the option that leaves out failing parts; error messages name it.
 
     Raises:
-        ValueError: at the start of the fit, test, validation or prediction, if a part fails; the message lists all
-            failures. At setup: a callback with `on_explained` has no ComputeAttributions before it, or no callback uses
-            the attributions of a ComputeAttributions.
+        ValueError: at the start of the fit, test, validation or prediction, if a method, metric or other part fails;
+            the message lists all failures. At setup: a callback with `on_explained` has no ComputeAttributions before
+            it, or no callback uses the attributions of a ComputeAttributions.
 
     Example:
         >>> Trial(skip_unfit=True).left_out
@@ -84,7 +85,7 @@ class Trial(Callback):
         self.key = key
         self.memory = memory or TrialMemory()
         self.remedy = remedy
-        self.left_out: dict[str, Failure] = {}  # description of the part -> its failure
+        self.left_out: dict[str, Failure] = {}  # description of a method or metric that is left out -> its failure
         self._evaluated: list[str] = []  # splits for which the running evaluation writes results
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
@@ -99,7 +100,7 @@ class Trial(Callback):
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._begin(
             trainer, pl_module, {"train": ["train"]}
-        )  # not in on_fit_start, because some objectives finish their setup later
+        )  # here and not in on_fit_start, after which some objectives still finish their setup
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if trainer.state.fn == TrainerFn.VALIDATING:
@@ -149,7 +150,7 @@ class Trial(Callback):
             self._leave_out(TrialRun(trainer, module, stages, failures=dict(known), replays=True))
 
     def _new_failures(self, trial: TrialRun) -> dict[str, Failure]:
-        """Returns the failures of a trial. Raises ValueError if a failed part may not be left out."""
+        """Makes a trial and returns its failures. Raises ValueError if something that failed may not be left out."""
         self._try(trial)
         # failures are shared, so that all processes leave out the same parts
         failures = {subject: failure for part in gather(trial.failures) for subject, failure in part.items()}
@@ -181,7 +182,7 @@ class Trial(Callback):
 
     def _try_evaluation(self, trial: TrialRun) -> None:
         if not trial.replays and not try_network(trial):
-            return  # without a working network, no other part can work
+            return  # if the network fails, so does everything else
         sources = sources_of(trial)
         methods = [method for source in sources for method in source.methods.values()]
         with eager_attention(trial.network, wanted=any(method.needs_attentions for method in methods)):
@@ -207,7 +208,7 @@ class Trial(Callback):
 
 
 def failures_message(failures: Sequence[Failure], network: str, *, skip_unfit: bool, remedy: str = SKIP_UNFIT) -> str:
-    """Returns a one-line message that lists all failures, and the option that leaves them out.
+    """Returns a one-line message that lists all failures, and names the option that leaves them out.
 
     Example:
         >>> failures_message([Failure("method alti (ALTI)", "it has no layers")], "BiLSTM", skip_unfit=True)

@@ -20,7 +20,7 @@ Part = tuple[str, str]  # a stage of the trainer, such as "fit", and a split
 
 @runtime_checkable
 class KeepsTrials(Protocol):
-    """A callback of a chain of runs. A trial that succeeded in one run is not repeated in the other runs.
+    """A callback that names the file in which the runs of a chain record successful trials, to not repeat them.
 
     Example:
         >>> class Chained:
@@ -40,8 +40,8 @@ class TrialMemory:
     """The outcomes of earlier trials of the same command. The stages of a chain use them instead of repeating a trial.
 
     Attributes:
-        tried: key for methods, network and data -> the stages and splits that were tried.
-        failures: the same key -> description of a part that was left out -> its failure.
+        tried: key that identifies methods, network and data -> the stages and splits that were tried.
+        failures: the same key -> description of a method or metric that was left out -> its failure.
 
     Example:
         >>> TrialMemory().tried
@@ -52,7 +52,7 @@ class TrialMemory:
     failures: dict[str, dict[str, Failure]] = field(default_factory=dict)
 
     def recall(self, key: str, trainer: Trainer) -> None:
-        """Adds the successful trials of the chain's other commands on the same kind of device.
+        """Adds the successful trials that other commands recorded in the chain's file, on the same kind of device.
 
         Every process must call this method.
         """
@@ -62,7 +62,7 @@ class TrialMemory:
             self.tried.setdefault(key, set()).update(gather(_read(record, _digest(key, trainer)))[0])
 
     def record(self, key: str, trainer: Trainer) -> None:
-        """Records the trial in the chain's file if nothing failed, so that other commands need not repeat it."""
+        """Records the trial in the chain's file, so that other commands need not repeat it. Skipped after a failure."""
         record = record_of(trainer)
         if record is not None and trainer.is_global_zero and not self.failures.get(key):
             digest = _digest(key, trainer)

@@ -23,9 +23,10 @@ from lightning_xai.types import Attribution, Batch
 
 
 def made_up_batch(trial: TrialRun, source: Any, split: str, *, whole: bool = False) -> ExplainedBatch:
-    """Returns examples of a split, short or `whole`, with made-up scores, to try callbacks that use attributions.
+    """Returns one or two examples of a split with made-up scores, for trying callbacks that use attributions.
 
-    The gold classes count as predicted, so that metrics of predicted classes have rows to measure.
+    The texts are short, unless `whole` is True. Gold classes count as predicted, so that metrics of predicted classes
+    have something to measure.
     """
     rows = trial.rows(split, max_examples_of(trial, source))
     batch = rows.whole if whole else rows.short
@@ -37,7 +38,7 @@ def made_up_batch(trial: TrialRun, source: Any, split: str, *, whole: bool = Fal
 
 
 def _predict(trial: TrialRun, batch: Batch, probs: Tensor) -> PredictOnce:
-    """Returns the network's prediction function, but with the probabilities `probs` [B, C] for the unchanged batch."""
+    """Returns a function that predicts with the network, but returns `probs` [B, C] for the unchanged batch."""
     network, threshold = trial.network, decision_threshold_of(trial.module)
     predict = PredictOnce(predict_of(network), batch.inputs, decision_threshold=threshold, pad_id=network.pad_id)
     predict.probs = probs
@@ -45,15 +46,15 @@ def _predict(trial: TrialRun, batch: Batch, probs: Tensor) -> PredictOnce:
 
 
 def try_metrics(trial: TrialRun, evaluation: Any) -> None:
-    """Tries copies of an evaluation's metrics. The copies never gather records from other processes.
+    """Tries copies of an evaluation's metrics, first on made-up scores.
 
-    A metric that works with made-up scores is then tried with the scores of all methods. If this fails, each method is
-    tried alone, so that the failure names the method.
+    A metric that passes is tried on the scores of all methods together and, if that fails, on the scores of each method
+    separately, so that the error names the method. The copies never gather records from other processes.
 
     Args:
         trial: the trial.
-        evaluation: a callback with a `preset`, a list of `metrics`, the `source` of their attributions, and the set
-            `left_out`, which receives (method, metric) if this result is left out.
+        evaluation: a callback with a `preset`, a list of `metrics`, the `source` of their attributions, and a set
+            `left_out`. If a metric fails on a method's scores and may be left out, (method, metric) is added to it.
     """
     made: dict[str, ExplainedBatch] = {}
 
@@ -78,7 +79,7 @@ def try_metrics(trial: TrialRun, evaluation: Any) -> None:
 
 
 def _try_scores(trial: TrialRun, evaluation: Any, metric: AttributionMetric) -> None:
-    """Tries a metric on the scores of all methods together and, if this fails, of each method alone."""
+    """Tries a metric on the scores of all methods together and, if that fails, on each method's scores separately."""
     scores = trial.scores.get(id(evaluation.source), {})
     together = replace(trial, failures={}, errors=[], removals={})
     if not trial.replays and together.attempt("all methods", partial(_measure_scores, trial, metric, scores)):
@@ -93,9 +94,9 @@ def _try_scores(trial: TrialRun, evaluation: Any, metric: AttributionMetric) -> 
 
 
 def _measure_scores(trial: TrialRun, metric: AttributionMetric, scores: Mapping[str, Scored]) -> None:
-    """Updates and computes a copy of a metric on the methods' scores of the first text, as if these were many texts.
+    """Measures the methods' scores of one text with a copy of a metric, as if each method had explained its own text.
 
-    The first text has evidence. The metric has already been tried with made-up scores of both texts of every split.
+    The text is the first of the trial, which has evidence if any text has.
     """
     if not scores:
         return
@@ -116,7 +117,7 @@ def _measure_scores(trial: TrialRun, metric: AttributionMetric, scores: Mapping[
         measured.update(attribution, repeated, _predict(trial, repeated, probs[rows]))
     if not metric.needs_tuning:
         measured.compute()
-    elif trial.fits:  # only before training: texts may lack evidence for the classes that a trained network predicts
+    elif trial.fits:  # skipped for a trained network: it may predict classes for which the text has no evidence
         measured.tune_from(measured)
         measured.compute()
 
@@ -137,7 +138,10 @@ def _remove(metrics: list[Any], metric: Any) -> None:
 def _measure(
     metric: AttributionMetric, batch: Callable[[str], ExplainedBatch], splits: Sequence[str], *, only_tunes: bool
 ) -> None:
-    """Updates and computes copies of a metric. With `only_tunes`, the validation split is only used for tuning."""
+    """Measures the made-up scores of each split with its own copy of a metric.
+
+    With `only_tunes`, the validation split is only used to tune the metric.
+    """
     copies = {}
     for split in splits:
         if only_tunes and split == VALIDATION and not metric.needs_tuning:

@@ -35,7 +35,10 @@ def sources_of(trial: TrialRun) -> list[Any]:
 
 
 def explained_splits(trial: TrialRun, source: Any) -> list[str]:
-    """Returns the splits that a source explains. A test explains the validation split only if a receiver needs it."""
+    """Returns the splits that a source explains in the trial's stages.
+
+    A test explains the validation split only if a callback that receives the attributions needs it.
+    """
     receivers = receivers_after(trial.trainer, source)
     needs_validation = any(getattr(receiver, "needs_validation_in_test", False) for receiver in receivers)
     explained = [
@@ -48,14 +51,14 @@ def explained_splits(trial: TrialRun, source: Any) -> list[str]:
 
 
 def max_examples_of(trial: TrialRun, source: Any) -> int | None:
-    """Returns the smallest `max_examples` of a source and its receivers; None if there is no limit."""
+    """Returns the smallest `max_examples` of a source and the callbacks that receive its attributions; None for all."""
     users = [source, *receivers_after(trial.trainer, source)]
     limits = [limit for user in users if (limit := getattr(user, "max_examples", None)) is not None]
     return min(limits, default=None)
 
 
 def check_output(network: torch.nn.Module, output: object, num_examples: int) -> None:
-    """Raises ValueError if a network's output is not a ClassifierOutput, or if its logits are not [B, C].
+    """Raises ValueError if a network's output is not a ClassifierOutput with logits of shape [B, C].
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -76,7 +79,7 @@ def check_output(network: torch.nn.Module, output: object, num_examples: int) ->
 
 
 def try_network(trial: TrialRun) -> bool:
-    """Tries a forward pass of the short texts of all splits, in the precision of the run."""
+    """Returns whether a forward pass over the short texts of all splits works, in the precision of the run."""
     network = trial.network
 
     def forward() -> None:
@@ -89,7 +92,7 @@ def try_network(trial: TrialRun) -> bool:
 
 
 def try_methods(trial: TrialRun, source: Any) -> None:
-    """Tries every method of a source. If there are several sources, failures also name the source."""
+    """Tries every method of a source of attributions. If there are several sources, failures also name the source."""
     sources = sources_of(trial)
     suffix = f" of {type(source).__name__} {sources.index(source) + 1}" if len(sources) > 1 else ""
     presets = [r for r in receivers_after(trial.trainer, source) if hasattr(r, "preset") and hasattr(r, "metrics")]
@@ -105,7 +108,8 @@ def try_methods(trial: TrialRun, source: Any) -> None:
 
 def _explain(trial: TrialRun, source: Any, name: str, method: AttributionMethod, checksums: dict[str, int]) -> None:
     for split, batch in trial.batches(explained_splits(trial, source), method, max_examples_of(trial, source)):
-        # in a fit, gold classes count as predicted: an untrained network predicts classes that stored scores may lack
+        # before a fit, gold classes count as predicted, because an untrained network predicts at random, and the scores
+        # that `Cached` reads may lack the classes that it happens to predict
         confident = confident_probs(batch, trial.network.num_classes)
         probs = confident if trial.fits else trial.network.predict(batch.inputs)
         targets, target_mask = targets_of(trial, source, probs, batch.labels)
@@ -119,7 +123,7 @@ def _explain(trial: TrialRun, source: Any, name: str, method: AttributionMethod,
 
 
 def parts_of(method: AttributionMethod) -> list[Any]:
-    """Returns a method, the methods in its attributes, and their CompletenessChecks, which warn only once.
+    """Returns a method, the methods in its attributes, and the CompletenessChecks of them all.
 
     Example:
         >>> from lightning_xai.attributions.integrated_gradients import IntegratedGradients
@@ -134,9 +138,9 @@ def parts_of(method: AttributionMethod) -> list[Any]:
 
 
 def _refuse_changes(network: torch.nn.Module, checksums: dict[str, int]) -> None:
-    """Raises an error if a method changed the network, and updates the checksums of its weights.
+    """Raises an error if a method changed the network since `checksums` were computed, and updates `checksums`.
 
-    The trial restores changed buffers at its end, but not changed weights.
+    For changed weights, which the trial cannot restore, the error is WeightsChanged.
     """
     before = dict(checksums)
     checksums.update(weight_checksums(network))
@@ -148,7 +152,7 @@ def _refuse_changes(network: torch.nn.Module, checksums: dict[str, int]) -> None
 
 
 def targets_of(trial: TrialRun, source: Any, probs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the classes that a source explains and their mask, both [B, K]."""
+    """Returns the classes [B, K] that a source explains, and a mask [B, K] that is False at padding."""
     return select_targets(
         getattr(source, "targets", "gold_or_predicted"),
         probs,
@@ -173,7 +177,7 @@ def try_objective(trial: TrialRun) -> None:
 
     def run() -> None:
         batch = trial.rows("train").short[:1]  # one example, because the searches of some objectives take many passes
-        # in eval mode cuDNN's recurrent layers have no backward pass
+        # cuDNN is off, because its recurrent layers have no backward pass in eval mode
         with attributes_kept(module), torch.backends.cudnn.flags(enabled=False):
             module.log = module.log_dict = nothing
             with trial.trainer.precision_plugin.forward_context():
@@ -181,7 +185,7 @@ def try_objective(trial: TrialRun) -> None:
             if not isinstance(losses, dict) or "loss" not in losses:
                 shown = ", ".join(losses) or "nothing" if isinstance(losses, dict) else type(losses).__name__
                 raise ValueError(f"{name}.losses returned {shown}: return a dict with the scalar 'loss'")
-            if type(module).training_step.__qualname__ == "Objective.training_step":  # this method logs only the losses
+            if type(module).training_step.__qualname__ == "Objective.training_step":  # it logs only these losses
                 check_train_monitors(callbacks_of(trial.trainer), losses)
             loss = losses["loss"]
             if not isinstance(loss, Tensor) or loss.numel() != 1 or not loss.requires_grad:

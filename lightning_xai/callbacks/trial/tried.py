@@ -1,4 +1,4 @@
-"""The interface of a trial for callbacks: it gives short examples of every split, and records errors."""
+"""The interface through which callbacks take part in a trial: it gives them short examples, and records errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NUM_TOKENS = 8  # number of explainable tokens of a short text
 
 
 class Number(NamedTuple):
-    """The key of rows in the results table: preset, method and metric. All values of a metric share one key."""
+    """The preset, method and metric of a result. If a metric has several values, they share one Number."""
 
     preset: str
     method: str
@@ -31,12 +31,12 @@ class Number(NamedTuple):
 
 @dataclass(frozen=True)
 class Failure:
-    """A part, such as a method or metric, that failed in a trial.
+    """A part of a run, such as a method or metric, that failed in a trial.
 
     Attributes:
         subject: description of the part.
         reason: the error and its remedy.
-        numbers: keys of the results that are missing if the part is left out.
+        numbers: the results that are missing if the part is left out.
         can_be_left_out: whether the run can go on without this part.
 
     Example:
@@ -54,7 +54,7 @@ class Failure:
 
 
 class WeightsChanged(ValueError):
-    """A method changed the network's weights. Leaving the method out does not help, because the weights are lost.
+    """A method changed the network's weights. Leaving the method out does not help, because they cannot be restored.
 
     Example:
         >>> str(WeightsChanged("it changed the network's head.bias"))
@@ -77,12 +77,12 @@ class ShortRows(NamedTuple):
 
 
 class Scored(NamedTuple):
-    """The scores that a method gave for texts of a trial.
+    """The scores that a method computed for texts of a trial.
 
     Attributes:
-        batch: the texts, B examples.
+        batch: the texts (B examples).
         attribution: the method's scores.
-        probs: [B, C], the probabilities from which the explained classes were chosen.
+        probs: [B, C] probabilities from which the explained classes were chosen.
     """
 
     batch: Batch
@@ -91,7 +91,7 @@ class Scored(NamedTuple):
 
 
 def reason_of(error: Exception) -> str:
-    """Returns an error's message in one line. For other errors than ValueError, adds the class and the line of code.
+    """Returns an error's message in one line. Unless it is a ValueError, adds its class and the line of code.
 
     Example:
         >>> reason_of(ValueError("size is 0: give at least 1"))
@@ -109,7 +109,7 @@ def reason_of(error: Exception) -> str:
 
 
 def check_passes(method: AttributionMethod) -> tuple[float, float]:
-    """Returns a method's forward and backward passes for a short text. Raises ValueError if they are not a pair.
+    """Returns the forward and backward passes of a method for a short text. Raises ValueError if they are no pair.
 
     Example:
         >>> from lightning_xai.attributions.gradient import Gradient
@@ -129,16 +129,16 @@ class TrialRun:
     """One trial: the splits that the run will evaluate, and the failures so far.
 
     Attributes:
-        trainer: the trainer, whose model is on its device.
+        trainer: the trainer, after it has moved the network to its device.
         module: the objective.
         stages: stage -> the splits that it evaluates. Stages are "fit" (the validation of every epoch), "validate",
             "test" and "predict". A fit that a test follows has both "fit" and "test".
-        failures: description of a part that was tried -> its failure.
-        errors: the errors of the failures.
-        removals: description of a part -> function that leaves the part out of the run.
+        failures: description of a part, such as a method or metric -> its failure.
+        errors: the errors that caused the failures.
+        removals: description of a part -> functions that leave the part out of the run.
         replays: True if the outcomes are already known. Then nothing is tried, and only `removals` are collected.
-        needs_backward: whether a part that was tried needs backward passes.
-        scores: id of a source of attributions -> name of a method -> its scores for the first texts.
+        needs_backward: whether a method that was tried needs backward passes.
+        scores: Python id of a callback that computes attributions -> name of a method -> its first scores.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -163,7 +163,7 @@ class TrialRun:
 
     @property
     def network(self) -> Classifier:
-        """The network itself, without a wrapper."""
+        """The classifier of the objective."""
         return network_of(self.module)
 
     @property
@@ -172,7 +172,7 @@ class TrialRun:
         return "fit" in self.stages
 
     def stages_of(self, callback: object) -> list[str]:
-        """Returns the stages in which a callback with the argument `during_fit` works."""
+        """Returns the stages in which a callback runs: all, but "fit" only if its attribute `during_fit` is True."""
         return [stage for stage in self.stages if stage != "fit" or getattr(callback, "during_fit", False)]
 
     def attempt(
@@ -186,10 +186,10 @@ class TrialRun:
         """Calls `function` and returns True if it raises no error. The first error of each subject is recorded.
 
         Args:
-            subject: description of the part that is tried, unique in the run.
-            function: tries the part. It may change nothing outside the trial.
-            numbers: keys of the results that are missing if the part is left out.
-            leave_out: removes the part from the run; None if the run cannot go on without it.
+            subject: description of what is tried, unique in the run.
+            function: tries it. It must not change anything outside the trial.
+            numbers: the results that are missing if it is left out.
+            leave_out: removes it from the run; None if the run cannot go on without it.
         """
         if leave_out is not None:
             self.removals.setdefault(subject, []).append(leave_out)
@@ -197,7 +197,7 @@ class TrialRun:
             return subject not in self.failures
         try:
             function()
-        except Exception as error:  # a trial lists all failures, so no error of a part may end it
+        except Exception as error:  # of any class, because a trial goes on after an error, to list all failures
             without = leave_out is not None and not isinstance(error, WeightsChanged)
             failure = Failure(subject, reason_of(error), tuple(numbers), without)
             self.failures.setdefault(subject, failure)
@@ -206,9 +206,9 @@ class TrialRun:
         return True
 
     def rows(self, split: str, max_examples: int | None = None) -> ShortRows:
-        """Returns two of the first `max_examples` examples of a split, one with and one without evidence if possible.
+        """Returns two of the first `max_examples` examples of a split, if possible one with and one without evidence.
 
-        The examples are collated directly, on the device of the network, and no data loader is used.
+        The examples are put into a batch without a data loader, and moved to the device of the network.
         """
         key = (split, max_examples)
         if key not in self._rows:
@@ -223,7 +223,7 @@ class TrialRun:
     def batches(
         self, splits: Sequence[str], method: AttributionMethod | None, max_examples: int | None = None
     ) -> Iterator[tuple[str, Batch]]:
-        """Yields splits with the texts on which a method is tried.
+        """Yields pairs of a split and the texts of this split on which a method is tried.
 
         A method that needs passes gets the short texts of the first split, and of each further split whose texts have
         another form. A method without passes may look up the scores of whole texts, so it gets the whole texts of every
@@ -231,7 +231,7 @@ class TrialRun:
 
         Args:
             splits: the splits whose texts the method explains.
-            method: the method; with None, the short texts of every split are yielded.
+            method: the method; if None, the short texts of every split are yielded.
             max_examples: only the first `max_examples` examples of a split are used.
         """
         forward, backward = check_passes(method) if method is not None else (0, 0)
@@ -247,7 +247,7 @@ class TrialRun:
             known |= forms
 
     def longest(self, splits: Sequence[str]) -> Batch:
-        """Returns the longest example of the splits."""
+        """Returns the longest example of the splits, as a batch."""
         data = data_of(self.trainer)
         lengths = {split: data.split(split).lengths for split in splits}
         longest = max(splits, key=lambda split: int(lengths[split].max()))
@@ -256,9 +256,9 @@ class TrialRun:
 
 
 def _typical_rows(rows: Any, limit: int) -> list[int]:
-    """Returns two of the first `limit` positions of an EncodedSplit, if possible one with evidence and one without.
+    """Returns the positions of two of the first `limit` examples, if possible one with evidence and one without.
 
-    The evidence is for the example's own class, unless no example has such evidence.
+    The evidence is for the example's gold class, unless no example has such evidence. `rows` is an EncodedSplit.
     """
 
     with_evidence = rows.with_evidence()
@@ -285,7 +285,7 @@ def _typical_rows(rows: Any, limit: int) -> list[int]:
 
 @runtime_checkable
 class HasTrial(Protocol):
-    """A callback with parts that a trial should try.
+    """A callback that a trial should try.
 
     Example:
         >>> class Evidence:
@@ -296,5 +296,5 @@ class HasTrial(Protocol):
     """
 
     def tried(self, trial: TrialRun) -> None:
-        """Tries every part with `trial.attempt`. Must not write, log or communicate with other processes."""
+        """Tries what the callback will do, with `trial.attempt`. Must not write, log or communicate with processes."""
         ...
