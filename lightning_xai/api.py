@@ -1,7 +1,7 @@
 """The Python interface, as in `import lightning_xai as lx; lx.load_run(...)`.
 
 Example:
-    A folder with a tiny random BERT and its tokenizer stands for your run.
+    Here a folder with a tiny random BERT and its tokenizer takes the place of your run.
 
     >>> import tempfile
     >>> import lightning_xai as lx
@@ -65,33 +65,33 @@ __all__ = [
 
 
 def load_run(path: str | Path, *, device: str = "cpu", trust_remote_code: bool = False) -> Run:
-    """Returns a trained network that predicts texts, explains them and measures the explanations.
+    """Loads a trained network, with methods that predict classes of texts, explain them and measure explanations.
 
     Args:
         path: folder of a run, whose best checkpoint is used; a checkpoint in such a folder; or a Hugging Face folder
             or hub id with a classification head.
         device: device that runs the network, such as "cpu" or "cuda".
-        trust_remote_code: whether Python code in the model's folder may run. A network that was trained with such code
-            needs it again.
+        trust_remote_code: whether Python code in the model's folder may run. If the network was trained with such code,
+            this must be True.
 
     Raises:
         ValueError: there is no trained network at `path`, its file has no class names, or its tokenizer has changed
-            since the training.
+            since it was trained.
 
     Example:
         >>> load_run("no/such/run.ckpt")
         Traceback (most recent call last):
         ValueError: no/such/run.ckpt: no such checkpoint
     """
-    import_all()  # a method is found by its class name only if the class is imported
+    import_all()  # so that methods are found by the names of their classes
     return Run(load_trained_run(str(path), device=device, trust_remote_code=trust_remote_code, with_hash=True))
 
 
 class Run:
-    """A trained network with its encoder. `load_run` returns it.
+    """A trained network, with the encoder that tokenizes its texts. Call `load_run` to get one.
 
     Args:
-        loaded: the network, its encoder and its run.
+        loaded: the network, its encoder and the run that trained it.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
@@ -123,14 +123,14 @@ class Run:
     def predict(
         self, texts: str | Iterable[str] | pd.Series, *, text_pair: str | Iterable[str] | None = None
     ) -> pd.DataFrame:
-        """Returns the predicted classes and the probabilities of all classes, with a row for each text.
+        """Returns a table with a row for each text: the predicted classes, and the probabilities of all classes.
 
         Args:
             texts: one text, a list of texts or a pandas Series. The result has the index of the Series.
             text_pair: the second text, if the network reads pairs: one for all examples, or a list with one for each.
 
         Returns:
-            A table with the columns `predicted` (several classes are joined by "; ") and `p(<class>)`.
+            The table, with the columns `predicted` (several classes are joined by "; ") and `p(<class>)`.
 
         Raises:
             ValueError: a text is not a string, or the network reads pairs and `text_pair` is missing.
@@ -159,12 +159,12 @@ class Run:
 
         Args:
             texts: one text, a list of texts or a pandas Series. The result has the index of the Series.
-            method: name of a method ("AttInGrad", or "AttInGrad,ALTI" for two, or a full class_path), a method, or a
-                list; by default integrated gradients with signed scores, which sum to the text's logit minus the
-                baseline's logit. A method given by its name is signed if it has the argument `pooling`; an object keeps
-                its own pooling.
-            num_classes: on multi-label data, the number of most probable classes that are explained even if they are
-                not predicted. All predicted classes are always explained.
+            method: name of a method ("AttInGrad", or "AttInGrad,ALTI" for two, or a full class_path), a method object,
+                or a list of these; by default integrated gradients with signed scores, which sum to the text's logit
+                minus the baseline's logit. A method that has the argument `pooling` and is given by its name gets
+                signed scores; an object keeps its own pooling.
+            num_classes: on multi-label data, this many of the most probable classes are explained even if they are not
+                predicted. All predicted classes are always explained.
             text_pair: the second text, if the network reads pairs: one for all examples, or a list with one for each.
 
         Raises:
@@ -198,21 +198,21 @@ class Run:
             examples: table with the columns `text`, `label` or `labels` (names of classes; a list, or names joined by
                 ";", on multi-label data). The columns `rationales`, `text_pair` and `id` are optional. Cells are read
                 as in data/files.yaml.
-            methods: as `method` in `explain`, but a method given by its name has the default arguments of its class.
+            methods: like `method` in `explain`, but a method given by its name gets the default arguments of its class.
             preset: name of a file in configs/presets ("edin", "er", ...), path of such a file, or an
                 AttributionEvaluation.
             validation: table like `examples`, for presets that tune thresholds, such as "eraser".
-            max_examples: largest number of examples used from each table. The random choice is always the same. None
-                uses all.
-            rationale_format: "char_spans" for a list of [begin, end], or of {"label", "spans"} on multi-label data;
-                "word_mask" for 0 or 1 per whitespace word.
-            skip_unfit: whether to leave out methods and metrics that fail in the trial before the work. If False, a
-                failure raises an error.
+            max_examples: largest number of examples used from each table; None uses all. They are chosen at random, but
+                each call chooses the same ones.
+            rationale_format: "char_spans" if each rationale is a list of [begin, end], or of {"label", "spans"} on
+                multi-label data; "word_mask" if it is a list of 0 or 1 for each word between white space.
+            skip_unfit: whether to leave out methods and metrics that fail in a trial on two short texts, which precedes
+                the evaluation. If False, a failure raises an error.
             batch_size: largest number of examples in one forward pass.
 
         Raises:
-            ValueError: a table has no rows or breaks the format, the preset is unknown or tunes thresholds although
-                there is no `validation`, or a method or metric fails in the trial before the work.
+            ValueError: a table has no rows or the wrong format, the preset is unknown or tunes thresholds although
+                there is no `validation`, or a method or metric fails in the trial.
         """
         return measure(
             self.loaded,

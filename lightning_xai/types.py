@@ -20,7 +20,9 @@ Rows = slice | list[int] | Tensor
 
 @dataclass(frozen=True)
 class TensorFields:
-    """Base of frozen dataclasses of tensors, whose first dimension is the batch. Fields that are None stay None.
+    """Base class of frozen dataclasses of tensors; the first dimension of every tensor is the batch.
+
+    A field may also be None or another TensorFields. In every result, fields that are None stay None.
 
     Example:
         >>> @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class TensorFields:
         return replace(self, **changed)
 
     def to(self: Self, *args: Any, **kwargs: Any) -> Self:
-        """Returns a copy whose tensors were moved or cast by `Tensor.to`."""
+        """Returns a copy with every tensor moved or cast by `Tensor.to`."""
         return self.map(lambda tensor: tensor.to(*args, **kwargs))
 
     def pin_memory(self: Self) -> Self:
@@ -126,7 +128,7 @@ class TextInputs(TensorFields):
         return self.input_ids.device
 
     def trim(self) -> TextInputs:
-        """Returns the same rows without the final columns in which every row is padding.
+        """Returns the same texts without the last columns, if these are padding in every row.
 
         Example:
             >>> TextInputs.of_ids([[1, 5, 6], [1, 7]])[1:].trim().input_ids.tolist()
@@ -185,7 +187,7 @@ class Batch(TensorFields):
     inputs: TextInputs  # `inputs.index` must not be None
     labels: Tensor  # [B] long, or [B, C] float if multi-label
     rationale: Attribution | None = None
-    evidence_cut: Tensor | None = None  # [B, C] int, number of evidence tokens if all were truncated, otherwise 0
+    evidence_cut: Tensor | None = None  # [B, C] int, number of evidence tokens if truncation cut all of them, else 0
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -199,7 +201,7 @@ class Batch(TensorFields):
 
 @dataclass(frozen=True)
 class ClassifierOutput:
-    """The results of a forward pass. All tensors are still attached to the autograd graph.
+    """The results of a forward pass. No tensor is detached from the autograd graph.
 
     Example:
         >>> output = ClassifierOutput(logits=torch.zeros(1, 2), readout=torch.tensor([[[1.0, 0.0, 0.0]]]))

@@ -1,4 +1,4 @@
-"""The plan of a search, as read from its file: searched settings, metrics, sampler and pruner."""
+"""The plan of a hyperparameter search, as its file describes it: searched settings, metrics, sampler and pruner."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from lightning_xai.search.setting import Setting, Value
 Sampler = Literal["tpe", "quasi_random"]
 Pruner = Literal["none", "median"]
 Direction = Literal["max", "min"]
-START_TRIALS = 10  # number of first trials that TPE draws at random; pruning starts after half of them
+START_TRIALS = 10  # TPE draws the settings of this many first trials at random; pruning starts after half of them
 
 
 @dataclass(frozen=True)
 class SearchPlan:
-    """A search over settings of a run.
+    """A search over settings of a run. Each trial is a fit with other values of these settings.
 
     Args:
-        fit: configuration files of the trials' runs, as for `fit --config`.
-        settings: dotted key, such as "model.init_args.loss.kept_weight" -> the values to search.
+        fit: configuration files of the fits, as for `fit --config`.
+        settings: dotted key of a setting, such as "model.init_args.loss.kept_weight" -> the values to search.
         metrics: validation metric, such as "val/log_loss" -> direction in which it improves, "max" or "min"; None takes
-            the objective's direction. The value of a trial is its best validation.
-        options: dotted key, such as "trainer.max_epochs" -> a setting that is the same in all trials.
+            the objective's direction. The value of a trial is the best value over its validations.
+        options: dotted key of a setting, such as "trainer.max_epochs" -> its value, which is the same in all trials.
         num_trials: number of trials of each study.
         sampler: "tpe" learns from earlier trials; "quasi_random" spreads the trials evenly.
         share_trials: True for one quasi-random study that serves all metrics; False for one study per metric.
@@ -75,10 +75,10 @@ class SearchPlan:
 
     @classmethod
     def of(cls, values: Any) -> SearchPlan:
-        """Returns the plan that a file describes.
+        """Returns the plan that the content of a file describes.
 
         Raises:
-            ValueError: an entry is unknown or has another type.
+            ValueError: an entry is unknown or has the wrong type.
 
         Example:
             >>> SearchPlan.of({"fti": "igr.yaml"})
@@ -108,8 +108,9 @@ share_trials, pruner
         return cls(**given)
 
     def facts(self) -> dict[str, Any]:
-        """Returns the entries on which trials depend, as primitive types. `num_trials` is left out, because it may
-        grow.
+        """Returns the plan's entries on which each trial depends, as primitive types.
+
+        `num_trials` is left out, because a user may raise it later.
         """
         facts = asdict(self)
         del facts["num_trials"], facts["fit"]
@@ -132,7 +133,7 @@ def quasi_random(settings: Mapping[str, Setting], seed: int, number: int) -> dic
     """
     engine = torch.quasirandom.SobolEngine(len(settings), scramble=True, seed=seed)
     places = engine.fast_forward(number).draw(1, dtype=torch.float64)[0].tolist()
-    below_one = 1 - 2**-40  # a scrambled point may round to 1
+    below_one = 1 - 2**-40  # the largest place, because a scrambled point may be rounded to 1
     return {
         key: setting.at(min(place, below_one)) for (key, setting), place in zip(settings.items(), places, strict=True)
     }

@@ -1,4 +1,4 @@
-"""The values of one searched setting: a range or choices."""
+"""The values that a search may try for one setting: a range or a list of choices."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Setting:
     Args:
         low: smallest value.
         high: largest value.
-        log: whether to search evenly on a logarithmic scale, for example for learning rates.
+        log: whether values are spread evenly on a logarithmic scale, for example for learning rates.
         integer: whether only whole numbers are tried.
-        choices: the values, in place of a range.
+        choices: the values to try, instead of a range.
 
     Raises:
         ValueError: neither a range nor choices are given, or both; `low` is not below `high`; `log` is True but `low`
@@ -60,10 +60,10 @@ class Setting:
 
     @classmethod
     def of(cls, key: str, values: Any) -> Setting:
-        """Returns the setting that the file of a search gives for a dotted key.
+        """Returns the Setting that a search's file describes by `values` for the dotted key `key`.
 
         Raises:
-            ValueError: the description is not allowed; the message begins with the key.
+            ValueError: the description is invalid; the message starts with the key.
 
         Example:
             >>> Setting.of("model.init_args.head_lr_factor", {"low": 1, "high": 10})
@@ -87,7 +87,7 @@ class Setting:
             raise ValueError(f"{key}: {error}") from error
 
     def at(self, place: float) -> Value:
-        """Returns the value at a relative place in [0, 1) of the range or the list of choices.
+        """Returns the value at a relative position `place` in [0, 1) within the range or the list of choices.
 
         Example:
             >>> Setting(low=1, high=3, integer=True).at(0.99), Setting(low=1.0, high=4.0, log=True).at(0.5)

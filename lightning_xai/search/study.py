@@ -1,4 +1,4 @@
-"""An Optuna study in a log file, which is reproducible and survives a kill."""
+"""An Optuna study that is stored in a log file, can be reproduced, and survives a kill."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from lightning_xai.search.plan import START_TRIALS, SearchPlan, quasi_random
 from lightning_xai.search.setting import Setting, Value
 
 NUMBER = "number"  # attribute of a trial: its number, not counting killed trials
-SETTINGS = "settings"  # attribute of a study
+SETTINGS = "settings"  # attribute of a study: all settings on which its trials depend
 
 
 def require_optuna() -> Any:
-    """Returns the package Optuna.
+    """Imports and returns the package Optuna.
 
     Raises:
         ValueError: the package is not installed.
@@ -42,7 +42,7 @@ def require_optuna() -> Any:
 
 @dataclass(frozen=True)
 class Trial:
-    """A trial that the search has to run.
+    """A trial that the search has to run: values for the searched settings.
 
     Attributes:
         number: number of the trial, from 0.
@@ -59,7 +59,7 @@ class Trial:
     handle: Any
 
     def is_worse(self, value: float, step: int) -> bool:
-        """Records a value of the running trial, and returns whether the pruner ends the trial."""
+        """Records the running trial's value at a step, and returns whether the pruner ends the trial."""
         self.handle.report(value, step)
         return bool(self.handle.should_prune())
 
@@ -67,8 +67,8 @@ class Trial:
 class Study:
     """The trials of one search, stored in a log file. Only one process at a time may open the file.
 
-    A trial depends only on the plan, the seed, its number and the results of earlier trials. A killed trial is queued
-    again with the same values and number.
+    The values of a trial depend only on the plan, the seed, the trial's number and the results of earlier trials. A
+    killed trial is queued again with the same values and number.
 
     Args:
         file: the log file; it may exist.
@@ -76,7 +76,7 @@ class Study:
         plan: the plan of the search.
         directions: metric -> "max" or "min".
         seed: seed of the sampler.
-        settings: dotted key -> other setting on which the trials depend.
+        settings: dotted key -> value of each other setting on which the trials depend.
 
     Raises:
         ValueError: Optuna is missing, or the file has a study of this name with other settings.
@@ -114,7 +114,7 @@ class Study:
         self._queue_killed()
 
     def next_trial(self) -> Trial | None:
-        """Returns the next trial, first of all a queued one; None if the number of trials is reached."""
+        """Returns the next trial to run, queued ones first; None if the plan's number of trials is reached."""
         queued = self._with_state("WAITING")
         if not queued:
             done = {trial.user_attrs[NUMBER] for trial in self._finished()}
@@ -131,7 +131,7 @@ class Study:
         return Trial(handle.user_attrs[NUMBER], {key: handle.params[key] for key in self.plan.settings}, handle)
 
     def finish(self, trial: Trial, values: Mapping[str, float]) -> None:
-        """Stores a trial's value for each metric. A trial with an undefined value counts as failed."""
+        """Stores a trial's value for each metric. If a value is undefined, the trial counts as failed."""
         numbers = [float(values[tag]) for tag in self.directions]
         if all(map(math.isfinite, numbers)):
             self._study.tell(trial.handle, numbers)
@@ -144,7 +144,7 @@ class Study:
         self._study.tell(trial.handle, state=self._optuna.trial.TrialState.PRUNED)
 
     def table(self) -> list[dict[str, Any]]:
-        """Returns a row for each finished trial, with study, number, status, settings and metrics."""
+        """Returns a row for each trial that has ended, with its study, number, status, settings and metrics."""
         rows = []
         for trial in sorted(self._finished(), key=lambda trial: trial.user_attrs[NUMBER]):
             status = {"COMPLETE": "finished", "PRUNED": "pruned"}.get(trial.state.name, "undefined")
@@ -154,14 +154,17 @@ class Study:
         return rows
 
     def best(self, tag: str) -> dict[str, Any] | None:
-        """Returns the row of the best trial by a metric, or None if no trial is finished. Ties go to the earliest."""
+        """Returns the row of the trial with the best value of a metric, of equal ones the earliest.
+
+        Pruned and failed trials do not count. Without other trials, returns None.
+        """
         rows = [row for row in self.table() if row["status"] == "finished"]
         sign = 1 if self.directions[tag] == "max" else -1
         return max(rows, key=lambda row: sign * row[tag], default=None)
 
     def _sampler(self, number: int) -> Any:
         if self.plan.sampler == "quasi_random":
-            return self._optuna.samplers.RandomSampler(seed=0)  # draws nothing, because the values are queued
+            return self._optuna.samplers.RandomSampler(seed=0)  # is never used, because the values are queued
         seed = int(np.random.SeedSequence([self.seed, number]).generate_state(1)[0])
         return self._optuna.samplers.TPESampler(seed=seed, n_startup_trials=START_TRIALS)
 
@@ -181,7 +184,7 @@ class Study:
         return [trial for trial in ended if trial.state.name != "FAIL" or trial.user_attrs.get("undefined")]
 
     def _queue_killed(self) -> None:
-        """Marks trials of killed processes as failed, and queues each again with its settings and number."""
+        """Marks trials that a kill interrupted as failed, and queues each again with its settings and number."""
         queued = {trial.user_attrs.get(NUMBER) for trial in self._with_state("WAITING")}
         for trial in self._with_state("RUNNING"):
             number = trial.user_attrs.get(NUMBER)
@@ -204,13 +207,13 @@ class Study:
 
 
 def _storage(file: Path) -> Any:
-    """Returns Optuna's storage in a log file, after removing the traces of a killed process."""
+    """Returns an Optuna storage in a log file, from which it removes what a killed process left unfinished."""
     journal = importlib.import_module("optuna.storages.journal")
     file.parent.mkdir(parents=True, exist_ok=True)
-    Path(f"{file}.lock").unlink(missing_ok=True)  # a dead owner's lock makes Optuna wait for half a minute
+    Path(f"{file}.lock").unlink(missing_ok=True)  # Optuna would wait half a minute for the lock of a killed process
     if file.exists():
         log = file.read_bytes()
-        if not log.endswith(b"\n"):  # the last line is incomplete, and would corrupt the next one
+        if not log.endswith(b"\n"):  # the last line is incomplete; the next one would be appended to it
             write_whole(file, lambda target: target.write_bytes(log[: log.rfind(b"\n") + 1]))
     return importlib.import_module("optuna").storages.JournalStorage(journal.JournalFileBackend(str(file)))
 
