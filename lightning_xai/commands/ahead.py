@@ -1,4 +1,4 @@
-"""Says what a fit will do before the runs that it needs first, such as the training of its teacher."""
+"""Prints what a fit will do, before the runs that must precede it, such as the training of its teacher."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from lightning_xai.callbacks.run_summary import RunSummary
 
 
 def say_ahead(trainer: Trainer, module: LightningModule, data: Any) -> None:
-    """Prints a fit's summary and estimate ahead of the runs that must precede the fit.
+    """Prints a fit's summary and the estimated time of its test, before the runs that must precede the fit.
 
-    Prints nothing with several processes or a GPU, because the network is not yet on its device.
+    With several processes or a GPU, prints nothing, because the network is not on its device yet.
 
     Args:
-        data: data module of the fit; it is set up here.
+        trainer: the trainer of the fit.
+        module: the objective of the fit.
+        data: the data module of the fit; this function sets it up.
 
     Example:
         >>> say_ahead(Trainer(logger=False, accelerator="cpu", enable_progress_bar=False), LightningModule(), None)

@@ -1,4 +1,4 @@
-"""The facts that a run under constraints records about its bounds."""
+"""The facts about its bounds that a run writes to its manifest, if it trains under constraints."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def bound_facts(run: RunFolder, objective: Any) -> dict[str, Any]:
 
 
 def seeds_that_met(run: RunFolder) -> str:
-    """Returns a line with the number of the experiment's seeds that met their bounds; "" if `run` has no bounds.
+    """Returns a line that tells how many seeds of the run's experiment met their bounds; "" if `run` has no bounds.
 
     Example:
         >>> from pathlib import Path

@@ -1,4 +1,4 @@
-"""Runs one Lightning subcommand, such as fit, that writes its files to the run's folder."""
+"""Runs one Lightning subcommand, such as fit, which writes its files to the run's folder."""
 
 from __future__ import annotations
 
@@ -62,14 +62,15 @@ class XAICLI(LightningCLI):
     """LightningCLI in subclass mode, with a run folder for every run.
 
     Attributes:
-        next_run: overrides for another run that must come first or follow; [] if there is none. Set at construction.
-        is_done: whether the subcommand has ended; False if `next_run` must come first.
+        next_run: options that turn the command line into that of another run, which must precede or follow this one;
+            [] if there is none. Constructing the object runs the subcommand, which sets this.
+        is_done: whether the subcommand has ended; False if `next_run` must precede it.
         is_dry: whether this is a fast_dev_run, which writes no files.
 
     Args:
         args: the command line.
-        trials: outcomes of the trials (see Trial) of previous runs.
-        callbacks: additional callbacks, which are not settings of the run.
+        trials: outcomes of trials (see Trial) from earlier runs of the command.
+        callbacks: additional callbacks, which do not become settings of the run.
     """
 
     def __init__(self, args: list[str], trials: TrialMemory | None = None, callbacks: Sequence[Callback] = ()) -> None:
@@ -96,7 +97,7 @@ class XAICLI(LightningCLI):
         )
 
     def subcommands(self) -> dict[str, set[str]]:  # type: ignore[override]  # the parent calls it on the instance
-        """Returns the subcommand on the command line, or all if there is none. Building all parsers takes a second."""
+        """Returns the subcommand on the command line (if none, all), because building all parsers takes a second."""
         known = LightningCLI.subcommands()
         return {name: known[name] for name in self._args[:1] if name in known} or known
 
@@ -110,7 +111,7 @@ class XAICLI(LightningCLI):
     def parse_arguments(self, parser: LightningArgumentParser, args: ArgsType) -> None:
         assert isinstance(args, list)
         with without_collections():
-            self.config = parser.parse_args(args)  # the parent would warn that `args` is not sys.argv
+            self.config = parser.parse_args(args)  # the parent's method would warn that `args` is not sys.argv
 
     def _parse_ckpt_path(self) -> None:
         """Does nothing, because the parent's method would replace settings by the hyperparameters in a checkpoint."""
@@ -130,7 +131,7 @@ class XAICLI(LightningCLI):
         fill_encoder_path(config)
         self.seed = int(config.seed_everything)
         self.is_dry = bool(config.trainer.fast_dev_run)
-        if self.subcommand != "fit":  # only a fit would lose the best score, so only a fit needs this warning
+        if self.subcommand != "fit":  # the warning says that the best score is lost, which matters only in a fit
             warnings.filterwarnings("ignore", message="The dirpath has changed from")
         self.run = RunFolder.of(config.runs_dir, config.experiment, self.seed)
         if not any(argument.startswith("--runs_dir") for argument in self._args):
@@ -145,8 +146,8 @@ class XAICLI(LightningCLI):
                 begin_run(self.run, self.settings)
         self._portable_config = config.clone()
         for key in ("checkpoint.dirpath", "trainer.default_root_dir", "ckpt_path"):
-            self._portable_config[key] = None  # so that a run from the saved file gets its own folder
-        # --stage sets follow_up for one command only
+            self._portable_config[key] = None  # so that another run with the saved file gets its own folder
+        # a stage's command line has --follow_up=false, which must not become a setting of its run
         self._portable_config.follow_up |= "--follow_up=false" in self._args
         config.checkpoint.dirpath = str(self.run.checkpoints_dir)
 
@@ -162,7 +163,7 @@ class XAICLI(LightningCLI):
             check_optimizer(self.model)
             check_own_steps(self.model, config.trainer)
         if config.trainer.logger is None and not self.is_dry:
-            # puts the logs into the run's folder; by default, Lightning adds lightning_logs/version_N
+            # puts the logs into the run's folder itself, and not into lightning_logs/version_N there
             kwargs["logger"] = TensorBoardLogger(
                 self.run.experiment_dir.parent,
                 name=self.run.experiment_dir.name,  # for example "030" of "roar/gradient/030"
@@ -182,8 +183,8 @@ class XAICLI(LightningCLI):
         with trainer_settings(config.trainer):
             trainer = super().instantiate_trainer(**kwargs)
         use_whole_checkpoints(trainer)
-        # save_last writes only when the best checkpoint changes, so a resumed fit would lose all epochs since then;
-        # this callback is the last in the list, so that last.ckpt records which checkpoint is the best
+        # saves every epoch, because save_last saves only when the best checkpoint changes, so that a resumed fit would
+        # lose the epochs since then; it is the last callback, so that last.ckpt records which checkpoint is the best
         callbacks_of(trainer).append(
             BestCheckpoint(config.checkpoint.dirpath, filename="last", enable_version_counter=False)
         )
@@ -194,7 +195,7 @@ class XAICLI(LightningCLI):
         config = self.config.fit
         if config.stage is not None:
             self.next_run = chain_in(callbacks_of(self.trainer)).overrides(config.stage, self.run)
-            self.is_done = True  # the run of the stage replaces this run
+            self.is_done = True  # the stage is run instead
             return
         run, is_tested = self.run, not config.test_after_fit or is_evaluated_with(self.run, self.settings)
         is_tested |= run.missed_its_bounds
@@ -204,7 +205,7 @@ class XAICLI(LightningCLI):
         check_chains(callbacks_of(self.trainer), tests_after_fit=config.test_after_fit)
         is_trained, asking = run.is_trained and not self.is_dry, self._asking()
         if is_trained:
-            # other prerequisites, such as a teacher, are only for training
+            # other objects that ask for earlier runs, such as that of a teacher, need them only for training
             asking = [part for part in asking if isinstance(part, ChainCallback)]
         self.next_run = self._first_run(part.runs_before(self.trainer, self.datamodule) for part in asking)
         if self.next_run:
@@ -222,16 +223,16 @@ class XAICLI(LightningCLI):
         if not self.is_dry:
             if self.trainer.is_global_zero:
                 finish_run(run, seconds=time.monotonic() - test_began, **bounds)
-            self.trainer.strategy.barrier()  # a process that does not find the manifest would repeat the run
+            self.trainer.strategy.barrier()  # until the manifest is written: without it, a process would repeat the run
         self._end(self.results.table)
 
     def test(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
-        """Tests "best", "last" or a checkpoint file; by default "best" or, if there is none, the loaded network."""
+        """Tests "best", "last" or a checkpoint file; by default "best" or, if there is none, the network as built."""
         self._test(self._resolve(ckpt_path))
         self._end(self.results.table)
 
     def validate(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
-        """Prints the results on the validation split. Thresholds are tuned on the same split. Writes no files."""
+        """Prints the results on the validation split, with thresholds tuned on the same split. Writes no files."""
         self.trainer.validate(**(kwargs | {"verbose": False}), ckpt_path=self._resolve(ckpt_path))
         self._end(self.results.table)
 
@@ -289,7 +290,7 @@ class XAICLI(LightningCLI):
             self.next_run = self._first_run(part.runs_after(self.trainer, self.datamodule) for part in self._asking())
 
     def _first_run(self, asked_for: Iterator[list[str]]) -> list[str]:
-        """Returns the first overrides that are not empty; [] if all are empty or --follow_up is false."""
+        """Returns the first list of options that is not empty; [] if all are empty or --follow_up is false."""
         overrides: list[str] = next(filter(None, asked_for), [])
         return overrides if self.config[self.subcommand].follow_up else []
 

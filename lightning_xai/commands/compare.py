@@ -56,31 +56,32 @@ def compare(
 ) -> None:
     """Prints means over the seeds of several experiments, and writes tables and figures about all runs.
 
-    Deviations are sample standard deviations (divisor n - 1). The tables show a classification metric on every split,
-    and plausibility metrics by split and method. spread.png has a point for each run. scatter.png plots plausibility
-    and the in-domain metric against the out-of-domain metric. layers.png shows plausibility by layer (for methods such
-    as alti_layer0). faithfulness.png shows normalized sufficiency and comprehensiveness by percentage of tokens. The
-    correlations treat all runs as independent.
+    The tables show a classification metric on every split, and plausibility metrics by split and method, each with the
+    sample standard deviation over seeds (divisor n - 1). spread.png has a point for each run. scatter.png plots
+    plausibility and the in-domain metric against the out-of-domain metric; their correlations treat all runs as
+    independent. layers.png shows plausibility by layer (for methods such as alti_layer0). faithfulness.png shows
+    normalized sufficiency and comprehensiveness by percentage of tokens.
 
     Args:
         experiments: folders of finished experiments, such as runs/tm runs/igr. Later tests of their runs on other data
             are included.
         metric: the classification metric.
-        plausibility: the plausibility metrics. The first is correlated with `metric`.
-        preset: preset of the plausibility metrics; needed if several presets have them.
+        plausibility: the plausibility metrics. The first is correlated with `metric` out of domain.
+        preset: preset with the plausibility metrics; needed if several presets have them.
         faithfulness: preset with a faithfulness value for each percentage of tokens.
         in_domain: the in-domain split.
         out_of_domain: the out-of-domain splits; by default, all but train, validation, test and `in_domain`.
-        agreement: split on which stored attributions of different seeds are compared by Kendall's tau-b: each
-            experiment with the first, and the first with itself. The runs need callbacks/attribution_cache.yaml.
+        agreement: split on which the stored attributions of different seeds are compared by Kendall's tau-b: those of
+            each experiment with those of the first, and those of the first with each other. To store them, the runs
+            need callbacks/attribution_cache.yaml.
         trade_off: name of a loss term. trade_off.png plots the log loss against this term's loss, both on the
             validation split at each run's best checkpoint, with a line at the bound of constrained runs. Runs trained
-            without the term need it with weight 0, so that it is validated.
+            without the term must have it with weight 0, so that they compute it in validation.
         output: folder for the report; by default `report/compare` in the common folder of all experiments.
 
     Raises:
-        ValueError: an experiment has no tested run, no run has a metric or a split, several presets have a metric, the
-            runs stored no attributions, or they did not validate the term.
+        ValueError: an experiment has no tested run, no run has a given metric or split, several presets have a metric
+            and `preset` is missing, the runs stored no attributions, or they did not validate the term.
     """
     if not plausibility:
         raise ValueError("plausibility is empty: name at least one metric, or leave the option out")
@@ -133,7 +134,7 @@ def compare(
 
 
 def _write_agreement(folders: Sequence[Path], split: str, output: Path) -> list[Path]:
-    """Prints the agreement between seeds, and writes agreement.csv and agreement.png."""
+    """Prints how well attributions of different seeds agree, and writes agreement.csv and agreement.png."""
     names = experiment_names(folders)
     groups = {name: [run.path for run in runs_of(f) if run.is_tested] for name, f in zip(names, folders, strict=True)}
     frame = agreement_frame(groups, split)

@@ -57,11 +57,11 @@ def data_command(argv: Sequence[str]) -> None:
 
 
 def encode(argv: Sequence[str], *, verify: bool) -> None:
-    """Encodes all splits of a configuration's data and prints their summary.
+    """Encodes all splits of a configuration's data, and prints a summary of each.
 
     Args:
-        argv: options of the command `fit`, with --config for a whole run or with --data alone.
-        verify: whether to compare the contents of all files with their hashes.
+        argv: options of the command `fit`: either --config with the configuration of a run, or only --data.
+        verify: whether to read all files again and compare their contents with their hashes.
 
     Raises:
         ValueError: neither --config nor --data is given, or the data cannot be encoded.
@@ -86,10 +86,10 @@ def encode(argv: Sequence[str], *, verify: bool) -> None:
 
 
 class DataCLI(XAICLI):
-    """A fit that only encodes its data. It also builds the network, so that the network's files are downloaded.
+    """A fit that builds its network, which downloads the network's files, and encodes its data, but does not train.
 
     Args:
-        args: the command line of the fit, with fast_dev_run.
+        args: the command line of a fit, with fast_dev_run.
         verify: as in `encode`.
 
     Example:
@@ -107,7 +107,7 @@ class DataCLI(XAICLI):
 
 
 def data_of_options(argv: list[str]) -> TextDataModule:
-    """Returns the data module of the option `--data` and its overrides.
+    """Returns the data module that the option `--data` and its overrides in `argv` describe.
 
     Example:
         >>> find_shipped_parts()
@@ -151,9 +151,9 @@ def encoded(data: TextDataModule, *, verify: bool) -> list[str]:
 
 
 def listing(cache: CorpusCache) -> list[str]:
-    """Returns a line for each encoded split, least recently used first.
+    """Returns a line for each encoded split, least recently used first, and a last line with their total size.
 
-    A line has the split's name, source, configuration, rows, tokens, size and last use.
+    A line has the split's name, source, configuration, numbers of rows and tokens, size and time of last use.
 
     Example:
         >>> from pathlib import Path
@@ -172,7 +172,7 @@ def listing(cache: CorpusCache) -> list[str]:
 
 
 def origin_of(manifest: Mapping[str, Any]) -> str:
-    """Returns a text with the source and split of an encoded split, and the configuration that first needed it.
+    """Returns the source and name of an encoded split as text, with the configuration for which it was encoded.
 
     Example:
         >>> origin_of({"source": {"class_path": "data.Vader"}, "split": "train", "configuration": "data/vader.yaml"})
@@ -184,7 +184,7 @@ def origin_of(manifest: Mapping[str, Any]) -> str:
 
 
 def remove(cache: CorpusCache, names: Sequence[str]) -> None:
-    """Removes encoded splits. Processes that are reading them can go on.
+    """Removes encoded splits. Processes that have opened them can go on reading.
 
     Args:
         cache: the cache of encoded splits.

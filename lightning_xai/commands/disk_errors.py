@@ -26,14 +26,14 @@ def one_line_for_disks() -> Iterator[None]:
     before = threading.excepthook
 
     def hook(raised: Any) -> None:
-        # no traceback here, because TensorBoard's writer thread raises such an error again in the main thread
+        # prints no traceback for a disk error, because TensorBoard's writer thread raises it again in the main thread
         if raised.exc_value is None or disk_message(raised.exc_value) is None:
             before(raised)
 
     threading.excepthook = hook
     try:
         yield
-    except (OSError, RuntimeError) as error:  # torch raises a RuntimeError while it handles the disk's error
+    except (OSError, RuntimeError) as error:  # while torch handles an OSError, it raises a RuntimeError
         message = disk_message(error, action="read or written")
         if message is None:
             raise

@@ -1,4 +1,4 @@
-"""Runs one command. Errors that the user can correct end it with a one-line message."""
+"""Runs one command, and turns errors that the user can correct into a one-line message."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def carry_out(argv: list[str]) -> None:
     """Runs a command line whose first word is a command or --help.
 
     Raises:
-        SystemExit: the user can correct the error, which the message describes. Other errors keep their traceback.
+        SystemExit: an error occurred that the user can correct; the message says how. Other errors are not caught.
 
     Example:
         >>> carry_out(["racu"])
@@ -31,7 +31,7 @@ def carry_out(argv: list[str]) -> None:
     """
     flush_every_line()
     with quiet(), ending_in_one_line(argv[0]), user_errors():
-        command = argv[0]  # modules are imported late, for a fast start
+        command = argv[0]  # only the command's own module is imported, for a fast start
         if command in ("-h", "--help"):
             print(_loaded("parser.class_help").class_help(argv[1]))
         elif command in MODULES:

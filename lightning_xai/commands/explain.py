@@ -27,23 +27,23 @@ STANDARD = "-"  # standard input as `file`, standard output as `output`
 
 
 def explain_command(argv: list[str]) -> None:
-    """Parses the command line of `explain` and runs it. "--method A,B" names two methods.
+    """Parses the command line of `explain` and runs it. The option "--method A,B" names two methods.
 
     Raises:
-        ValueError: there is no attribution method of the given name.
+        ValueError: there is no attribution method of a given name, or as in `explain`.
     """
     import_all()
     run_command(explain, with_method_lists(argv, method_classes()), name="explain", as_positional=False)
 
 
 def with_method_lists(argv: list[str], known: Mapping[str, type[AttributionMethod]]) -> list[str]:
-    """Returns a command line with "--method A,B" replaced by "--method=[A, B]", the parser's syntax of a list.
+    """Returns a command line in which "--method A,B" is replaced by "--method=[A, B]", as the parser writes lists.
 
-    A method whose `pooling` has no sign by default gets the pooling "sum".
+    A method whose default `pooling` gives scores without a sign gets the pooling "sum".
 
     Args:
         argv: the command line.
-        known: all methods by name.
+        known: class name -> method class, for all methods.
 
     Raises:
         ValueError: there is no method of a given name.
@@ -93,8 +93,8 @@ def explain(
 
     Args:
         ckpt: folder of a run, whose best checkpoint is used, or a checkpoint file in such a folder; a Hugging Face
-            folder or hub id with a classification head; or a folder of released PLM-CA weights. Texts are encoded as in
-            the training.
+            folder or hub id with a classification head; or a folder of released PLM-CA weights. Texts are encoded as
+            they were in training.
         text: a text to explain. Its tokens are printed in color, and its strongest words as bars.
         file: a file with one text per line, instead of `text`; "-" reads standard input.
         text_file: a file that contains one text of any number of lines, instead of `text`; "-" reads standard input.
@@ -102,21 +102,21 @@ def explain(
             Its tokens are not shown.
         method: attribution methods, by class names (AttInGrad, or AttInGrad,DecompXReverse for two) or class_path; by
             default IntegratedGradients with signed scores, which sum to the text's logit minus the baseline's logit. A
-            method given by its name alone is signed if it has the argument pooling; --method.pooling l2 gives
-            magnitudes.
-        num_classes: on multi-label data, the number of most probable classes that are explained even if they are not
+            method that has the argument pooling and is given by its name alone gets signed scores; with
+            --method.pooling l2, its scores are magnitudes.
+        num_classes: on multi-label data, this many of the most probable classes are explained even if they are not
             predicted. All predicted classes are always explained.
         html: HTML page to write for `text` or `text_file`; by default explain.html in the run's folder, or in the
             working directory if `ckpt` is not a run.
-        output: JSON Lines file to write for `file`, with one record for each line, even if empty; by default
+        output: JSON Lines file to write for `file`, with one record for each line, also for empty lines; by default
             <file>.jsonl; "-" writes to standard output.
         device: device that runs the network, such as cpu or cuda.
         trust_remote_code: whether Python code in the model's folder may run. A network that was trained with such code
             needs it again.
 
     Raises:
-        ValueError: not exactly one of `text`, `text_file` and `file` is given, a file or run is missing, the network
-            needs a second text, an output is one of the inputs, or an option would be ignored.
+        ValueError: none or several of `text`, `text_file` and `file` are given, a file or run is missing, the network
+            needs a second text, an output would overwrite an input, or an option would have no effect.
     """
     if sum(given is not None for given in (text, file, text_file)) != 1:
         raise ValueError("give either --text, --text_file or --file")

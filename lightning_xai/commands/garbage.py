@@ -10,10 +10,11 @@ from contextlib import contextmanager
 
 @contextmanager
 def without_collections() -> Iterator[None]:
-    """Pauses the collector inside the block, unless it is off already.
+    """Context manager that pauses the collector, unless it is off already.
 
-    Imports and parsers make many objects that stay. The collector would examine them again and again, for a quarter of
-    the start-up time. If the block imports modules, the collector also leaves out all present objects later.
+    Imports and parsers create many objects that stay. The collector would examine them again and again, which takes a
+    quarter of the start-up time. If the block imports modules, the collector also ignores, from then on, all objects
+    that exist at the end of the block.
 
     Example:
         >>> with without_collections():

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from lightning_xai.commands.parser.choices import shortened
 
-SETTINGS_CODE = (  # modules of Lightning that check settings; errors from other modules may be bugs of this package
+SETTINGS_CODE = (  # modules of Lightning that check users' settings; errors from others may be bugs of this package
     "trainer/setup.py", "trainer/trainer.py", "trainer/connectors/accelerator_connector.py",
     "trainer/connectors/callback_connector.py", "trainer/connectors/data_connector.py", "pytorch/callbacks/",
     "pytorch/loops/", "pytorch/strategies/", "pytorch/plugins/", "pytorch/profilers/", "pytorch/accelerators/",
@@ -16,11 +16,11 @@ SETTINGS_CODE = (  # modules of Lightning that check settings; errors from other
 
 
 class Row(NamedTuple):
-    """A kind of error of a library.
+    """A kind of library error that a user can correct.
 
     Args:
-        error: name of the class of the error.
-        origins: parts of the path of the file that raises the error; () for any file.
+        error: name of the error's class.
+        origins: the path of the file that raises the error contains one of these; () for any file.
         remedy: advice for the user.
 
     Example:

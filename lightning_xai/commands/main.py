@@ -10,7 +10,7 @@ from lightning_xai.commands.overview import COMMANDS, overview, unknown_command
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Runs one command, for `fit` with all other runs that the fit needs. Users' errors are printed in one line.
+    """Runs one command; `fit` includes all other runs that it needs. Errors that users can correct take one line.
 
     Args:
         argv: the command line without the program's name; by default, the command line of this process.

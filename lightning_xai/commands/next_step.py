@@ -1,4 +1,4 @@
-"""The command that a user may want to run after a fit."""
+"""Suggests a command that a user may want to run after a fit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def next_step(run: Path, program: str | None = None) -> str:
-    """Returns a line with a command that explains the user's own texts with a run's network.
+    """Returns a line with the command that explains a text of the user's own with a run's network.
 
     Args:
         run: folder of the run.

@@ -1,4 +1,4 @@
-"""Writes the output files of commands atomically, and never over an input."""
+"""Writes the output files of commands atomically, and refuses outputs that would overwrite an input."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from lightning_xai.runs.files.disk import writing
 from lightning_xai.runs.files.whole_files import remove_partial_files, write_whole
 from lightning_xai.runs.folder import RunFolder
 
-EXPLANATIONS = (".html", ".jsonl")  # the only files in a model's folder that an explanation may replace
+EXPLANATIONS = (".html", ".jsonl")  # suffixes of the only files in a model's folder that an explanation may replace
 
 
 def refuse_inputs(option: str, output: Path, inputs: Mapping[str, Path], model: Path | None = None) -> None:
     """Raises ValueError if an output would overwrite an input of the command or a file of the model.
 
-    Inputs are recognized even through another path, such as a link.
+    An input is recognized even if the output names it by another path, such as a link.
 
     Args:
-        option: name of the option that names the output.
+        option: the option that sets `output`, for messages.
         output: the output.
         inputs: description of an input -> its file.
         model: folder of the explained model, where only earlier explanations may be overwritten.
@@ -44,12 +44,12 @@ def refuse_inputs(option: str, output: Path, inputs: Mapping[str, Path], model: 
 
 
 def refuse_private(option: str, output: Path, run: RunFolder) -> None:
-    """Raises ValueError if an output with texts would be in the folder of the runs although the data are private.
+    """Raises ValueError if an output that contains texts would be in the folder of the runs although data are private.
 
-    Data are private if `allow_text` is false in their source.
+    The data of `run` are private if `allow_text` is false in their source.
 
     Args:
-        option: name of the option that names the output.
+        option: the option that sets `output`, for messages.
         output: the output.
         run: the run whose network explains the texts.
 

@@ -1,4 +1,4 @@
-"""The help of all commands. It imports no library, so that it is printed without delay."""
+"""The help of all commands. This module imports no library, so that the help is printed without delay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks a command's settings at its start, so that users learn of mistakes within seconds, not after the training."""
+"""Checks a command's settings at its start, so that users learn of mistakes within seconds and not after training."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from lightning_xai.runs.splits import VALIDATION, log_prefix
 
 
 def check_checkpoint_settings(checkpoint: Any, *, weights_only: bool | None = None) -> None:
-    """Raises ValueError if commands would not find the checkpoints, or if code in checkpoints would be run.
+    """Raises ValueError if later commands would not find the checkpoints, or if code in checkpoints would be run.
 
     Args:
         checkpoint: arguments of ModelCheckpoint.
-        weights_only: Lightning's argument; False would run code that a checkpoint holds.
+        weights_only: Lightning's argument; if it is False, loading a checkpoint runs code in it.
 
     Example:
         >>> from types import SimpleNamespace
@@ -45,7 +45,7 @@ def check_checkpoint_settings(checkpoint: Any, *, weights_only: bool | None = No
 
 
 def validation_directions(objective: Objective) -> dict[str, str]:
-    """Returns metric -> "max" or "min", the better direction, for each metric that an objective logs in validation.
+    """Returns, for each metric that an objective logs in validation: name -> the better direction, "max" or "min".
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -64,7 +64,7 @@ def validation_directions(objective: Objective) -> dict[str, str]:
 
 
 def measured_in_fit(callbacks: Sequence[Callback]) -> list[str]:
-    """Returns the prefixes of the names of all attribution metrics that are logged in validations during fit.
+    """Returns prefixes of names: attribution metrics that callbacks log in the validations of a fit start with them.
 
     Example:
         >>> measured_in_fit([])
@@ -76,7 +76,7 @@ def measured_in_fit(callbacks: Sequence[Callback]) -> list[str]:
 
 
 def check_monitors(objective: Objective, callbacks: Sequence[Callback]) -> None:
-    """Raises ValueError if a callback monitors a number that is never logged, or prefers its worst value.
+    """Raises ValueError if a callback monitors a value that is never logged, or in the wrong direction.
 
     Example:
         >>> from lightning.pytorch.callbacks import EarlyStopping
@@ -111,13 +111,13 @@ def check_monitors(objective: Objective, callbacks: Sequence[Callback]) -> None:
                     f"{better!r}"
                 )
         elif monitor.name.startswith(TRAIN) or monitor.name == "loss":
-            continue  # the trial checks the names of the losses
+            continue  # the trial, which computes the training losses, checks their names
         elif monitor.is_required and not any(monitor.name.startswith(start) for start in measured):
             raise never_logged(monitor, [*directions, *(f"{start}..." for start in measured), f"{TRAIN}loss"])
 
 
 def check_tuning(callbacks: Sequence[Callback], data: LightningDataModule) -> None:
-    """Raises ValueError if the test after a fit could not tune the threshold of a metric.
+    """Raises ValueError if a metric needs a tuned threshold, but the test after the fit does not tune thresholds.
 
     Example:
         >>> check_tuning([], LightningDataModule())
@@ -129,7 +129,7 @@ def check_tuning(callbacks: Sequence[Callback], data: LightningDataModule) -> No
 
 
 def check_chains(callbacks: Sequence[Callback], *, tests_after_fit: bool) -> None:
-    """Raises ValueError if callbacks run more than one chain, or a chain although its runs are not tested.
+    """Raises ValueError if callbacks run more than one chain, or run a chain without tests of its runs.
 
     Example:
         >>> from lightning_xai.attributions.gradient import Gradient
@@ -146,10 +146,10 @@ def check_chains(callbacks: Sequence[Callback], *, tests_after_fit: bool) -> Non
 
 
 def chain_in(callbacks: Sequence[Callback]) -> ChainCallback:
-    """Returns the callback that runs a chain.
+    """Returns the callback, among `callbacks`, that runs a chain.
 
     Raises:
-        ValueError: no callback runs a chain.
+        ValueError: none of them runs a chain.
 
     Example:
         >>> from lightning_xai.attributions.gradient import Gradient
@@ -168,7 +168,7 @@ def check_checkpoint(
 ) -> None:
     """Raises ValueError if a checkpoint does not fit the objective or the data.
 
-    The checkpoint must have the same tokenizer and the same classes, in the same order, as the data. If the checkpoint
+    The checkpoint must have the same tokenizer as the data, and the same classes in the same order. If the checkpoint
     has a learned vocabulary, `data` adopts this vocabulary.
 
     Example:
@@ -184,7 +184,8 @@ def check_checkpoint(
     """
     checkpoint = read_checkpoint(path)
     check_format(checkpoint, path)
-    # other classes also change the shapes of weights, whose names would tell the user less
+    # checked before the weights, because other classes also change the shapes of weights, and a message about these
+    # would tell the user less
     check_class_order(checkpoint.get("class_names"), class_names, path, objective.network_classes)
     if isinstance(data, TextDataModule):
         data.take_encoder(stored_encoder(checkpoint), path)
@@ -204,13 +205,13 @@ def resolve_checkpoint(
     class_names: list[str],
     data: LightningDataModule | None = None,
 ) -> str | None:
-    """Returns the checkpoint file for "best", "last" or a path.
+    """Returns the checkpoint file for `ckpt_path`: "best", "last" or a path.
 
-    If `ckpt_path` is None, this is the best checkpoint, or None if the run has none.
+    If `ckpt_path` is None, returns the best checkpoint, or None if the run has no best checkpoint.
 
     Raises:
         ValueError: there is no such file; the checkpoint does not fit `objective`, or the classes or the tokenizer of
-            the data; or there is no checkpoint, and some weights of a pretrained network are random.
+            the data; or None would be returned although some weights of the pretrained network are random.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

@@ -16,13 +16,14 @@ from lightning_xai.commands.signals import EndOnSigterm
 
 
 def run_callbacks(trainer: Any, *, began: float, seed: int, trial: Callback, tests_after_fit: bool) -> list[Callback]:
-    """Returns the callbacks in order. The trial precedes the Forecast, which estimates the time of explanations.
+    """Returns these callbacks in order. The trial precedes the Forecast, so that methods which fail are not estimated.
 
     Args:
-        trainer: the settings of the trainer: `enable_progress_bar`, and `callbacks`, which may contain a ProgressBar.
-        began: value of `time.monotonic()` when the command began.
+        trainer: the settings of the trainer. Of these, `enable_progress_bar` and `callbacks` decide whether a progress
+            bar is added: `callbacks` may contain one.
+        began: value of `time.monotonic()` when the command started.
         seed: the seed of the run.
-        trial: the callback that tries the parts of the run before the work.
+        trial: the callback that tries methods and metrics before the real run.
         tests_after_fit: whether a test follows the fit.
 
     Example:

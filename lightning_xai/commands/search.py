@@ -35,7 +35,7 @@ USAGE = """usage: run.py search --config SEARCH.yaml [--num_trials N] [OPTIONS O
 --config gives the file of the search, such as search/aml.yaml. All other options are options of fit, for every trial.
 Run the same command again to continue a search that was killed, or with a larger --num_trials to extend it."""
 SHARED = "shared"
-PRUNED = "pruned"  # status in a manifest
+PRUNED = "pruned"  # status in the manifest of a trial that the pruner ended
 
 
 def search_command(argv: Sequence[str]) -> None:
@@ -60,12 +60,12 @@ def search_command(argv: Sequence[str]) -> None:
 
 
 def search(plan: SearchPlan, argv: Sequence[str], *, experiment: str) -> None:
-    """Runs all remaining trials of a search, and prints and writes the best trial for each metric.
+    """Runs all remaining trials of a search, and prints and writes the settings of the best trial for each metric.
 
     Args:
         plan: the plan of the search.
         argv: additional options of fit for every trial.
-        experiment: name of the search, unless `argv` gives another.
+        experiment: name of the experiment, unless `argv` gives another.
     """
     whole = _command_of_run(plan, [f"--experiment={experiment}", *argv])
     command = _with_options(whole, plan)
@@ -80,7 +80,7 @@ def search(plan: SearchPlan, argv: Sequence[str], *, experiment: str) -> None:
     ]
     for study in studies:
         while (trial := study.next_trial()) is not None:
-            take(run.run.path / FOLDER_LOCK)  # every run releases all locks at its end
+            take(run.run.path / FOLDER_LOCK)  # again before each trial, whose run releases all locks at its end
             _carry_out(study, trial, command, run.run)
             _write_table(studies, run.run)
     _write_table(studies, run.run)
@@ -95,7 +95,7 @@ def search(plan: SearchPlan, argv: Sequence[str], *, experiment: str) -> None:
 
 
 def nested(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns nested dictionaries, as in a configuration file, built from values by dotted key.
+    """Turns dotted key -> value into nested dictionaries, as in a configuration file.
 
     Example:
         >>> nested({"model.init_args.a": 1, "model.init_args.b": 2, "trainer.max_epochs": 3})
@@ -114,15 +114,15 @@ def nested(values: Mapping[str, Any]) -> dict[str, Any]:
 def _carry_out(study: Study, trial: Trial, command: list[str], root: RunFolder) -> None:
     """Runs or resumes a trial in its own folder, and stores its values in the study."""
     run = root.stage(f"{study.name}/{trial.number:03d}")
-    if run.manifest["status"] == PRUNED:  # an earlier process was killed before it wrote the study
+    if run.manifest["status"] == PRUNED:  # the trial was pruned, but the process was killed before the study knew it
         for step, number in values_by_step(run.validations_file, next(iter(study.directions))).items():
-            trial.is_worse(number, step)  # stores the value, since the settings of later trials depend on it
+            trial.is_worse(number, step)  # called to store the value, on which the settings of later trials depend
         study.prune(trial)
         return
     say(f"{study.name}, trial {trial.number + 1} of {study.plan.num_trials}: {json.dumps(dict(trial.values))}")
     experiment = f"{_experiment(command)}/{study.name}/{trial.number:03d}"
     argv = [*command, f"--experiment={experiment}", "--test_after_fit=false", "--follow_up=true"]
-    argv += [] if trial.number == 0 else ["--preflight=false"]  # all trials have the same parts
+    argv += [] if trial.number == 0 else ["--preflight=false"]  # the first fit tries the methods and metrics for all
     for key, value in trial.values.items():
         argv = with_value(argv, key, value)
     judge = trial.is_worse if study.plan.pruner != "none" else None
@@ -140,7 +140,7 @@ def _carry_out(study: Study, trial: Trial, command: list[str], root: RunFolder) 
 
 
 def _show_in_tensorboard(run: RunFolder, trial: Trial, values: Mapping[str, float]) -> None:
-    """Adds a trial's settings and values to TensorBoard's page of hyperparameters."""
+    """Adds a trial's searched settings and metrics to TensorBoard's page of hyperparameters."""
     from torch.utils.tensorboard import SummaryWriter  # imports tensorboard, which takes a second
 
     with SummaryWriter(str(run.path)) as writer:
@@ -158,7 +158,7 @@ def _write_table(studies: Sequence[Study], run: RunFolder) -> None:
 
 
 def _split(argv: Sequence[str]) -> tuple[str, int | None, list[str]]:
-    """Returns the file of the search, the number of trials (None if not given) and all other options."""
+    """Splits a command line into the file of the search, the number of trials (None if not given) and other options."""
     words = [part for word in argv for part in (word.split("=", 1) if word.startswith(_OWN_JOINED) else [word])]
     options: dict[str, str] = {}
     others: list[str] = []
@@ -185,7 +185,7 @@ _OWN_JOINED = ("--config=", "--num_trials=")
 
 
 def arguments_of_trials(plan: SearchPlan, argv: Sequence[str]) -> list[str]:
-    """Returns the command line of a dry run with the middle value of each searched range.
+    """Returns the command line of a dry run in which each searched setting has the middle one of its values.
 
     Args:
         plan: the plan of the search.

@@ -1,4 +1,4 @@
-"""The run whose settings a search varies. It is checked once, before the trials."""
+"""The run whose settings a search varies. The search builds and checks it once, before the trials."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lightning_xai.search.plan import SearchPlan
 
 
 def with_value(argv: list[str], key: str, value: Any) -> list[str]:
-    """Returns a command line in which a setting has the given value.
+    """Returns a command line in which the setting `key` has the given value.
 
     Example:
         >>> with_value(["fit", "--trainer.max_epochs=3"], "trainer.max_epochs", 2)
@@ -36,8 +36,8 @@ class SearchedRun(XAICLI):
         plan: the plan of the search.
 
     Raises:
-        ValueError: a key or a value is not allowed, a metric is never logged or has no direction, a direction prefers
-            the worst value, or the run needs several processes.
+        ValueError: a key or a value is not allowed, a metric is never logged or has no direction, a metric's direction
+            is the wrong one, or the run needs several processes.
 
     Example:
         >>> issubclass(SearchedRun, XAICLI)
@@ -64,7 +64,7 @@ class SearchedRun(XAICLI):
         known, measured = validation_directions(self.model), measured_in_fit(callbacks_of(self.trainer))
         for tag, given in self.plan.metrics.items():
             mode = given or known.get(tag)
-            # training losses are known only once the first trial logs them
+            # a training loss is not checked here, because it is known only when the first trial logs it
             if tag not in known and not tag.startswith((TRAIN, *measured)):
                 choices = ", ".join([*known, *(f"{start}..." for start in measured)])
                 raise ValueError(f"metric {tag} is never logged in validation: choose one of {choices}")
@@ -75,17 +75,19 @@ class SearchedRun(XAICLI):
             self.directions[tag] = mode
 
     def prepare(self, command: list[str]) -> list[str]:
-        """Trains networks that the run needs, such as a teacher, once for all trials. Returns options with their paths.
+        """Trains the networks that the run needs, such as a teacher, once for all trials.
+
+        Returns the options that give the paths of these networks to the trials.
 
         Args:
-            command: the command line of the run without the options of the trials.
+            command: the command line of the run, without the options of the trials.
         """
         options = []
         for part in vars(self.model).values():
             if isinstance(part, TrainedFirst) and part.is_trained_here:
                 overrides = part.runs_before(self.trainer)
                 if overrides:
-                    # the experiment's name may have several parts
+                    # the suffix goes on the end of the experiment's name, which may be a path
                     experiment = f"--experiment={self.config.fit.experiment}_teacher"
                     run_stages([*command, *overrides, experiment, "--test_after_fit=false"])
                 options.append(f"--model.init_args.{part.option}={part.place(self.trainer)}")

@@ -31,10 +31,10 @@ class Terminated(SystemExit):
 
 @contextlib.contextmanager
 def ending_in_one_line(command: str = "fit") -> Iterator[None]:
-    """Context manager that ends a command with a one-line message and exit code 143 (SIGTERM) or 130 (SIGINT).
+    """Context manager: after SIGTERM or SIGINT, ends a command with a one-line message and exit code 143 or 130.
 
     Args:
-        command: name of the command. Only a fit can be continued.
+        command: name of the command. The message says whether it can be continued, as only a fit can.
 
     Example:
         >>> with ending_in_one_line():
@@ -52,22 +52,22 @@ def ending_in_one_line(command: str = "fit") -> Iterator[None]:
         _say("SIGTERM", command)
         raise SystemExit(128 + signal.SIGTERM) from None
     except (KeyboardInterrupt, SystemExit) as error:
-        # Lightning ends with code 1 after SIGINT
+        # after SIGINT, Lightning raises SystemExit while it handles a KeyboardInterrupt
         if not isinstance(error, KeyboardInterrupt) and not isinstance(error.__context__, KeyboardInterrupt):
             raise
         _say("SIGINT", command)
         raise SystemExit(128 + signal.SIGINT) from None
     finally:
         if in_main_thread:
-            for number, handler in before.items():  # restores SIGINT, because Lightning ignores it after the first
+            for number, handler in before.items():  # SIGINT too, because after the first one Lightning ignores it
                 signal.signal(number, handler)
 
 
 class EndOnSigterm(Callback):
     """Makes SIGTERM end the trainer's loops immediately, also with several processes.
 
-    Lightning's own handler waits for the end of the batch and then ends with code 0. With several processes, that
-    handler starts a collective operation. If another process is in a different operation, both wait forever.
+    Lightning's own handler waits for the end of the batch, and then ends the process with code 0. With several
+    processes, it starts a collective operation; if another process is in a different operation, both wait forever.
 
     Example:
         >>> before = signal.getsignal(signal.SIGTERM)
@@ -101,7 +101,7 @@ class EndOnSigterm(Callback):
 def _terminate(number: int, frame: FrameType | None, launcher: Any = None) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second signal would interrupt the clean-up
     if launcher is not None:
-        # the launcher's processes are killed only at exit, because the launcher kills this process if one of them ends
+        # kills the launcher's other processes only at exit: when one of them ends, the launcher kills this process too
         atexit.register(launcher.kill, signal.SIGKILL)
     raise Terminated
 

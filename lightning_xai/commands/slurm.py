@@ -1,4 +1,4 @@
-"""The environment of runs in SLURM jobs."""
+"""Sets up Lightning for runs in SLURM jobs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lightning.pytorch.plugins.environments import SLURMEnvironment, TorchElasti
 
 
 def slurm_environment() -> SLURMEnvironment | None:
-    """Returns a SLURM environment that does not handle signals, or None if SLURM did not start the processes.
+    """Returns Lightning's SLURM environment without its handling of signals; None if SLURM did not start the processes.
 
     On a signal, Lightning would save a checkpoint in the middle of an epoch, and the resumed run would see some batches
     twice. Instead, the scripts in `slurm/` requeue the job, and the run continues after its last finished epoch.
@@ -24,7 +24,7 @@ def slurm_environment() -> SLURMEnvironment | None:
 
 
 def plugins_of_job(given: Any) -> list[Any] | None:
-    """Returns the trainer's plugins. In a SLURM job, adds a SLURM environment unless the user gives an environment.
+    """Returns the trainer's plugins: the user's and, in a SLURM job, a SLURM environment if the user gives none.
 
     Args:
         given: the user's plugins: None, one plugin, or a list.

@@ -38,9 +38,10 @@ def stability(
 
     Args:
         runs: folders of two or more runs that stored attributions, such as runs/tm/seed0 runs/tm/seed1.
-        split: splits to compare; by default all splits but validation for which every run has stored scores.
-        method: attribution methods to compare; by default all methods whose scores every run has stored.
-        percentage: number of top tokens whose overlap is measured, in percent of the tokens, rounded up.
+        split: splits to compare; by default all for which every run has stored scores, without validation.
+        method: attribution methods to compare; by default all whose scores every run has stored.
+        percentage: the overlap compares the top-scoring tokens; this is their number, in percent of a text's tokens,
+            rounded up.
         output: folder for the report; by default report/stability in the common folder of the runs.
 
     Raises:
@@ -61,14 +62,15 @@ def compare_runs(
 ) -> str:
     """Writes `<split>.csv` and `<split>.png` to `output` and returns one table for each split and method.
 
-    The numbers are the same as in the Stability callback, but no network and no data are loaded.
+    The values are those that the Stability callback computes, but no network and no data are loaded.
 
     Args:
         runs: folders of runs whose scores AttributionCacheWriter has stored.
         output: folder to write to; by default `report/stability` in the common folder of the runs.
-        splits: splits to compare; if empty, all splits but validation for which every run has scores.
-        methods: methods to compare; if empty, all methods whose scores every run has.
-        percentage: number of top tokens whose overlap is measured, in percent of the tokens, rounded up.
+        splits: splits to compare; if empty, all for which every run has stored scores, without validation.
+        methods: methods to compare; if empty, all whose scores every run has stored.
+        percentage: the overlap compares the top-scoring tokens; this is their number, in percent of a text's tokens,
+            rounded up.
 
     Raises:
         ValueError: there are fewer than two runs, or a run is missing, named twice or of another format; `percentage`
@@ -84,7 +86,7 @@ def compare_runs(
     _check_folders(runs)
     pairs = _common_scores(runs, splits, methods)
     scores = {(split, method): [open_scores(run, split, method) for run in runs] for split, method in pairs}
-    # computed here, so that a wrong mask causes an error before a report is written
+    # computed before any report is written, because an error is raised if the runs' masks differ
     masks = {pair: _common_token_masks(stores) for pair, stores in scores.items()}
     folder = output or stability_report_dir(common_folder(runs))
     reports = []
@@ -108,7 +110,10 @@ def _check_folders(runs: Sequence[Path]) -> None:
 
 
 def _common_scores(runs: Sequence[Path], splits: Sequence[str], methods: Sequence[str]) -> list[tuple[str, str]]:
-    """Returns the pairs (split, method) to compare; by default, all that every run has, without validation."""
+    """Returns the pairs (split, method) to compare.
+
+    If `splits` or `methods` is empty, it means all for which every run has stored scores, without validation.
+    """
     stored = [stored_methods(run) for run in runs]
     common = set(stored[0]).intersection(*stored[1:])
     common_splits = {split for split, method in common if method in methods or not methods} - {VALIDATION}
@@ -141,7 +146,7 @@ def _names(pairs: Sequence[tuple[str, str]]) -> str:
 
 
 def _common_token_masks(scores: Sequence[StoredScores]) -> RaggedStore:
-    """Returns the token masks of the first run, after checking that the other runs have comparable scores.
+    """Checks that all runs have comparable scores, and returns the token masks that they share.
 
     Raises:
         ValueError: the runs have different method settings, examples, classes, numbers of tokens or token masks.

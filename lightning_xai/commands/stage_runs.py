@@ -1,4 +1,4 @@
-"""Runs fit, validate, test or predict, with all other runs that the command needs."""
+"""Runs fit, validate, test or predict, and all other runs that the command needs."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from lightning_xai.runs.progress import say
 
 
 def run_stages(argv: list[str], callbacks: Sequence[Callback] = ()) -> XAICLI:
-    """Runs a command, with all runs that must precede or follow it. Returns the last run.
+    """Runs a command, and all runs that must precede or follow it. Returns the object of the run that ended last.
 
     Args:
         argv: the command line.
-        callbacks: additional callbacks of the command's own run, which are not settings.
+        callbacks: additional callbacks of the command's own run, which do not become settings.
     """
     import_all()
     find_shipped_parts()
@@ -41,13 +41,13 @@ def run_stages(argv: list[str], callbacks: Sequence[Callback] = ()) -> XAICLI:
         except Taken as error:
             if len(stack) == 1:
                 raise
-            # tasks of an array that start at the same time need the same run
+            # probably, several tasks of a job array have started at the same time and need the same run
             raise Taken(
                 f"{error}. This command needs that run. Before an array of such commands, run one to its end: "
                 f"python run.py {shlex.join(given)}"
             ) from None
         finally:
-            release()  # the lock of each stage's folder is held only while the stage runs
+            release()  # the lock of a run's folder is held only during that run
         if cli.is_done or not cli.next_run:
             stack.pop()
         if cli.next_run:

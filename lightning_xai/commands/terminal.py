@@ -18,14 +18,14 @@ OTHER_TYPE = (  # phrases with which the parser reports a value of a wrong type
 )  # fmt: skip
 
 
-_FOREIGN_CLASS = re.compile(  # the parser's two sentences about a class with a wrong base class
+_FOREIGN_CLASS = re.compile(  # two forms of the parser's message about a class with a wrong base class
     r"Import path (?P<path>\S+) does not correspond to a subclass of (?P<base>\w+)"
     r"|Expected '(?P<name>[\w.]+)' to be a (?:subclass of|function that returns) <class '(?P<returned>\w+)'>"
 )
 
 
 def foreign_class(message: str) -> str | None:
-    """Returns a one-line message about a class with a wrong base class, or None if `message` is not about this.
+    """Rewrites a parser's message about a class with a wrong base class in one line; None for other messages.
 
     Example:
         >>> nested = 'Parser key "model":\\n  Parser key "network":\\n    Import path '
@@ -41,7 +41,7 @@ def foreign_class(message: str) -> str | None:
 
 
 def unknown_argument(message: str) -> str | None:
-    """Returns a message about an unknown argument in `dict_kwargs`, or None if `message` is not about this.
+    """Rewrites Python's message about an unknown argument for users of `dict_kwargs`; None for other messages.
 
     Example:
         >>> unknown_argument("LIME.__init__() got an unexpected keyword argument 'num_sampels'")
@@ -54,7 +54,7 @@ def unknown_argument(message: str) -> str | None:
 
 
 def one_line(message: str) -> str:
-    """Returns a parser's message in one line, without the list of tried types and with long parts cut.
+    """Returns a parser's message in one line, without the list of types that it tried. Long lines are cut.
 
     Example:
         >>> one_line("Parser key 'seed':\\n  Subtypes: (int, bool)\\n  - not a number")
@@ -70,10 +70,10 @@ def one_line(message: str) -> str:
 
 
 def reasons(message: str) -> str:
-    """Returns the sentences of a parser's message that explain the error, without sentences about wrong types.
+    """Returns the sentences of a parser's message that explain the error, without those about types that do not match.
 
-    If a type has alternatives, the parser also lists an error for each alternative that the user did not mean. If no
-    sentence explains the error, the whole message is returned in one line.
+    If a declared type has alternatives, the parser also lists an error for each alternative that the user did not mean.
+    If no sentence explains the error, the whole message is returned in one line.
 
     Example:
         >>> reasons("Errors:\\n  - Expected a <class 'float'>\\n  - num_points is 1: give at least 2")
@@ -104,7 +104,7 @@ def message_for_user(error: BaseException) -> str | None:
     while cause is not None:
         if isinstance(cause, ValueError) and _raised_in(cause).is_relative_to(PACKAGE):
             return " ".join(str(cause).split("\n"))
-        cause = (cause.__cause__ or cause.__context__) if from_parser else None  # the parser wraps the original error
+        cause = (cause.__cause__ or cause.__context__) if from_parser else None  # which the parser may wrap
     if isinstance(error, OmegaConfBaseException):
         reason = str(error).splitlines()[0]
         return f"{error.full_key or 'a setting'}: {reason}; define that key, or correct the ${{...}}"

@@ -1,4 +1,4 @@
-"""Determines the weights that a test measures, and the files for its results."""
+"""Determines the hash of the weights that a test measures, and the files for its results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def facts_of_test(
         objective: the objective with the network.
         path: checkpoint file that is tested; None for the network as it was built.
         settings: settings of the command.
-        ends_fit: whether the test follows a fit. If so, its results become the run's current table.
+        ends_fit: whether the test follows a fit. If so, the run's main results table is written, otherwise a table that
+            depends on the weights and the settings.
 
     Example:
         >>> from pathlib import Path

@@ -9,7 +9,7 @@ from lightning_xai.runs.folder import RunFolder
 
 
 def best_validation_losses(run: RunFolder, names: tuple[str, ...]) -> dict[str, float] | None:
-    """Returns name -> val/<name> at the step of the run's best checkpoint; None if the run has no best checkpoint.
+    """Returns name -> value of val/<name> at the run's best checkpoint; None if the run has no best checkpoint.
 
     Args:
         run: a run that was trained with a TensorBoard logger.
@@ -27,7 +27,7 @@ def best_validation_losses(run: RunFolder, names: tuple[str, ...]) -> dict[str, 
     if file is None:
         return None
     checkpoint = torch.load(file, map_location="cpu", weights_only=True, mmap=True)
-    # loggers count batches, which exceed the optimizer's steps if the objective accumulates gradients itself
+    # logs count steps by batches; if the objective accumulates gradients itself, the optimizer makes fewer steps
     counters = checkpoint.get("loops", {}).get("fit_loop", {}).get("epoch_loop.state_dict", {})
     step = counters.get("_batches_that_stepped", checkpoint["global_step"])
     events = EventAccumulator(str(run.path), size_guidance={"scalars": 0})
@@ -42,7 +42,7 @@ def best_validation_losses(run: RunFolder, names: tuple[str, ...]) -> dict[str, 
                 "validate: true)"
             )
         values.append({event.step: event.value for event in reversed(scalars) if event.step <= step})
-    # a test also logs val/log_loss, at a later step and perhaps on other data, but not the losses of terms
+    # only steps with all losses count: a test also logs val/log_loss, later and perhaps on other data, but no terms
     common = set.intersection(*map(set, values))
     if not common:
         raise ValueError(f"{run.path} logged {', '.join(names)} at no common step up to its best: train it again")

@@ -1,4 +1,4 @@
-"""Lists of choices in error messages: short, with the most similar choice first."""
+"""Lists the possible choices in error messages: in short, and the most similar choice first."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ MOST_CHARACTERS = 70
 
 
 def listed_choices(names: Iterable[str], given: str = "") -> str:
-    """Returns names for a message, most similar to `given` first. A long list ends with the number of omitted names.
+    """Lists names for a message, the one most similar to `given` first. A long list is cut and tells how many are cut.
 
     Example:
         >>> listed_choices(["num_steps", "pooling", "baseline"], "num_step")

@@ -38,10 +38,11 @@ from lightning_xai.runs.class_paths import require_derived
 
 
 class ChecksClasses:
-    """Mixin for parsers: parsing, printing or building raises ValueError for functions and for classes of another base.
+    """Mixin for parsers that raises ValueError if a class path names a function or a class of the wrong base.
 
     If an argument's declared type is a class, a class path may name this class or a derived class. If the declared type
-    is Any or dict, a class path is plain data, from which nothing is built.
+    is Any or dict, a class path is plain data, from which nothing is built. The mixin checks this after parsing, before
+    printing and before building.
 
     Example:
         >>> from torch.optim import Optimizer
@@ -62,7 +63,7 @@ class ChecksClasses:
         super().__init__(*args, **kwargs)
 
     def add_function_arguments(self, function: Callable, *args: Any, **kwargs: Any) -> list[str]:
-        """Adds the parameters of a function. The parser also calls this method if a class path names a function."""
+        """Adds the parameters of a function as arguments. The parser also calls this for class paths of functions."""
         kwargs.pop("linked_targets", None)  # the parent's add_function_arguments does not accept it
         parser: Any = super()
         return parser.add_function_arguments(function, *args, **kwargs)
@@ -75,9 +76,9 @@ class ChecksClasses:
             with_checked_classes(self, namespace)
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
-        """Raises an ArgumentError with a one-line message. The parser calls this method for user errors."""
+        """Raises an ArgumentError with a one-line message. The parser calls this method if the input is wrong."""
         parser: Any = super()
-        # a subcommand's parser has already explained it; a nested parser leaves the explanation to the outer parser
+        # a message is explained once: not again if a subcommand's parser has done so, and not by a nested parser
         is_explained = self._is_nested or getattr(ex, "is_explained", False)
         try:
             parser.error(message if is_explained else explained(message, self), ex)
@@ -87,10 +88,10 @@ class ChecksClasses:
         raise AssertionError("the parser raises or exits")
 
     def dump(self, *args: Any, **kwargs: Any) -> str:
-        """Returns a configuration as text. The parser resolves interpolations in this text.
+        """Returns a configuration as text, in which the parser resolves omegaconf's interpolations.
 
-        Modules named in the configuration may have registered resolvers that run code, so only the resolvers of
-        omegaconf itself are kept.
+        Modules that the configuration names may have registered resolvers that run code. Only omegaconf's own resolvers
+        are kept.
         """
         OmegaConf.clear_resolvers()
         parser: Any = super()
@@ -105,12 +106,12 @@ class ChecksClasses:
 
     @property
     def _is_nested(self) -> bool:
-        """Whether this parser is for a nested class. The outermost parser checks the arguments of nested classes."""
+        """Whether this parser parses the arguments of a nested class; the outermost parser checks them."""
         return getattr(self, "_inner_parser", False)
 
 
 class CheckedParser(ChecksClasses, ArgumentParser):
-    """A parser that checks classes.
+    """An ArgumentParser that checks the classes of a configuration, as ChecksClasses describes.
 
     Example:
         >>> CheckedParser(exit_on_error=False).parse_object({})
@@ -119,15 +120,17 @@ class CheckedParser(ChecksClasses, ArgumentParser):
 
 
 def with_checked_classes(parser: Any, config: Namespace) -> Namespace:
-    """Returns a copy of a parsed configuration in which class paths under Any or dict are plain dictionaries.
+    """Checks all classes of a parsed configuration, and returns a copy of it.
+
+    In the copy, an entry with a `class_path` is a plain dictionary if its declared type is Any or dict.
 
     Args:
         parser: parser of the configuration.
         config: the configuration, parsed but not yet built.
 
     Raises:
-        ValueError: a class path names a function or a class that is not derived from the declared base, or is used
-            where no class is declared.
+        ValueError: a class path names a function or a class that is not derived from the declared base, or an entry has
+            a class path although its declared type is not a class.
 
     Example:
         >>> parser = CheckedParser(exit_on_error=False)
@@ -142,11 +145,11 @@ def with_checked_classes(parser: Any, config: Namespace) -> Namespace:
 
 
 def _check_arguments(parser: Any, config: Namespace, prefix: str) -> None:
-    """Checks all arguments in `config`. Class paths under Any or dict become plain dictionaries, in place."""
+    """Checks all arguments in `config`, and replaces each value by the result of `_Argument.checked`."""
     targets = [action.target[1] if isinstance(action, ActionLink) else action for action in parser._actions]
     for action in dict.fromkeys(targets):
         if isinstance(action, ActionTypeHint) and config.get(action.dest) is not None:
-            # the same context as when classes are built, so that the parsers of nested classes are reused
+            # in the context in which classes are built, so that jsonargparse reuses the parsers of nested classes
             with parser_context(parent_parser=parser, nested_links=ActionLink.get_nested_links(parser, action)):
                 argument = _Argument(action, prefix + action.dest)
                 config[action.dest] = argument.checked(config[action.dest], [action._typehint])
@@ -159,8 +162,8 @@ class _Argument:
     """Checks the value of one argument.
 
     Args:
-        action: the argument in its parser.
-        key: dotted name of the argument or of a part of it, for messages.
+        action: the parser's object for the argument.
+        key: dotted name of the argument, or of an entry inside its value, for messages.
     """
 
     def __init__(self, action: Any, key: str) -> None:
@@ -168,14 +171,18 @@ class _Argument:
         self.key = key
 
     def checked(self, value: Any, hints: Sequence[Any]) -> Any:
-        """Checks a value and returns it. Class paths under Any or dict become plain dictionaries.
+        """Checks a value and returns it.
+
+        Where the declared type is Any or dict, an entry with a `class_path` is returned as a plain dictionary, not as
+        a class to build.
 
         Args:
             value: the value, parsed but not yet built.
             hints: declared types. The value matches at least one of them.
 
         Raises:
-            ValueError: a class path is used where none is allowed, or is not a class derived from the declared base.
+            ValueError: an entry has a class path although its declared type is not a class, or the class path does not
+                name a class derived from the declared type.
         """
         members = [member for hint in hints for member in alternatives(hint)]
         if isinstance(value, str):
@@ -202,7 +209,7 @@ class _Argument:
         return _Argument(self.action, f"{self.key}.{name}")
 
     def _checked_class(self, spec: Any, members: Sequence[Any]) -> Any:
-        """Checks a class path with its arguments."""
+        """Checks a class path and the arguments for its class."""
         bases = bases_of(members)
         if not bases:
             if any(takes_data(member) for member in members):
@@ -218,7 +225,7 @@ class _Argument:
         return spec
 
     def _checked_fields(self, fields: Namespace, members: Sequence[Any]) -> Namespace:
-        """Checks the arguments of a class that has no subclasses, such as a dataclass."""
+        """Checks the arguments for a class that is given without a class path, such as a dataclass."""
         for base, _ in bases_of(members):
             self._check_arguments_of(base, fields, None, f"{self.key}.")
         return fields
@@ -229,7 +236,7 @@ class _Argument:
             _check_arguments(ActionTypeHint.get_class_parser(built, options, skip_args=skipped), arguments, prefix)
 
     def _check_object(self, value: Any, members: Sequence[Any]) -> None:
-        """Raises ValueError if a value is a function or object that is neither the argument's default nor allowed."""
+        """Raises ValueError if a function or object is not allowed by its declared type and is not the default."""
         path = _import_path(value)
         if value is self.action.default or path == self.action.default or any(map(accepts_any_value, members)):
             return
@@ -244,12 +251,12 @@ class _Argument:
 def _import_path(value: Any) -> str:
     try:
         return object_path_serializer(value)
-    except ValueError:  # a closure, for example
+    except ValueError:  # the object cannot be imported; it may be a closure
         return repr(value)
 
 
 def _items(value: Any) -> Iterable[tuple[str, Any]]:
-    """Returns the items of a dictionary or namespace, without jsonargparse's entry for the source file."""
+    """Returns the items of a dictionary or namespace, without the entry that jsonargparse adds for the source file."""
     items = vars(value) if isinstance(value, Namespace) else value
     return [(name, item) for name, item in items.items() if name != "__path__"]
 
@@ -261,7 +268,7 @@ def _fields(value: Any) -> Iterable[tuple[str, Any, Any]]:
 
 
 def _as_data(value: Any) -> Any:
-    """Returns a value with nested namespaces converted to dictionaries."""
+    """Returns a value in which all namespaces, also nested ones, are converted to dictionaries."""
     if isinstance(value, (Namespace, dict)):
         return {name: _as_data(item) for name, item in _items(value)}
     return [_as_data(item) for item in value] if isinstance(value, list) else value

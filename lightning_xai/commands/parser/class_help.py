@@ -12,12 +12,12 @@ from lightning_xai.commands.discovery import import_all
 from lightning_xai.commands.parser.choices import listed_choices
 from lightning_xai.runs.class_paths import imported_class
 
-# packages in which the class of a short name is searched, in this order
+# packages in which a class with a given short name is searched, in this order
 PACKAGES = ("lightning_xai", "lightning.pytorch.callbacks", "lightning.pytorch.loggers", "torch.optim")
 
 
 def class_help(name: str) -> str:
-    """Returns a class's description and arguments and, for a base class, the names of derived classes.
+    """Returns the docstring and arguments of a class and, if it is a base class, the names of derived classes.
 
     Args:
         name: name of a class, or its dotted path.
@@ -41,7 +41,7 @@ def class_help(name: str) -> str:
 
 
 def class_named(name: str) -> type:
-    """Returns the class of a short name.
+    """Returns the imported class with a short name, such as "Files".
 
     Raises:
         ValueError: there is no such class. The message names similar classes.

@@ -1,4 +1,4 @@
-"""Finds the configuration files of a command line, and the experiment and run to which they belong."""
+"""Finds the configuration files that a command line names, and the experiment and run to which they belong."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lightning_xai.runs.format import without_format
 
 
 def find_config(name: str, folders: Sequence[Path] = ()) -> str:
-    """Returns the path of a configuration file: from ., `folders`, ./configs or the shipped configurations.
+    """Returns the path of a configuration file, searched in ., `folders`, ./configs and the shipped configurations.
 
     Raises:
         ValueError: there is no such file.
@@ -37,9 +37,9 @@ def find_config(name: str, folders: Sequence[Path] = ()) -> str:
 
 
 def with_config_paths(argv: list[str]) -> list[str]:
-    """Returns a command line with paths in place of the names of --config files.
+    """Returns a command line in which the names of --config files are replaced by their paths.
 
-    A name is also searched in the folders of the preceding --config files.
+    A file is also searched in the folders of the --config files before it.
 
     Example:
         >>> [Path(argument).name for argument in with_config_paths(["fit", "--config=roar.yaml"])]
@@ -57,7 +57,7 @@ def with_config_paths(argv: list[str]) -> list[str]:
 
 
 def with_overrides(argv: list[str], overrides: list[str]) -> list[str]:
-    """Returns a command line with overrides appended, and without the arguments "--name=value" that they replace.
+    """Appends overriding options to a command line, and drops the earlier arguments "--name=value" that they override.
 
     If these arguments were kept, a chain's command line would grow with every stage.
 
@@ -70,7 +70,7 @@ def with_overrides(argv: list[str], overrides: list[str]) -> list[str]:
 
 
 def experiment_name(config_files: list[str]) -> str:
-    """Returns `experiment` from the last file that sets it or, if none does, the name of the first file.
+    """Returns the setting `experiment` of the last file that has it or, if no file has it, the name of the first file.
 
     Example:
         >>> experiment_name([find_config("roar.yaml")]), experiment_name([])
@@ -86,8 +86,8 @@ def experiment_name(config_files: list[str]) -> str:
 def folder_of_config(config_files: Sequence[str], run: RunFolder) -> RunFolder:
     """Returns the folder of `run`, even if the run was moved or the working directory has changed.
 
-    If one of the files is the saved configuration of `run`, this file's folder is returned, otherwise `run`. Two
-    folders belong to the same run if the last two parts of their paths are equal.
+    If one of the files is the configuration that `run` saved, this is the file's folder, and otherwise `run` as given.
+    Two folders belong to the same run if the last two parts of their paths are equal.
 
     Example:
         >>> folder_of_config([find_config("roar.yaml")], RunFolder(Path("runs/roar/seed0"))).path.as_posix()
@@ -120,7 +120,7 @@ def save_config(parser: ArgumentParser, config: Namespace, file: Path) -> None:
 
 
 def check_formats(config_files: Sequence[str]) -> None:
-    """Raises ValueError if a run of another format saved a configuration, because its settings may have other names.
+    """Raises ValueError if a file was saved by a run of another format, in which settings may have other names.
 
     Example:
         >>> check_formats([find_config("roar.yaml")])  # a person wrote it

@@ -17,7 +17,7 @@ DEEPEST = 50  # largest depth of nested mappings and lists
 
 
 def check_files(argv: Sequence[str]) -> None:
-    """Raises ValueError if a YAML file in `argv`, or one that such a file names, cannot be read.
+    """Raises ValueError if a YAML file that `argv` names, or that such a file names, is not valid.
 
     Example:
         >>> import tempfile
@@ -62,7 +62,7 @@ def _read(file: Path) -> Any:
 
 
 def _texts(value: Any, file: Path, depth: int = 0) -> Iterator[str]:
-    """Yields all strings in a nested value."""
+    """Yields all strings among the values of nested dictionaries and lists."""
     if depth > DEEPEST:
         raise ValueError(f"{file} has more than {DEEPEST} levels: perhaps an alias (*name) is inside its own anchor")
     if isinstance(value, (dict, list)):

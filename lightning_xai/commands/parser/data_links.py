@@ -1,4 +1,4 @@
-"""Sets arguments of the network, such as the number of classes, from the data. Names the data's configuration."""
+"""Sets arguments of the network, such as the number of classes, from the data. Also records the data's file."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from lightning_xai.models.base import Classifier
 from lightning_xai.runs.progress import say
 
 _IDS = ("pad_id", "mask_id")
-# each is an attribute of the data module and an argument of some networks
+# names of attributes of the data module that are also arguments of some networks
 LINKED = ("num_classes", "multilabel", "vocab_size", "word_vectors", "verbalizers", *_IDS)
 
 
 def link_network_to_data(parser: ArgumentParser) -> None:
-    """Links arguments of the network to the data, so that the data are built first and the network gets their values.
+    """Links arguments of the network to attributes of the data module, which the parser then builds first.
 
     Example:
         >>> from lightning_xai.commands.parser.run_parser import RunParser
@@ -36,14 +36,14 @@ def link_network_to_data(parser: ArgumentParser) -> None:
 
 
 def check_linked_ids(config: Namespace, network: Classifier, *, trains: bool) -> None:
-    """Compares the configured ids of special tokens with the data's ids, which the network uses.
+    """Compares the ids of special tokens in the configuration with the ids in the data, which the network uses.
 
-    If a configured id is the network's default and the data have another id, one line is printed.
+    If they differ but the configured id is only the network's default, a line is printed.
 
     Args:
         config: parsed configuration of a subcommand.
         network: the network, built with the data's ids.
-        trains: whether the network is to be trained. Without training, the ids have no effect.
+        trains: whether the network is to be trained. If not, nothing is compared, because the ids have no effect.
 
     Raises:
         ValueError: a configured id is neither the network's default nor the id in the data.
@@ -72,12 +72,12 @@ def check_linked_ids(config: Namespace, network: Classifier, *, trains: bool) ->
 
 
 def name_data(data: Any, config: Namespace | None, config_files: Sequence[str]) -> None:
-    """Gives a TextDataModule the path of the file that describes it: a file of its own, or the command's configuration.
+    """Tells a TextDataModule the path of the file that describes it: its own file, or the command's configuration.
 
     Args:
-        data: the data module. For other classes, nothing is done.
+        data: the data module. If it is of another class, nothing is done.
         config: the parsed configuration of the data.
-        config_files: the configuration files of the command.
+        config_files: the configuration files of the command; the last one is used if the data have no own file.
 
     Example:
         >>> from lightning_xai.data.sources.planted import Planted

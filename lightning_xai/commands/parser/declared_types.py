@@ -10,7 +10,7 @@ from jsonargparse._typehints import accepts_any_value, get_subclass_or_closed_ty
 
 
 def alternatives(hint: Any) -> Iterator[Any]:
-    """Yields the members of a union type, or the type itself if it is not a union.
+    """Yields the members of a union type, also of nested ones, or the type itself if it is not a union.
 
     Example:
         >>> list(alternatives(int | list[str] | None))
@@ -40,9 +40,9 @@ def is_callable_type(hint: Any) -> bool:
 
 
 def bases_of(hints: Sequence[Any]) -> list[tuple[type, Any]]:
-    """Returns (base class, type) for each type in `hints` that has a base class.
+    """Returns (class, type) for each type in `hints` that is a class from which a class path may be derived.
 
-    The base class of a Callable is the class that the Callable returns.
+    For a Callable, this is the class of what it returns.
 
     Example:
         >>> from torch.optim import Optimizer
@@ -67,7 +67,7 @@ def takes_data(hint: Any) -> bool:
 
 
 def takes_text(hint: Any) -> bool:
-    """Returns whether a type allows any string. If not, a string is the name of a class.
+    """Returns whether a string is plain text for a declared type. If not, it is the name of a class.
 
     Example:
         >>> takes_text(str), takes_text(Callable), takes_text(None)
@@ -77,7 +77,7 @@ def takes_text(hint: Any) -> bool:
 
 
 def item_types(hints: Sequence[Any], key: Any = None) -> list[Any]:
-    """Returns the types of a collection's items or, with `key`, of this item of a mapping.
+    """Returns the declared types of a collection's items or, if `key` is given, of a mapping's value for this key.
 
     Example:
         >>> item_types([list[int], tuple[str, ...], None])

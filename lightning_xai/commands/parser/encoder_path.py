@@ -1,4 +1,4 @@
-"""Gives an encoder without a path the network's tokenizer. A pretrained network works with no other tokenizer."""
+"""Gives an encoder without a path the tokenizer of the network, because a pretrained network works with no other."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from lightning_xai.runs.folder import RunFolder
 
 
 def fill_encoder_path(config: Namespace) -> None:
-    """Sets the path of the data's TokenizerEncoder, if missing, to the network's tokenizer.
+    """Sets the path of the data's TokenizerEncoder, if it is missing, to the tokenizer of a network.
 
-    The first of these that has a tokenizer is used: the network of an Evaluation, a classifier with a path, the
-    teacher. If the encoder has no `max_length`, it gets the `max_length` with which one of these networks was trained.
+    The network is the first of these that has a tokenizer: the network of an Evaluation, a classifier with a path, a
+    teacher or other trained network. A missing `max_length` is set to that with which one of these was trained.
 
     Args:
         config: configuration of a subcommand, changed in place.
 
     Raises:
         ValueError: the path is missing, and no network of the command has a tokenizer that the encoder can read; or
-            `max_length` is missing, and no network records the value of its training.
+            `max_length` is missing, and no network records with which value it was trained.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import HFClassifier  # only imported classes are recognized
@@ -51,7 +51,7 @@ def fill_encoder_path(config: Namespace) -> None:
 
 
 def check_network_tokenizer(config: Namespace, model: Any, data: Any) -> None:
-    """Raises ValueError unless the data are encoded with the tokenizer of each pretrained network.
+    """Checks that the data are encoded with the tokenizer of every pretrained network in the configuration.
 
     If an Evaluation's network has a learned vocabulary, the data module adopts this vocabulary.
 
@@ -67,12 +67,12 @@ def check_network_tokenizer(config: Namespace, model: Any, data: Any) -> None:
         for _, network in _specs(config.get("model"), "model", Classifier):
             arguments = network["init_args"]
             path = arguments.get("path")
-            if path is not None and arguments.get("pretrained", True):  # random weights fit every tokenizer
+            if path is not None and arguments.get("pretrained", True):  # random weights work with any tokenizer
                 data.take_encoder(tokenizer_at(path), path)
 
 
 def write_encoder(run: RunFolder, data: Any) -> None:
-    """Writes facts about the data's encoder and the class names to the manifest of a run.
+    """Writes facts about the data's encoder, and the class names, to the manifest of a run.
 
     Example:
         >>> write_encoder(RunFolder(Path("no/such/run")), data=None)  # does nothing without a TextDataModule
@@ -127,7 +127,7 @@ def _encoder_spec(path: str) -> dict[str, Any]:
 
 
 def _specs(config: Any, key: str, base: type) -> Iterator[tuple[str, Any]]:
-    """Yields the key and the spec of each part of a configuration whose class derives from `base`."""
+    """Yields dotted key and entry for each entry of a configuration whose `class_path` names a subclass of `base`."""
     if isinstance(config, Namespace | dict):
         if config.get("class_path") in _class_paths(base) and config.get("init_args") is not None:
             yield key, config

@@ -1,4 +1,4 @@
-"""Rewrites the parser's errors as one line with key, value, choices and a help command."""
+"""Rewrites the parser's errors as one line: the wrong key and value, the possible choices, and a help command."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def explained(message: str, parser: Any) -> str:
 
 
 def _subparser(parser: Any) -> Any:
-    """Returns the subcommand's parser, or `parser` unless there is exactly one subcommand."""
+    """Returns the subcommand's parser if there is exactly one subcommand, and otherwise `parser` itself."""
     subcommands = getattr(parser, "_subcommands_action", None)
     parsers = list(subcommands._name_parser_map.values()) if subcommands is not None else []
     return parsers[0] if len(parsers) == 1 else parser
@@ -82,7 +82,10 @@ def _about_options(text: str, parser: Any, command: str) -> str:
 
 
 def _nearest(known: Sequence[str], name: str) -> str:
-    """Returns a list of options for a message, most similar to `name` first. Options with its prefix are preferred."""
+    """Lists options for a message, the one most similar to `name` first.
+
+    Only options with the same parent key as `name` are listed, if there are any.
+    """
     beside = [option for option in known if option.rpartition(".")[0] == name.rpartition(".")[0]]
     options = [option for option in (beside or known) if not option.endswith(("help", "+", "print_shtab", "-h"))]
     return listed_choices(options, name)
@@ -118,7 +121,7 @@ class _Explanation:
                 f"{place} lacks {required[1]}, which {_short(self.owner)} needs: give it in init_args; {self._help()}"
             )
         expected = _expected(self.problem.sentences)
-        if place == "seed_everything":  # its declared type also allows true and false, which make no sense
+        if place == "seed_everything":  # its declared type also allows bool, which a message should not suggest
             expected = ["a whole number"]
         if _NOT_A_CLASS.search(text) and (not expected or _may_be_class(value)):
             return self._about_class(place, text)
@@ -167,7 +170,7 @@ class _Explanation:
         return f"run.py --help {short} lists its arguments"
 
     def _place(self) -> str:
-        """Returns the dotted key of the problem. For an item of a list or mapping, it includes the item's class."""
+        """Returns the dotted key at which the problem is. An item of a list or mapping is shown with its class."""
         parts: list[str] = []
         for node in self.problem.path:
             if not node.is_class:
@@ -177,7 +180,7 @@ class _Explanation:
         place = ".init_args.".join(parts)
         links = getattr(getattr(self.parser, "_links_group", None), "_group_actions", [])
         sources = {link._target: link._source[0] for link in links if isinstance(link, ActionLink)}
-        return sources.get(place, place)  # the key that the user wrote, if the parser copied its value
+        return sources.get(place, place)  # if the parser copied the value from another key, the key that the user wrote
 
     def _members(self, node: Node) -> list[Any]:
         """Returns the types that are allowed for a key's value or for its items."""
@@ -213,7 +216,10 @@ class _Explanation:
         return {parameter.name: parameter.annotation for parameter in get_signature_parameters(built, logger=False)}
 
     def _arguments_of(self, owner: Node) -> list[str]:
-        """Returns the arguments of a class, without those that a declared Callable receives when it is called."""
+        """Returns the arguments of a class that a user gives.
+
+        If the declared type is a Callable, its first arguments are left out: they are passed when it is called.
+        """
         members = self._members(owner)
         given = [get_args(hint)[0] for hint in members if is_callable_type(hint) and get_args(hint)]
         skipped = len(given[0]) if given and isinstance(given[0], list) else 0
@@ -236,7 +242,7 @@ def _short(node: Node) -> str:
 
 
 def _expected(sentences: Iterable[str]) -> list[str]:
-    """Returns the expected types in plain words."""
+    """Returns, in plain words, the types that the parser's sentences say it expected."""
     types: list[str] = []
     for sentence in sentences:
         built_in = re.match(r"Expected an? <class '(\w+)'>", sentence)

@@ -1,4 +1,4 @@
-"""Reads old configurations, in which IGR, PGD and B_S were separate objectives. Now each is a term."""
+"""Reads old configurations, in which IGR, PGD and B_S were objectives. Now each is a term of an objective."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TERMS: dict[str, tuple[str, str, dict[str, str]]] = {
 
 
 def with_terms(setting: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns a setting with an old objective replaced by `Supervised` and a term. Other settings stay unchanged.
+    """Returns a setting; if it names an old objective, this is replaced by `Supervised` with a term.
 
     Example:
         >>> old = {"class_path": "lightning_xai.objectives.pgd.PGD", "init_args": {"clean_weight": 0.5, "epsilon": 0.1}}

@@ -1,4 +1,4 @@
-"""Finds the parts of a configuration (data, networks, methods, ...) by name, in the user's files or shipped files."""
+"""Finds the files of a configuration's parts (data, networks, methods, ...), among the user's and the shipped files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PACKAGE = Path(__file__).parents[2]
 # configs/ is inside the package in a wheel, and beside it in a git checkout
 SHIPPED = next(folder for folder in (_PACKAGE / "configs", _PACKAGE.parent / "configs") if folder.is_dir())
 
-# last part of an option's name (network for --model.network) -> subfolders of configs/ with its files
+# kind of a part: last word of its option's name (network for --model.network) -> subfolders of configs/ with its files
 FOLDERS: dict[str, tuple[str, ...]] = {
     "data": ("data",),
     "network": ("network",),
@@ -29,7 +29,7 @@ PARSER_MODE = "omegaconf+"  # resolves relative interpolations, after command-li
 
 
 def find_part(name: str, kind: str) -> str:
-    """Returns the path of a part's file, from ./configs or the shipped configurations.
+    """Returns the path of a part's file, which is searched in ./configs and in the shipped configurations.
 
     Args:
         name: file name, with or without its folder in configs/: "vader.yaml", "data/vader.yaml" or any path.
@@ -61,7 +61,7 @@ def find_part(name: str, kind: str) -> str:
 
 
 def with_part_paths(argv: Sequence[str]) -> list[str]:
-    """Returns a command line with the path of its file in place of each part's name.
+    """Returns a command line in which each part's file name, such as vader.yaml, is replaced by the file's path.
 
     Example:
         >>> argv = with_part_paths(["test", "--data", "vader.yaml", "--trainer.callbacks+=er.yaml"])
@@ -82,8 +82,8 @@ def with_part_paths(argv: Sequence[str]) -> list[str]:
 def find_shipped_parts() -> None:
     """Allows configurations to name shipped parts, such as "data/vader.yaml".
 
-    A shipped file is used only if the configuration's folder has no such file. (While the parser reads a configuration,
-    this folder is the working directory.)
+    A shipped file is used only if the configuration's own folder, which is the working directory while the parser reads
+    the configuration, has no such file.
     """
     load = get_loader("yaml")
 

@@ -1,4 +1,4 @@
-"""Refuses configurations with a repeated key, because YAML would silently keep only the last value."""
+"""Refuses configurations with a repeated key, of which the YAML reader would silently keep only the last value."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def check_repeated_keys(text: str) -> None:
         ValueError: the key 'gradient' is in line 2 and again in line 3, so its first value would be lost: ...
     """
     waiting = [yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))]  # CSafeLoader is faster
-    seen: set[int] = set()  # ids of visited nodes, because an alias can point to a node that contains the alias
+    seen: set[int] = set()  # Python ids of visited nodes; with aliases, a node may contain itself
     while waiting:
         node = waiting.pop()
         if id(node) in seen:

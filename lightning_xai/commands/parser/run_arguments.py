@@ -14,7 +14,7 @@ TRAINER_DEFAULTS = {
     "num_sanity_val_steps": 0,
     "inference_mode": False,
     "log_every_n_steps": 10,
-    "enable_model_summary": False,  # RunSummary prints a shorter summary
+    "enable_model_summary": False,  # Lightning's own summary is off: RunSummary prints a shorter one
 }
 HELP_OF_CLASSES = (
     "The arguments of a class: --model.help Supervised, --data.help TextDataModule, --trainer.callbacks.help "

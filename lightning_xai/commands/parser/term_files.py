@@ -1,4 +1,4 @@
-"""Merges the terms of an objective from several configuration files. A later file changes only the terms it names."""
+"""Merges the terms of an objective that several configuration files set; each file changes only the terms it names."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ TERMS = "model.init_args.terms"
 def merged_terms(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the terms of an earlier file, updated by the terms of a later file.
 
-    A term that only one file names is kept. If the later file gives another `class_path`, it replaces the term.
-    Otherwise, later arguments replace earlier arguments of the same name. A term that is null in the later file is
-    removed.
+    A term that only one file names is kept. If both files name it, with different `class_path`s, the later file's term
+    replaces the earlier one; with the same `class_path`, or none in the later file, only its arguments are updated. A
+    term that is null in the later file is removed.
 
     Example:
         >>> first = {"igr": {"class_path": "A", "init_args": {"weight": 1, "wrt": "table"}}, "vat": {"class_path": "B"}}
@@ -40,7 +40,10 @@ def merged_terms(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[s
 
 
 def _same_class(later: str | None, earlier: str | None) -> bool:
-    """Returns whether two class paths name the same class. A name without a module matches any module."""
+    """Returns whether a later class path names the same class as an earlier one.
+
+    A missing later path (None) does, and a name without a module matches the same name in any module.
+    """
     if later is None or earlier is None:
         return later is None
     if "." in later and "." in earlier:
@@ -49,11 +52,10 @@ def _same_class(later: str | None, earlier: str | None) -> bool:
 
 
 def with_merged_terms(argv: Sequence[str]) -> list[str]:
-    """Returns a command line with the merged terms added, if its --config files set terms more than once.
+    """Adds an option with the merged terms to a command line, if several of its --config files set terms.
 
-    `terms: null` in a file removes all terms of earlier files.
-
-    Without this function, the parser would keep only the terms of the last file.
+    Without this option, the parser would keep only the last file's terms. `terms: null` in a file removes the terms of
+    all earlier files.
 
     Example:
         >>> with_merged_terms(["fit", "--config", "configs/igr.yaml"])  # one file: nothing to merge
@@ -66,7 +68,7 @@ def with_merged_terms(argv: Sequence[str]) -> list[str]:
     merged: dict[str, Any] = {}
     for terms in all_terms:
         merged = {} if terms is None else merged_terms(merged, terms)
-    end = places[-1] + 2  # the merged terms precede the other arguments, which may change single terms
+    end = places[-1] + 2  # the merged terms come right after the files, so that later arguments can change single terms
     return [*argv[:end], f"--{TERMS}={json.dumps(merged)}", *argv[end:]]
 
 

@@ -1,4 +1,4 @@
-"""Reads the parser's error messages, which are trees: keys and class paths are nodes, sentences are leaves."""
+"""Parses the parser's error messages. They are trees, with keys and class paths as nodes and sentences as leaves."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _GOT = re.compile(r"\.? Got value: (.*)")
 
 @dataclass(eq=False)
 class Node:
-    """A key or class of a configuration in the parser's error message.
+    """A key or a class of a configuration, as a node of the parser's error message.
 
     Args:
-        indent: column at which the line begins.
+        indent: number of spaces before the node's line in the message.
         name: the key, or the class path.
-        is_class: whether this is a class.
+        is_class: whether the node is a class.
         value: value of the key, if the message shows it.
 
     Example:
@@ -41,13 +41,13 @@ class Node:
 
 @dataclass(frozen=True)
 class Problem:
-    """The problem that most likely caused an error message.
+    """The most likely cause of a parser's error message.
 
-    The parser tries every alternative of a type, and its message lists one problem for each alternative.
+    If a declared type has alternatives, the message lists one problem for each, but only one is about the type meant.
 
     Args:
-        path: keys and classes, from the outermost to the innermost.
-        sentences: the parser's sentences about the last item of `path`.
+        path: keys and classes that lead to the problem, from the outermost to the innermost.
+        sentences: the parser's sentences about the last node of `path`.
 
     Example:
         >>> Problem([Node(0, "seed", False)], ["Expected a <class 'int'>"]).value is None
@@ -67,8 +67,8 @@ class Problem:
 def read_problem(message: str) -> Problem | None:
     """Returns the most deeply nested problem in a message, or None if the message names no key.
 
-    If a type has alternatives, the message has a branch for each. The deepest branch is probably the type that the user
-    meant.
+    If a declared type has alternatives, the message has a branch for each. The deepest branch is probably about the
+    alternative that the user meant.
 
     Example:
         >>> message = '''Parser key "model":

@@ -1,4 +1,4 @@
-"""Checks the settings of the trainer, the seed and the optimizer. An error names the wrong setting."""
+"""Checks the settings of the trainer, the seed and the optimizer, so that errors name the wrong setting."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def check_seed(seed: Any) -> None:
 
 @contextmanager
 def trainer_settings(settings: Mapping[str, Any]) -> Iterator[None]:
-    """Context manager for building a trainer: adds the names and values of wrong settings to Lightning's errors.
+    """Context manager in which to build a trainer: it adds the wrong setting and its value to Lightning's errors.
 
     Args:
         settings: name of a trainer option -> its value.
@@ -93,7 +93,7 @@ def check_optimizer(objective: Any) -> None:
         optimizer = build([nn.Parameter(torch.zeros(1))])
     except (ValueError, TypeError) as error:
         frames = traceback.extract_tb(error.__traceback__)
-        refuses_name = isinstance(error, TypeError) and "__init__()" in str(error)  # raised when the class is called
+        refuses_name = isinstance(error, TypeError) and "__init__()" in str(error)  # the call had an unknown argument
         if not refuses_name and "/torch/optim/" not in frames[-1].filename.replace("\\", "/"):
             raise
         reason = unknown_argument(str(error)) or f"{shortened(error, 150)}; correct its init_args or dict_kwargs"
@@ -104,7 +104,9 @@ def check_optimizer(objective: Any) -> None:
 
 
 def check_own_steps(objective: Any, settings: Mapping[str, Any]) -> None:
-    """Raises ValueError if the trainer should accumulate or clip, but the objective makes the optimizer's steps itself.
+    """Raises ValueError if the objective makes the optimizer's steps itself and a setting of the trainer conflicts.
+
+    Such settings make the trainer accumulate, clip or scale gradients.
 
     Args:
         objective: an objective.

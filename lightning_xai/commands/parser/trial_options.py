@@ -1,4 +1,4 @@
-"""The command-line options of the trial (see Trial) before the work."""
+"""The command-line options of the trial (see the callback Trial) that precedes a run."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def add_trial_arguments(parser: LightningArgumentParser) -> None:
 
 
 def trial_of(config: Any, settings: dict[str, Any], memory: TrialMemory | None, *, tests_after_fit: bool) -> Trial:
-    """Returns the callback that makes the trial of a run.
+    """Returns the callback that does a trial, a quick check of methods and metrics, before the real run.
 
     Args:
         config: the options of the command.
         settings: dotted name -> setting of the run.
-        memory: outcomes of the trials of earlier runs of the command.
+        memory: outcomes of trials from earlier runs of the command.
         tests_after_fit: whether the run is a fit that a test follows.
 
     Example:

@@ -1,4 +1,4 @@
-"""Makes a command from a typed function: its parameters become options, and its docstring becomes the help."""
+"""Makes a command from a typed function: its parameters become options, and its docstring becomes the help text."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from lightning_xai.commands.parser.class_checks import ChecksClasses
 
 
 class WordListParser(ChecksClasses, ArgumentParser):
-    """A parser that reads a sequence from several words: `runs/a runs/b --metric accuracy macro_f1`.
+    """A parser for which a sequence is several words: `runs/a runs/b --metric accuracy macro_f1`.
 
-    A plain ArgumentParser reads a sequence from one word: `[runs/a,runs/b] --metric [accuracy,macro_f1]`.
+    For a plain ArgumentParser, it is one word: `[runs/a,runs/b] --metric [accuracy,macro_f1]`.
 
     Example:
         >>> def add(numbers: Sequence[int]) -> None:
@@ -35,15 +35,15 @@ class WordListParser(ChecksClasses, ArgumentParser):
     def add_argument(self, *names: Any, **kwargs: Any) -> Any:
         """Adds one argument.
 
-        A positional sequence may be empty, so that the function itself can raise an error with advice.
+        A positional sequence may be empty, so that the function itself can raise an error that tells what to give.
         """
         name = names[0].lstrip("-")
-        if name in getattr(self, "item_types", {}):  # groups of arguments have no item_types
+        if name in getattr(self, "item_types", {}):  # absent if `self` is only a group of arguments
             del kwargs["action"]  # the default action would read the sequence from one word
             option = names[0].startswith("-")
             kwargs |= {"type": self.item_types[name], "nargs": "+" if option else "*"}
             kwargs["default"] = list(kwargs.get("default") or ())  # a copy, because the parser changes the list
-            names = names[:1]  # drops the form --name+, which appends
+            names = names[:1]  # drops the option --name+, which would append to the sequence
         return super().add_argument(*names, **kwargs)
 
 
@@ -57,7 +57,7 @@ def run_command(function: Callable[..., None], argv: Sequence[str], *, name: str
         as_positional: whether parameters without a default are positional arguments rather than required options.
 
     Raises:
-        argparse.ArgumentError: an option is unknown, or a value has another type than its parameter.
+        argparse.ArgumentError: an option is unknown, or a value does not have its parameter's type.
 
     Example:
         >>> def add(numbers: Sequence[int], scale: int = 1) -> None:

@@ -8,7 +8,7 @@ from lightning_xai.commands.parser.choices import shortened
 
 
 def usable_device(name: str) -> torch.device:
-    """Returns the torch device of a name, after checking that it can hold tensors.
+    """Returns the torch device with a given name, after checking that it can hold tensors.
 
     Args:
         name: name of the device, such as "cpu", "cuda" or "cuda:1".

@@ -40,8 +40,8 @@ class Explainer:
         trained: the network and the names of its classes.
         encoder: the encoder with which the network was trained.
         methods: name in results -> attribution method.
-        num_classes: smallest number of explained classes on multi-label data. If fewer are predicted, the most probable
-            other classes are added.
+        num_classes: on multi-label data, smallest number of explained classes per text. If fewer are predicted, the
+            most probable other classes are added.
         text_pair: one second text for all examples, or a list with one for each; None if the network reads single
             texts.
 
@@ -118,7 +118,10 @@ class Explainer:
         return row_text({"text": texts[index - start], "text_pair": self.text_pair}, encoded[index - start])
 
     def _add_probabilities_without(self, documents: list[ExplainedDocument], inputs: TextInputs) -> None:
-        """Sets `probability_without` of each class, its probability for the text without the strongest words."""
+        """Sets `probability_without` of each explained class.
+
+        This is, for each method, the probability of the class after the method's strongest words are deleted.
+        """
         assert self.trained.class_names is not None
         entries, rows, keeps = [], [], []
         for row, document in enumerate(documents):
@@ -166,8 +169,8 @@ class Explainer:
         """Returns the classes to explain: the predicted and, on multi-label data, also the most probable classes.
 
         Args:
-            probs: [B, C].
-            predicted: [B, C] bool.
+            probs: [B, C] probabilities.
+            predicted: [B, C] bool, whether each class is predicted.
 
         Returns:
             Classes [B, K], most probable first, and a mask [B, K] of the classes to explain.
@@ -179,7 +182,7 @@ class Explainer:
 
 
 def encoder_of(config_file: Path) -> dict[str, Any]:
-    """Returns the class and the arguments of the encoder in a run's configuration.
+    """Returns the `class_path` and `init_args` of the encoder in a run's configuration.
 
     Example:
         >>> import tempfile
@@ -194,9 +197,9 @@ def encoder_of(config_file: Path) -> dict[str, Any]:
 
 
 def facts_or_configuration(facts: Facts, place: str, config_file: Path) -> dict[str, Any]:
-    """Returns the class and the arguments of an encoder, from `facts` or, if missing, from the run's configuration.
+    """Returns the `class_path` and `init_args` of an encoder, from facts about it or from the run's configuration.
 
-    The configuration is read if `facts` do not name the class, as in checkpoints of older versions.
+    The configuration is read only if `facts` do not name the class, as in checkpoints of older versions.
 
     Raises:
         ValueError: neither facts nor configuration name an encoder.
@@ -216,17 +219,17 @@ def facts_or_configuration(facts: Facts, place: str, config_file: Path) -> dict[
 
 
 def trained_encoder(facts: Facts | None, place: str, config_file: Path, *, trust_remote_code: bool = False) -> Encoder:
-    """Returns the encoder with which a network was trained, with its learned vocabulary.
+    """Builds the encoder with which a network was trained, with its learned vocabulary if it has one.
 
     Args:
         facts: facts about the encoder, from `read_encoder`. If they do not name its class, as in checkpoints of older
             versions, the class is read from the configuration.
         place: path of the network, for messages.
         config_file: configuration of the network's run.
-        trust_remote_code: whether Python code in the tokenizer's folder may run, if it ran in the training.
+        trust_remote_code: whether Python code in the tokenizer's folder may run if it did so in training.
 
     Raises:
-        ValueError: neither facts nor configuration name an encoder, or the tokenizer has changed since the training.
+        ValueError: neither facts nor configuration name an encoder, or the tokenizer has changed since training.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder

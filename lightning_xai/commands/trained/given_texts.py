@@ -9,11 +9,11 @@ import pandas as pd
 
 
 class GivenTexts(NamedTuple):
-    """Texts with their labels in tables.
+    """Texts with their row labels for tables.
 
     Attributes:
         texts: the texts.
-        labels: the index of a Series, else 0, 1, ...
+        labels: the row label of each text: the index of the Series that holds the texts, otherwise 0, 1, ...
 
     Example:
         >>> GivenTexts(["fine"], [0]).texts
@@ -25,7 +25,7 @@ class GivenTexts(NamedTuple):
 
 
 def given_texts(texts: Any, name: str = "texts") -> GivenTexts:
-    """Returns texts as a list, with a label for each.
+    """Returns texts as a list, with a row label for each.
 
     Args:
         texts: one string, or an iterable of strings, such as a list or a pandas Series.
@@ -57,7 +57,7 @@ def given_texts(texts: Any, name: str = "texts") -> GivenTexts:
 
 
 def given_pairs(text_pair: Any, num_texts: int) -> str | list[str] | None:
-    """Returns one second text for all examples, or a list with one for each.
+    """Checks the second texts of pairs: one string for all examples, a list with one for each, or None.
 
     Raises:
         ValueError: the number of second texts differs from `num_texts`, or an item is not a string.

@@ -1,4 +1,4 @@
-"""Measures explanations of the examples in a pandas table, with the callbacks of the command line."""
+"""Measures explanations of the examples in a pandas table, using the same callbacks as the command line."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def measure(
     skip_unfit: bool = False,
     batch_size: int = 32,
 ) -> pd.DataFrame:
-    """Tests a network on given examples and returns the table of results. Writes no files.
+    """Explains given examples, measures the explanations, and returns the table of results. Leaves no files.
 
     Args:
         loaded: the network and its encoder.
@@ -56,15 +56,15 @@ def measure(
         methods: attribution methods.
         preset: name of a file in configs/presets, path of such a file, or an AttributionEvaluation.
         validation: table of examples for tuning thresholds.
-        max_examples: largest number of examples used from each table. The random choice is always the same. None uses
-            all.
-        rationale_format: form of the rationales, as in Files.
+        max_examples: largest number of examples used from each table; None uses all. They are chosen at random, but
+            each call chooses the same ones.
+        rationale_format: format of the rationales, as in `Run.measure`.
         skip_unfit: whether to leave out methods and metrics that fail in the trial.
         batch_size: largest number of examples in one forward pass.
 
     Raises:
-        ValueError: a table has no rows or breaks the format, the preset is unknown or tunes thresholds although
-            there is no `validation`, or a part fails in the trial.
+        ValueError: a table has no rows or the wrong format, the preset is unknown or tunes thresholds although there
+            is no `validation`, or a method or metric fails in the trial.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
@@ -123,10 +123,11 @@ def measure(
 
 
 def evaluation_of(preset: str | AttributionEvaluation) -> AttributionEvaluation:
-    """Returns the evaluation in a preset's file.
+    """Returns the AttributionEvaluation that a preset's file defines.
 
     Args:
-        preset: name of a file in configs/presets, with or without .yaml; path of such a file; or an evaluation.
+        preset: name of a file in configs/presets, with or without .yaml; path of such a file; or an
+            AttributionEvaluation, which is returned unchanged.
 
     Raises:
         ValueError: there is no such file, or it does not define an AttributionEvaluation.
@@ -160,7 +161,7 @@ def files_of(
         splits: name of a split -> its table.
         folder: folder for the files.
         loaded: the network, with the class names that the labels use.
-        rationale_format: form of the rationales.
+        rationale_format: format of the rationales, as in `Run.measure`.
 
     Raises:
         ValueError: a table is not a DataFrame, has no rows, or has a cell that JSON cannot represent.
@@ -199,7 +200,7 @@ def files_of(
 
 
 def _plain(cell: Any) -> Any:
-    """Returns a cell as JSON types: None for a missing value, lists for arrays and tuples."""
+    """Converts a cell of a table to types of JSON: a missing value to None, arrays and tuples to lists."""
     if isinstance(cell, np.ndarray | list | tuple):
         return [_plain(item) for item in cell]
     if isinstance(cell, dict):

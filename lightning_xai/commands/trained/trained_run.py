@@ -25,14 +25,14 @@ Methods = str | AttributionMethod | Sequence[str | AttributionMethod] | None
 
 @dataclass(frozen=True)
 class TrainedRun:
-    """A trained network, the encoder with which it was trained, and its run.
+    """A trained network, the encoder with which it was trained, and the run that trained it.
 
     Attributes:
         place: run folder, checkpoint, Hugging Face folder or hub id from which the network was loaded.
-        run: the run; None if the network comes from elsewhere.
+        run: the run; None if the network does not come from a run.
         trained: the network and the names of its classes.
-        encoder: the encoder, which tokenizes texts as in the training.
-        checkpoint: hash of the weights' file, for the results table; "" if it was not requested.
+        encoder: the encoder, which tokenizes texts as they were tokenized in training.
+        checkpoint: hash of the file with the weights, for the results table; "" if it was not requested.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
@@ -59,7 +59,7 @@ class TrainedRun:
     def explainer(
         self, methods: Methods, *, num_classes: int = 3, text_pair: str | Sequence[str] | None = None
     ) -> Explainer:
-        """Returns an Explainer of the network.
+        """Returns an Explainer, which predicts and explains texts with the network.
 
         Raises:
             ValueError: a method's name is unknown, or the network reads pairs and `text_pair` is None.
@@ -79,7 +79,7 @@ class TrainedRun:
 
 
 def run_and_inputs(place: str) -> tuple[RunFolder | None, dict[str, Path]]:
-    """Returns the run of a checkpoint and the files that will be read, or (None, {}) for a Hugging Face model.
+    """Returns a run and the files of it that a command will read; (None, {}) if `place` is a Hugging Face model.
 
     Raises:
         ValueError: `place` is a folder without a model, or neither an existing file or folder nor a hub id.
@@ -105,18 +105,18 @@ def run_and_inputs(place: str) -> tuple[RunFolder | None, dict[str, Path]]:
 def load_trained_run(
     place: str, *, device: str = "cpu", trust_remote_code: bool = False, with_hash: bool = False
 ) -> TrainedRun:
-    """Returns a trained network with the encoder with which it was trained.
+    """Loads a trained network, and the encoder with which it was trained.
 
     Args:
         place: folder of a run, whose best checkpoint is used; a checkpoint in such a folder; or a Hugging Face folder
             or hub id with a classification head.
         device: device that runs the network, such as "cpu" or "cuda".
-        trust_remote_code: whether Python code in the model's folder may run. A network that was trained with such code
-            needs it again.
+        trust_remote_code: whether Python code in the model's folder may run. If the network was trained with such code,
+            this must be True.
         with_hash: whether to compute the hash of the weights, for tables of results.
 
     Raises:
-        ValueError: there is no trained network at `place`, or its tokenizer has changed since the training.
+        ValueError: there is no trained network at `place`, or its tokenizer has changed since training.
 
     Example:
         >>> load_trained_run("no/such/run.ckpt")
@@ -132,12 +132,12 @@ def load_trained_run(
 
 
 def chosen_methods(methods: Methods, *, signed: bool = False) -> dict[str, AttributionMethod]:
-    """Returns class name -> attribution method. A second method of the same class gets the suffix "_2".
+    """Returns name -> attribution method. The name is the method's class; a second one of the same class gets "_2".
 
     Args:
-        methods: a method, a list of methods, or names. A name is a class of this package ("ALTI", or "ALTI,Random" for
-            two) or a full class_path; the class is built without arguments. None chooses integrated gradients with
-            signed scores, which sum to the text's logit minus the baseline's logit.
+        methods: a method, a name, or a list of these. A name is that of a class of this package ("ALTI", or
+            "ALTI,Random" for two) or a full class_path; the class is built without arguments. None chooses integrated
+            gradients with signed scores, which sum to the text's logit minus the baseline's logit.
         signed: as in `method_of_name`.
 
     Raises:
@@ -171,12 +171,12 @@ def _listed(methods: str | AttributionMethod | Sequence[str | AttributionMethod]
 
 
 def method_of_name(name: str, *, signed: bool = False) -> AttributionMethod:
-    """Returns a method of a given class, built without arguments.
+    """Builds the attribution method with a given class name, with its default arguments.
 
     Args:
         name: name of a class of this package, or a full class_path.
-        signed: whether to set pooling "sum" for a class of this package that has the argument `pooling` and is unsigned
-            by default.
+        signed: whether to set pooling "sum" if `name` is a class of this package that has the argument `pooling` and
+            whose scores have no sign by default.
 
     Raises:
         ValueError: there is no such class, or it needs arguments.
@@ -199,7 +199,9 @@ def method_of_name(name: str, *, signed: bool = False) -> AttributionMethod:
 
 
 def signed_arguments(method_class: type[AttributionMethod]) -> dict[str, str]:
-    """Returns the arguments that make a method's scores signed; {} if they are, or if it has no `pooling`.
+    """Returns the arguments that make a method's scores signed.
+
+    Returns {} if they are signed by default, or if the method has no argument `pooling`.
 
     Example:
         >>> signed_arguments(IntegratedGradients)
