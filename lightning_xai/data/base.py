@@ -24,7 +24,7 @@ class Encoder(ABC):
     Attributes:
         pad_token_id: id of the padding token.
         fill_token_id: id of the token that replaces erased tokens.
-        mask_token_id, unk_token_id: id of the mask token and of the unknown token; None if the vocabulary lacks it.
+        mask_token_id, unk_token_id: ids of the mask token and the unknown token; None if the vocabulary has none.
 
     Example:
         >>> import numpy as np
@@ -71,12 +71,12 @@ class Encoder(ABC):
 
     @property
     def keeps_text(self) -> bool:
-        """Whether `state_dict` holds words or texts of the rows after `fit`."""
+        """Whether, after `fit`, `state_dict` contains words or texts of the rows."""
         return self.needs_fit
 
     @property
     def word_vectors(self) -> Tensor | None:
-        """[V, D] pretrained embeddings of the ids, NaN for ids that have none; None if no id has one."""
+        """[V, D] pretrained embeddings of the token ids, NaN for ids without an embedding; None if no id has one."""
         return None
 
     @property
@@ -108,7 +108,7 @@ class Encoder(ABC):
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Loads a `state_dict` from a checkpoint. It replaces everything that this encoder has learned.
+        """Replaces everything that this encoder has learned by the `state_dict` from a checkpoint.
 
         Raises:
             ValueError: the vocabulary of this encoder is fixed.

@@ -22,9 +22,9 @@ class Encoded:
     special_tokens_mask: np.ndarray  # [T] bool
     token_mask: np.ndarray  # [T] bool, True where a token may be explained and erased
     baseline_ids: np.ndarray  # [T] int32, the fill token where token_mask is True, input_ids elsewhere
-    word_ids: np.ndarray  # [T] int32, number of the word, first in text, then in text_pair; -1 at special tokens
+    word_ids: np.ndarray  # [T] int32, number of the word; text_pair continues the count of text; -1 at special tokens
     sequence_ids: np.ndarray  # [T] int8, 0 in text, 1 in text_pair, -1 at special and prompt tokens
-    offsets: np.ndarray  # [T, 2] int32, begin and end in text or text_pair, white space excluded; 0 at special tokens
+    offsets: np.ndarray  # [T, 2] int32, start and end in text or text_pair, white space excluded; 0 at special tokens
     token_type_ids: np.ndarray | None = None  # [T] int8
     rationales: dict[int, np.ndarray] = field(default_factory=dict)  # class -> [T] bool, for classes with evidence
     evidence_kept: float | None = None  # fraction of evidence characters kept by truncation; None without evidence

@@ -17,11 +17,11 @@ KEY = 0  # keys in a store are (example, class); since an erasure has no class, 
 
 
 def erase(table: TokenTable, keep: np.ndarray, removal: Removal, *, unk_token_id: int | None = None) -> TokenTable:
-    """Returns the examples without the tokens outside `keep`.
+    """Returns the examples after the removal of all tokens outside `keep`.
 
     Args:
         table: tokens of the examples.
-        keep: [N] bool, True where a token stays.
+        keep: [N] bool, False at the tokens to remove.
         removal: "mask" replaces removed tokens by the fill token. "delete" drops removed tokens from every column.
             "positions" replaces removed tokens by the fill token, and kept tokens that may be explained by the unknown
             token, so that a model sees only the positions of kept tokens.
@@ -42,7 +42,7 @@ def erase(table: TokenTable, keep: np.ndarray, removal: Removal, *, unk_token_id
         return replace(table, input_ids=input_ids)
     kept_before = bounds_of(keep)  # [N + 1] number of kept tokens before each token
     bounds = kept_before[table.bounds]
-    row = np.repeat(np.arange(len(table)), np.diff(table.run_bounds))  # of each run
+    row = np.repeat(np.arange(len(table)), np.diff(table.run_bounds))  # the example of each run
     runs = table.runs.copy()
     runs[:, 1:] = kept_before[table.runs[:, 1:] + table.bounds[row][:, None]] - bounds[row][:, None]
     return replace(
@@ -99,10 +99,10 @@ class Erasures:
         return self.store.get(index, KEY) <= 0.5
 
     def applied(self, table: TokenTable, index: np.ndarray) -> TokenTable:
-        """Returns the remaining tokens of the examples with the given indices [R]."""
+        """Returns the examples of `table`, whose indices in the split are `index` [R], after erasure."""
         keep = np.concatenate([self.keep(number) for number in index.tolist()])
         return erase(table, keep, self.removal, unk_token_id=self.unk_token_id)
 
     def of_example(self, encoded: Encoded, index: int) -> Encoded:
-        """Returns the remaining tokens of one example."""
+        """Returns one example after erasure."""
         return self.applied(TokenTable.of([encoded]), np.array([index])).encoded(0)

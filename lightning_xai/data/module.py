@@ -287,9 +287,9 @@ class TextDataModule(LightningDataModule, NetworkArguments):
         return padding_fraction(sampler.lengths, sampler.batches())
 
     def summary(self) -> dict[str, Any]:
-        """Returns name -> fact, from the source and the encoder; `report` has the source's lines.
+        """Returns name -> fact about the source and the encoder; "report" -> lines from the source's report.
 
-        Each split in use adds its name, with a dict of `EncodedSplit.summary` and `padding_fraction`.
+        For each split in use, also contains its name -> the facts of `EncodedSplit.summary` and `padding_fraction`.
         """
         facts = self.source.summary() | self.encoder.summary() | {"report": self.encoded_source.table.report}
         for name, data in self.splits.items():

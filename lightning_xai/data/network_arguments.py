@@ -47,7 +47,7 @@ class NetworkArguments:
 
     @property
     def word_vectors(self) -> Tensor | None:
-        """[V, D] pretrained embeddings of the token ids, NaN for ids that have none; None if no id has one."""
+        """[V, D] pretrained embeddings of the token ids, NaN for ids without an embedding; None if no id has one."""
         self._ensure_fitted_encoder()
         return self.encoder.word_vectors
 

@@ -41,7 +41,8 @@ class PromptEncoder(TokenizerEncoder):
         task: the first sentence of the prompt; "" for none.
         template: the format of an example, with {text} in place of the text. The answer follows at its end.
         shots: the solved examples, as a list of `text` and `label` (a class name), or the number of training rows to
-            draw as shots. Every class gets nearly the same number of drawn rows. Texts of other splits are not drawn.
+            draw as shots. Every class gets nearly the same number of drawn rows. Rows whose text is in another split
+            are not drawn.
         seed: seed of the draw.
         chat: whether the prompt becomes a user's message in the tokenizer's chat template.
         max_length: largest number of tokens of prompt and text together.

@@ -15,12 +15,12 @@ from lightning_xai.types import Attribution, Batch, TextInputs
 
 
 def pad(values: np.ndarray, places: np.ndarray, value: int, dtype: type = np.int64) -> np.ndarray:
-    """Returns the rows [B, T] whose values follow one another in `values`; padding gets `value`.
+    """Returns [B, T]: the values [N], written row by row to the N places that are True; `value` elsewhere.
 
     Args:
-        values: [N] values.
+        values: [N] values of all rows, one row after another.
         places: [B, T] bool, False at padding; exactly N entries are True.
-        value: the padding.
+        value: the value of padding.
         dtype: type of the result.
 
     Example:
@@ -80,7 +80,7 @@ def collate_rationales(table: TokenTable, token_mask: Tensor) -> Attribution:
 
 
 def collate_evidence_cut(table: TokenTable, num_classes: int) -> Tensor:
-    """Returns [B, C] int: number of evidence tokens of the classes whose evidence truncation removed, 0 for all others.
+    """Returns [B, C] int: for classes whose evidence was all truncated, the number of its tokens; 0 for all others.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder

@@ -12,7 +12,7 @@ from torch.utils.data import Dataset, DistributedSampler
 from lightning_xai.runs.small_integers import smallest
 
 _BATCHES_PER_BUCKET = 4  # rows are shuffled within buckets: large buckets shuffle more, small ones need less padding
-_LENGTH_RATIO = 1.15  # once a bucket has this many batches, it only takes rows at least 1/1.15 as long as its longest
+_LENGTH_RATIO = 1.15  # a bucket gets more than these batches if more rows are at least 1/1.15 as long as its longest
 
 
 def bucket_rows(lengths: np.ndarray, batch_size: int, max_tokens: int | None) -> list[tuple[np.ndarray, int]]:
@@ -175,7 +175,7 @@ class LengthBucketSampler(DistributedSampler):
         shuffle: bool = False,
         seed: int = 0,
     ) -> None:
-        # the process group may not exist yet, so rank and number are placeholders; `_process_rank` reads them later
+        # the process group may not exist yet, so the arguments are placeholders; `_process_rank` finds the true numbers
         super().__init__(dataset, num_replicas=1, rank=0, shuffle=shuffle, seed=seed)
         self.lengths = np.asarray(lengths)
         self.batch_size = batch_size

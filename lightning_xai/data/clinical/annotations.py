@@ -1,4 +1,4 @@
-"""Reads MDACE's charts: annotated notes of an admission, with codes and their evidence, but without the texts."""
+"""Reads MDACE's charts. A chart has the annotations of an admission's notes (codes, evidence), but not the texts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class AnnotatedNote:
         admission: HADM_ID of the chart.
         category: kind of the note.
         annotations: the evidence, without repetitions.
-        num_repeated: number of repeated annotations.
+        num_repeated: number of repetitions that were left out.
     """
 
     row_id: int
@@ -76,7 +76,7 @@ def read_chart(path: Path, admission: int) -> list[AnnotatedNote]:
     """Returns the notes of a chart, in the file's order.
 
     Raises:
-        ValueError: the file is no chart, lacks a key, or holds another admission than its name says.
+        ValueError: the file is no chart, lacks a key, or has another admission than `admission`.
 
     Example:
         >>> import tempfile

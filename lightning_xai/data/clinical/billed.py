@@ -10,11 +10,11 @@ from lightning_xai.data.clinical.codes import SHORTEST, System, with_point
 from lightning_xai.data.clinical.tables import find_table, id_in, read_table, required_id
 
 TABLES: dict[System, str] = {"ICD-9-CM": "DIAGNOSES_ICD", "ICD-9-PCS": "PROCEDURES_ICD"}
-ENOUGH_ROWS = 1000  # a table of at least this many rows has codes that begin with 0
+ENOUGH_ROWS = 1000  # an undamaged table of at least this many rows has codes that begin with 0
 
 
 def tables_of(systems: Sequence[System]) -> list[str]:
-    """Returns the tables to read for some code systems. For ICD-10, DIAGNOSES_ICD is read for its patient ids alone.
+    """Returns the tables to read for some code systems. For ICD-10, this is DIAGNOSES_ICD, only for its patient ids.
 
     Example:
         >>> tables_of(["ICD-9-PCS"]), tables_of(["ICD-10-CM"])
@@ -25,7 +25,7 @@ def tables_of(systems: Sequence[System]) -> list[str]:
 
 @dataclass(frozen=True)
 class Billed:
-    """The codes of listed admissions.
+    """The billed codes of the admissions that are in the list of a split.
 
     Attributes:
         codes: admission -> its codes with their decimal points, distinct and sorted; only admissions with a code.
@@ -61,7 +61,7 @@ def read_billed(folder: Path, systems: Sequence[System], listed: Container[int])
     """
     codes_by_admission: dict[int, list[str]] = {}
     patients: dict[int, int] = {}
-    pointed: dict[tuple[str, str], str] = {}  # one string for all occurrences of a code
+    pointed: dict[tuple[str, str], str] = {}  # keeps one string for all occurrences of a code, to save memory
     for system in systems:
         name = TABLES[system]
         num_rows, with_zero = 0, False

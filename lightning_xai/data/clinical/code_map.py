@@ -9,16 +9,17 @@ from lightning_xai.data.clinical.codes import cut_to_known, replaced
 
 
 class CodeMap:
-    """Function that maps code system and code to a class, or to None if the code is dropped.
+    """Function that maps a code of a code system to its class, or to None if the code is dropped.
 
     Args:
         systems: the code systems in use; codes of other systems are dropped.
-        known: the codes of MIMIC-III. An unknown code loses characters at its end until it is known. None cuts no code.
+        known: the codes of MIMIC-III. Other codes lose characters at their end until they are known. If None, no code
+            is shortened.
         classes: the classes of a checkpoint; all other codes are dropped. None keeps all codes.
 
     Attributes:
         dropped: reason -> number of codes that were dropped.
-        cut: the codes that were cut.
+        cut: the codes that were shortened.
 
     Example:
         >>> classes = CodeMap(["ICD-9-CM"], {"404.9"}, None)
@@ -50,7 +51,7 @@ class CodeMap:
         return mapped if self.is_class(mapped, "annotations") else None
 
     def billed(self, codes: tuple[str, ...]) -> tuple[str, ...]:
-        """Returns the billed codes of an admission that are classes. If all of them are, no new tuple is made."""
+        """Returns those of an admission's billed codes that are classes; `codes` itself if `classes` is None."""
         if self.classes is None:
             return codes
         return tuple(code for code in codes if self.is_class(code, "billed codes"))

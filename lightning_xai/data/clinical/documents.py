@@ -20,7 +20,7 @@ class Document:
     Attributes:
         id: name of the row.
         admission: HADM_ID.
-        notes: numbers, in the store, of the notes whose texts are joined.
+        notes: positions, in the NoteStore, of the notes whose texts are joined.
         codes: the codes, sorted.
         spans: code -> character spans of its evidence; empty without annotations.
     """
@@ -37,7 +37,7 @@ class Document:
 
 
 def places_of_admissions(store: NoteStore) -> dict[int, list[int]]:
-    """Returns admission -> numbers of its notes: reports, then addenda, sorted by CHARTTIME, CHARTDATE and ROW_ID.
+    """Returns admission -> positions of its notes in the store: first reports, then addenda, as `store.order` sorts.
 
     Example:
         >>> import tempfile
@@ -121,11 +121,11 @@ def annotated_document(
 
     Args:
         note: the note.
-        place: its number in the store.
-        text: its text.
+        place: the note's position in the store.
+        text: the note's text.
         rename: function of code system and code that returns the class of the code, or None to drop it.
         trim: as in `trimming.trimmed`.
-        dropped: counts of dropped spans. Spans that become empty or repeat another span are added to them.
+        dropped: kind of dropped spans -> number; raised for spans that become empty or repeat another span.
 
     Example:
         >>> from lightning_xai.data.clinical.annotations import Annotation

@@ -59,7 +59,7 @@ class NoteStore:
         date: str = "",
         is_error: bool = False,
     ) -> int:
-        """Writes a note and returns its number in the store."""
+        """Writes a note and returns its position in the store."""
         data = text.encode("utf-8")
         with writing(self._folder):
             self._file.write(data)
@@ -79,7 +79,7 @@ class NoteStore:
             self._file.flush()
 
     def text(self, place: int) -> str:
-        """Returns the text of the note with this number."""
+        """Returns the text of the note at this position."""
         begin, end = self._offsets[place], self._offsets[place + 1]
         self.flush()
         return os.pread(self._file.fileno(), end - begin, begin).decode("utf-8")

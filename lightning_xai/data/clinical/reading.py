@@ -60,7 +60,7 @@ class Request:
         lists: split -> admissions.
         systems: code systems in use, all of one version.
         classes: the classes of a checkpoint; None if the codes that are read define the classes.
-        charts: the annotations to read; None for none.
+        charts: the annotations to read; None to read no annotations.
         needs_chart: whether every listed admission must have a chart.
         shared_patients: whether a patient may be in two splits.
         scratch_dir: folder of the temporary file that holds the notes.
@@ -85,7 +85,7 @@ class Reading:
         store: the notes.
         documents: split -> its documents, sorted by admission and ROW_ID.
         class_names: the classes.
-        report: counts.
+        report: numbers of notes, documents, codes and spans that were read or left out.
     """
 
     store: NoteStore
@@ -109,7 +109,7 @@ def read_documents(request: Request) -> Reading:
     of_patients = request.systems if uses_icd9 else ICD9[:1]
     billed = read_billed(request.mimic_dir, of_patients, listed)
     if not request.shared_patients:
-        require_apart(lists, billed.patients)  # before the long work
+        require_apart(lists, billed.patients)  # checked before the notes are read, which takes long
     whole = {a for a in listed if a not in charts and a in billed.codes}
     annotated = {note.row_id: note for notes in charts.values() for note in notes}
     store, rows = read_notes(
@@ -133,7 +133,8 @@ def read_documents(request: Request) -> Reading:
         codes = CodeMap(request.systems, billed.known if uses_icd9 else None, request.classes)
         trim = request.charts.trim if request.charts is not None else "none"
         place_of = {row_id: place for place, row_id in enumerate(store.row_ids)}
-        prefix = "" if request.needs_chart else "note-"  # a note's id may equal the id of an admission
+        # in a joint corpus, rows are named by note or by admission, and the same number may occur as both
+        prefix = "" if request.needs_chart else "note-"
         maker = _Maker(store, charts, billed, codes, trim, report, places_of_admissions(store), place_of, prefix)
         documents = {split: maker.documents(admissions) for split, admissions in lists.items()}
     except BaseException:
@@ -162,9 +163,9 @@ class _Maker:
     codes: CodeMap
     trim: Trim
     report: CountReport
-    places: dict[int, list[int]]  # admission -> numbers, in the store, of its notes
-    place_of: dict[int, int]  # ROW_ID of a note -> its number in the store
-    prefix: str  # begins the row names of annotated notes
+    places: dict[int, list[int]]  # admission -> positions of its notes in the store
+    place_of: dict[int, int]  # ROW_ID of a note -> its position in the store
+    prefix: str  # first characters in the row names of annotated notes
 
     def documents(self, admissions: Sequence[int]) -> list[Document]:
         made = []

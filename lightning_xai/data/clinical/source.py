@@ -33,7 +33,7 @@ class ClinicalSource(TextSource):
         code_systems: the code systems whose codes are labels, all of ICD-9 or all of ICD-10.
         classes: file with the classes of a checkpoint, as in `read_class_names`. Other codes are dropped, and documents
             without a remaining code are left out. None takes the codes of all splits together, sorted.
-        charts: the annotations of MDACE to read; None for none.
+        charts: the annotations of MDACE to read; None to read no annotations.
         shared_patients: whether a patient may be in two splits.
         allow_text: whether text of notes may leave the folder of the corpora, in heatmaps, explanations and
             vocabularies.
@@ -106,7 +106,7 @@ class ClinicalSource(TextSource):
         return files + ([self.classes_path] if self.classes_path is not None else [])
 
     def prepare(self) -> None:
-        self.files()  # raises an error for a missing table before the long work
+        self.files()  # raises an error if a table is missing, before the notes are read, which takes long
         read_id_lists(self.splits)
 
     def row_streams(self) -> Mapping[str, RowStream]:

@@ -16,8 +16,8 @@ def trimmed(text: str, begin: int, end: int, trim: Trim) -> tuple[int, int]:
         text: the note.
         begin, end: the span, in characters, end exclusive.
         trim: "none" keeps the span. "mdace" strips white space and "-.,/" at both ends, ")" on the left and "(" on the
-            right, as MDACE's own reader does. "edin" moves the end left by one if the character after the span is
-            punctuation or white space, and the begin right by one if the first character of the span is.
+            right, as MDACE's own reader does. "edin" drops the last character of the span if the character after the
+            span is punctuation or white space, and the first character if it is punctuation or white space itself.
 
     Example:
         >>> text = "Dx: (gout), stable"

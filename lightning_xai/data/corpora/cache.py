@@ -37,7 +37,7 @@ def write_corpus(
         folder: the folder of the corpus.
         rows: the rows, with the columns of TextSource.
         encoder: turns rows into tokens.
-        index: [R] the number of each row in the full split; by default, the rows are numbered.
+        index: [R] the number of each row in the full split; by default 0, 1, ...
         columns: names of the columns; by default, those of the first row of a sequence.
         multilabel: whether the labels of a row are a list.
         facts: further facts for the manifest.
@@ -98,7 +98,7 @@ def last_use(folder: Path) -> float:
 
 
 class CorpusCache:
-    """The corpora in a folder. A corpus is named by the hash of the facts that decide its contents.
+    """The corpora in a folder. Each is named by the hash of the facts that determine its contents.
 
     Args:
         folder: the folder, which is made if missing.
@@ -128,11 +128,11 @@ class CorpusCache:
             return None
 
     def find_or_make(self, facts: Mapping[str, Any], make: Callable[[Path], Corpus], name: str) -> Corpus:
-        """Returns the corpus with these facts. If there is none, `make` encodes it into a folder, its argument.
+        """Returns the corpus with these facts. If there is none, it is encoded first.
 
         Args:
-            facts: facts that decide the contents.
-            make: encodes the corpus.
+            facts: facts that determine the contents.
+            make: function that encodes the corpus into the given folder.
             name: name of the rows, for messages.
         """
         folder = self.folder / key_of(facts)

@@ -17,7 +17,7 @@ from lightning_xai.data.encoded import Encoded
 from lightning_xai.functional.model_files.file_digest import sha256_of
 from lightning_xai.runs.files.whole_files import read_json
 
-MOST_TABLES = 1024  # number of blocks whose views are kept, at 3 KB each; a limit, since corpora may be large
+MOST_TABLES = 1024  # largest number of blocks whose tables are kept in memory; a table of views needs 3 KB
 
 
 class Corpus:
@@ -52,8 +52,8 @@ class Corpus:
         self.manifest = read_manifest(folder)
         blocks = self.manifest["blocks"]  # number of rows of each block, by shard
         self._starts = bounds_of([size for sizes in blocks for size in sizes])  # first row of each block
-        self._first_blocks = bounds_of([len(sizes) for sizes in blocks])  # of each shard
-        self._tables: dict[int, TokenTable] = {}  # of the blocks that were read last
+        self._first_blocks = bounds_of([len(sizes) for sizes in blocks])  # number of each shard's first block
+        self._tables: dict[int, TokenTable] = {}  # block -> its table, for blocks that were read lately
         self._shards = [Shard(folder / shard_name(number), len(sizes)) for number, sizes in enumerate(blocks)]
         rows = pa.ipc.open_file(pa.memory_map(str(folder / ROWS_FILE))).get_batch(0)
         columns = {name: rows.column(name) for name in rows.schema.names}

@@ -45,8 +45,8 @@ class EncodedSource:
         verify: whether all files of the source and of the corpora are read again to check their contents.
 
     Attributes:
-        configuration: name of the configuration that describes the data, for the manifests of corpora that are
-            encoded from now on; "" if the data were built without one. It does not affect the rows.
+        configuration: name of the configuration that describes the data, or "" if there is none. It is written to the
+            manifests of newly encoded corpora, and does not affect the rows.
 
     Example:
         >>> import tempfile
@@ -79,7 +79,7 @@ class EncodedSource:
 
     @cached_property
     def facts(self) -> dict[str, Any]:
-        """Facts that decide the rows of the source."""
+        """Facts that determine the rows of the source; if a fact changes, the rows are encoded again."""
         if any(not path.exists() for path in self.source.files()):
             self.source.prepare()
         return self._source_facts(verify=self.verify)
@@ -109,7 +109,7 @@ class EncodedSource:
             self.source.release()
             gc.collect()
             pa.default_memory_pool().release_unused()
-            with contextlib.suppress(OSError, AttributeError):  # only the GNU library has this function
+            with contextlib.suppress(OSError, AttributeError):  # only the GNU C library has malloc_trim
                 ctypes.CDLL(None).malloc_trim(0)
 
     @cached_property

@@ -18,7 +18,9 @@ Value = TypeVar("Value")
 
 
 def choose_rows(num_rows: int, max_rows: int | None, seed: int | Sequence[int]) -> np.ndarray:
-    """Returns the ascending numbers of `max_rows` random rows. None, or a number that is too large, selects all rows.
+    """Returns the indices of `max_rows` randomly chosen rows, in ascending order.
+
+    If `max_rows` is None or exceeds the number of rows, returns all indices.
 
     Example:
         >>> choose_rows(3, None, seed=0).tolist()
@@ -39,10 +41,10 @@ class EncodedSplit(Dataset[Items]):
 
     Args:
         corpus: the encoded rows.
-        index: [number of examples] ascending: numbers, in the full split, of the rows to use. None uses all rows of the
+        index: [number of examples] the examples' row numbers in the full split, ascending. None uses all rows of the
             corpus.
         erasures: tokens to remove whenever an example is read; None to remove none.
-        lengths: [number of examples] number of tokens that remain of each example after `erasures`.
+        lengths: [number of examples] number of tokens of each example after erasure; None if nothing is erased.
 
     Example:
         >>> import tempfile

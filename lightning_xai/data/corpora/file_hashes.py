@@ -12,7 +12,9 @@ from lightning_xai.functional.model_files.file_digest import sha256_of
 from lightning_xai.runs.files.whole_files import read_json, write_json
 from lightning_xai.runs.files.whole_folders import make_private
 
-SETTLED_SECONDS = 2.0  # a younger file is not remembered: it may change again without a new modification time
+# the hash of a file that was changed within this time is not stored, since the file may change again without a new
+# modification time
+SETTLED_SECONDS = 2.0
 
 
 class FileHashes:

@@ -1,4 +1,4 @@
-"""The facts that decide how a source's rows are encoded. Their hash names the encoded corpus."""
+"""The facts that determine how a source's rows are encoded. Their hash names the encoded corpus."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def library_facts() -> dict[str, str]:
 
 
 def plain_value(value: Any, name: str, hashes: FileHashes | None = None) -> Any:
-    """Returns a value that JSON can represent, and that is equal for equal arguments in every process.
+    """Returns a form of `value` that JSON can represent, and that is the same for equal values in every process.
 
     Args:
         value: an argument of a source or of an encoder.
@@ -96,7 +96,7 @@ def plain_value(value: Any, name: str, hashes: FileHashes | None = None) -> Any:
         hashes: hashes of files; needed for sources that contain other sources.
 
     Raises:
-        ValueError: there is no such value.
+        ValueError: there is no such form.
 
     Example:
         >>> plain_value((Path("a"), 1.5), "Reviews.pairs")
@@ -128,7 +128,7 @@ def plain_value(value: Any, name: str, hashes: FileHashes | None = None) -> Any:
     )
 
 
-@cache  # if the file changes later, the code that runs stays the same
+@cache  # the first result stays valid: the process runs the same code even if the file changes later
 def code_hash(part: Any) -> str:
     """Returns a hash of the file that defines a class or function, and of all files of this package that it imports.
 

@@ -59,21 +59,21 @@ def joined_or_none(lists: Iterable[Iterable[int | None]]) -> np.ndarray:
 def clean_offsets(
     texts: Sequence[str], in_text: np.ndarray, offsets: np.ndarray, *, count_words: bool
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Returns offsets without white space at either end, and the number of the word in which each token begins.
+    """Returns offsets that exclude white space at both ends of a token, and the number of the word where it begins.
 
     Args:
         texts: the texts.
         in_text: [N] number of the text that each token belongs to.
         offsets: [N, 2] character offsets of each token in its text.
-        count_words: whether words are counted, from 0 in each text; words end at white space. If not, None takes the
-            place of the word numbers.
+        count_words: whether words are counted, from 0 in each text; words end at white space. If False, None is
+            returned in place of the word numbers.
 
     Example:
         >>> offsets, words = clean_offsets(["so good"], np.array([0, 0]), np.array([[0, 2], [2, 7]]), count_words=True)
         >>> offsets.tolist(), words.tolist()
         ([[0, 2], [3, 7]], [0, 1])
     """
-    bounds = bounds_of([len(text) for text in texts])  # begin of each text in the joined text
+    bounds = bounds_of([len(text) for text in texts])  # where each text starts in the joined text
     begins = bounds[in_text]
     spaces = are_spaces(code_points("".join(texts)))
     stripped = without_spaces(offsets + begins[:, None], spaces)
@@ -107,7 +107,7 @@ def number_pairs(words: np.ndarray, bounds: np.ndarray, second: np.ndarray, rows
 
 
 def lost_offsets(overflowing: Sequence[Any], text: str) -> np.ndarray:
-    """Returns the offsets [L, 2] of the first text's truncated tokens, without white space at either end.
+    """Returns the offsets [L, 2] of the first text's truncated tokens, excluding white space at both ends.
 
     Args:
         overflowing: the tokenizer's encodings of the truncated tokens. For a pair of texts, several of them may hold
@@ -143,7 +143,7 @@ def evidence_columns(
     Args:
         examples: the examples, with the columns of TextSource.
         bounds: [R + 1] bounds of the examples in the list of tokens.
-        offsets: [N, 2] offsets of the tokens, without white space at either end.
+        offsets: [N, 2] offsets of the tokens, excluding white space at both ends.
         in_first_text: [N] bool, True at tokens of the first text that are not special.
         truncated: [R] bool.
         lost: the offsets [L, 2] of the first text's tokens that were truncated, for each example.

@@ -18,7 +18,7 @@ MOST_TYPES = 1 << (8 - TYPE_BITS)
 
 @dataclass(frozen=True)
 class TokenTable:
-    """The tokens of R examples, one after another: N tokens, M runs of evidence tokens, and Q cut classes in total.
+    """The tokens of R examples in a row: N tokens, M runs of evidence tokens, Q classes with all evidence truncated.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
@@ -222,7 +222,7 @@ def _masks(runs: np.ndarray, length: int) -> dict[int, np.ndarray]:
 
 def _check_baseline(table: TokenTable, baseline_ids: np.ndarray, explained: np.ndarray) -> None:
     expected = np.where(explained, table.fill_token_id, table.input_ids)
-    # if tokens of token_mask were erased, input_ids has the fill token there, as baseline_ids does
+    # tokens of token_mask may be erased already: input_ids then holds the fill token there, the same as baseline_ids
     if not np.array_equal(expected, baseline_ids):
         raise ValueError(
             "baseline_ids of an encoder must be one fill token where token_mask is True, and input_ids elsewhere: "

@@ -81,7 +81,7 @@ def story_spans(question: Question) -> list[list[int]]:
 
 
 class BAbI(TextSource):
-    """Questions about a story. The story is the text, the question its pair, and the answer the class.
+    """Questions about a story. The story is the first text of a row, the question the second, the answer the class.
 
     The rationale of the right answer consists of the supporting sentences. The published files are read from
     `data_dir`. Without `data_dir`, stories are generated from the actors, places, objects and sentence patterns of the
@@ -91,9 +91,10 @@ class BAbI(TextSource):
 
     Args:
         task: kind of question: 1 "Where is Mary?", 2 "Where is the milk?", or 3 "Where was the milk before the
-            office?". The answers follow from one, two and three sentences.
+            office?". The answers follow from one, two and three sentences, respectively.
         data_dir: folder of the published files, "en" (1,000 training questions per task) or "en-10k". It must have
-            qa{task}_*train.txt and qa{task}_*test.txt, and may have qa{task}_*valid.txt. None generates stories.
+            qa{task}_*train.txt and qa{task}_*test.txt, and may have qa{task}_*valid.txt. If None, stories are
+            generated.
         validation_fraction: fraction of the published training stories that become the validation split, if the folder
             has no qa{task}_*valid.txt.
         num_train, num_validation, num_test: numbers of generated questions.

@@ -34,7 +34,7 @@ class Question(NamedTuple):
 
 
 class _World:
-    """The places of actors and objects, and the sentences that tell them, as positions in the story."""
+    """Where actors and objects are at this point of a story, and which sentences (by position) tell it."""
 
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
@@ -66,7 +66,7 @@ class _World:
         self.tell(actor, MOVE_VERBS, place)
 
     def take_or_drop(self) -> None:
-        """Lets an actor take an object at the same place, or drop a held object. If neither is possible, one moves."""
+        """Lets an actor take an object at the same place, or drop a held object; if neither is possible, moves one."""
         free = [thing for thing in OBJECTS if thing not in self.holders]
         possible = [(a, t) for t in free for a in ACTORS if self.actor_places[a] == self.object_places[t]]
         possible += [(holder, thing) for thing, holder in self.holders.items()]

@@ -26,7 +26,7 @@ def rows_to_dataset(rows: Iterable[dict[str, Any]], multilabel: bool = False) ->
     """Returns the rows as a data set in memory. The keys of rows are columns of TextSource; some may be missing.
 
     Raises:
-        ValueError: a class number, or the begin or end of a span, is not a whole number, so the data set would round
+        ValueError: a class number, or the start or end of a span, is not a whole number, so the data set would round
             it.
 
     Example:
@@ -55,7 +55,7 @@ def row_features(multilabel: bool) -> Features:
 
 
 def require_whole_numbers(row: dict[str, Any]) -> None:
-    """Raises ValueError if a class number, or the begin or end of a span, is not a whole number.
+    """Raises ValueError if a class number, or the start or end of a span, is not a whole number.
 
     Example:
         >>> require_whole_numbers({"text": "good", "labels": 1, "id": "a"})
@@ -103,7 +103,7 @@ def split_rows(num_rows: int, validation_fraction: float, test_fraction: float, 
 
 
 def require_fractions(**fractions: float) -> None:
-    """Checks the fractions of the rows that become other splits than the training split.
+    """Checks the fractions of the rows that are put into the validation and test splits.
 
     Raises:
         ValueError: a fraction is not above 0, or the fractions leave no training data.
@@ -150,7 +150,7 @@ class TextSource(ABC):
         rationales (optional): a list of {"label": int, "spans": list of [begin, end]} with character offsets into
             `text`, end exclusive; `label` is the class that the evidence supports,
         id (str): the name of the row in its source.
-    Splits: "train", "validation" and "test". Splits with other names are further test splits.
+    Splits: "train", "validation" and "test". Splits with other names are treated as additional test splits.
 
     Attributes:
         name: tells sources apart when they are mixed in one data set.

@@ -32,10 +32,10 @@ def join_snippets(snippets: list[tuple[int | None, str]], separator: str) -> tup
 
 
 class Bundle(TextSource):
-    """Documents of labelled snippets and filler. The labels of a document are the classes of its snippets.
+    """Documents of labelled snippets, and of filler that supports no class. Their labels are the snippets' classes.
 
     The rationale of a class consists of the spans of its snippets. With several sources, classes are named
-    "source/class", for instance "movie/positive". No snippet is in two splits or twice in a document. Further test
+    "source/class", for instance "movie/positive". No snippet is in two splits or twice in a document. Additional test
     splits of the sources are ignored.
 
     Args:
@@ -49,7 +49,7 @@ class Bundle(TextSource):
         separator: text between snippets.
         num_train, num_validation, num_test: numbers of documents.
         seed: seed of all random choices. With other sizes, the first documents of a split stay the same.
-        filler_sources: sources whose `load_filler` gives the filler; None takes `sources`. Labelled rows of
+        filler_sources: sources whose `load_filler` gives the filler; by default, these are `sources`. Labelled rows of
             `filler_sources` are not used.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Base of sources of tables, whose arguments name the columns of texts, classes and rationales."""
+"""Base class of sources that read tables. Its arguments name the columns of texts, classes and rationales."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _TableSplit:
 
 
 class ColumnSource(TextSource):
-    """Base of sources that read tables with any names of columns.
+    """Base class of sources that read tables whose columns may have any names.
 
     Texts may be given as lists of words, which are joined by spaces. Labels are class names or class numbers. In CSV
     files, whose cells cannot hold lists, a rationale is written as JSON, and labels are joined by `label_separator`.
@@ -119,7 +119,7 @@ class ColumnSource(TextSource):
         feature = rows.features[self.columns["labels"]]
         feature = getattr(feature, "feature", feature)  # in multi-label tables, a list of labels
         names = list(feature.names) if isinstance(feature, ClassLabel) else None
-        # rows are plain Python values even if the data set on disk asks for tensors
+        # converts cells to plain Python values even if the data set on disk is set to return tensors
         return _TableSplit(rows.select_columns(list(dict.fromkeys(used))).with_format(None), names)
 
     def _rows(self, split: str) -> Iterator[dict[str, Any]]:
@@ -253,7 +253,7 @@ class ColumnSource(TextSource):
 
 
 def _classes_of_names(names: list[str], class_names: list[str]) -> ClassNumbers:
-    """Maps a column's names to classes of the same name or, if no name is the same, to classes of the same position."""
+    """Maps a column's names to classes of the same name or, if no name matches, to classes at the same position."""
     theirs, ours = comparable_names(names, class_names)
     by_name = {name: ours.index(same) for name, same in zip(names, theirs, strict=True) if same in ours}
     return ClassNumbers.of_names(by_name or {name: i for i, name in enumerate(names[: len(class_names)])})

@@ -32,8 +32,8 @@ class Files(ColumnSource):
     Args:
         data_files: split -> one file or a list of files. All files have the same kind: csv, tsv, jsonl, json, parquet
             or arrow. Text files may be compressed (csv.gz, jsonl.zst). A name with *, ? or [...] stands for all
-            matching files, sorted by name. A split whose name is not "train", "validation" or "test" is a further test
-            split.
+            matching files, sorted by name. A split whose name is not "train", "validation" or "test" is treated as an
+            additional test split.
         quoting: whether cells of csv and tsv files may be in double quotes. None means true for csv files. For tsv
             files it means false: quotes are ordinary characters, and every line is a row.
         encoding: encoding of csv, tsv, json and jsonl files, such as latin-1, cp1252 or utf-16.

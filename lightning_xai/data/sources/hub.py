@@ -49,7 +49,7 @@ def check_label_names(rows: Dataset, column: str, class_names: list[str], path: 
 
 
 def unguessed_cell(cell: str) -> str | None:
-    """Returns a cell of a CSV file as text, or None if it is empty. Without this function, pandas guesses numbers.
+    """Returns a cell of a CSV file as text, or None if it is empty; as a converter, keeps pandas from guessing types.
 
     Example:
         >>> unguessed_cell("007"), unguessed_cell("NA"), unguessed_cell("")
@@ -64,8 +64,8 @@ class Hub(ColumnSource):
     Args:
         path: a hub id, or a folder.
         config_name: the data set's configuration; None if it has only one.
-        splits: name of a split in this package -> its name in the data set; None keeps all names. Splits with other
-            names than "train", "validation" and "test" are further test splits.
+        splits: name of a split in this package -> its name in the data set; None keeps all names. Splits with names
+            other than "train", "validation" and "test" are treated as additional test splits.
         revision: commit, tag or branch; None for the newest version. The branch "refs/convert/parquet" of the hub has
             Parquet copies. Use this branch if a script defines the data set: `datasets` no longer runs scripts.
         data_dir: folder of the data set from which files are read; None for all folders. The Parquet copies have one

@@ -1,4 +1,4 @@
-"""The laws that every data source must keep. `check_source` checks them for a source of any package."""
+"""Properties that every data source must have. `check_source` tests a source, from this or any other package."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from lightning_xai.functional.laws import changed_parts, process_state, require
 
 
 def check_source(source: TextSource) -> None:
-    """Checks that a source keeps the laws that this package's own sources keep.
+    """Checks that a source has the properties that all sources of this package have.
 
     Args:
         source: the source, before it has loaded anything. Its files are read twice.
 
     Raises:
-        ValueError: a law is broken; the message names the law and the remedy.
+        ValueError: the source lacks a property; the message names the property and the remedy.
 
     Example:
         >>> from lightning_xai.data.sources.base import rows_to_splits

@@ -1,4 +1,4 @@
-"""Adds splits of other sources as further test splits, so that a run is also tested out of domain."""
+"""Adds splits of other sources as additional test splits, so that a run is also tested out of domain."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def with_classes(row: Mapping[str, Any], positions: Sequence[int | None]) -> dic
 
 
 class OutOfDomain(TextSource):
-    """A source with splits of other sources as further test splits. The keys of `others` name these splits.
+    """A source with splits of other sources as additional test splits. The keys of `others` name these splits.
 
     Training and validation use `source` alone. The classes of the other sources are matched by name.
 
@@ -99,7 +99,7 @@ class OutOfDomain(TextSource):
         others: name of the new split -> the source of its rows.
         splits: name of the new split -> the split of its source, "test" by default.
         max_lengths: name of the new split -> largest number of tokens of an example, special tokens included; by
-            default, the encoder's limit. If a longer text loses evidence, only the rest of the evidence counts.
+            default, the encoder's limit. If truncation removes evidence, only the remaining evidence counts.
         classes: name of the new split -> (class of its source -> class of `source`, or null to leave its rows out), for
             classes that `source` names differently.
 
@@ -190,7 +190,7 @@ class OutOfDomain(TextSource):
         return {name: self._stored(name) for name in self.others}
 
     def _stored(self, name: str) -> Dataset:
-        """Returns the rows of an added split, which lie on the disk if they are large."""
+        """Returns the rows of an added split; a large split is kept on disk instead of in memory."""
         other, split = self.others[name], self.splits.get(name, "test")
         rows = other.row_streams() or other.load()
         if split not in rows:

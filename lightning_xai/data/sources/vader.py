@@ -141,7 +141,7 @@ def fetch_vader(folder: Path) -> None:
         try:
             ready.rename(folder)
         except OSError:
-            if not all((folder / name).is_file() for name in names):  # another process has not finished before
+            if not all((folder / name).is_file() for name in names):  # no other process has renamed its folder before
                 raise
 
 
@@ -156,7 +156,7 @@ class Vader(TextSource):
         domain: "movie" or "amazon" reviews, "nyt" (New York Times editorials), or "tweets". Its snippets are divided
             into train, validation and test.
         threshold: a snippet has a label if its mean rating, in [-4, 4], is farther than this number from 0.
-        other_domains: domains whose labelled snippets become further test splits with the domains' names; None for all
+        other_domains: domains whose labelled snippets become additional test splits, named by domain; None for all
             other domains.
         seed: seed of the split.
         validation_fraction, test_fraction: fractions of the domain's snippets.

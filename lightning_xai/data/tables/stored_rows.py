@@ -30,7 +30,7 @@ def stored_rows(
     folder: Path | None = None,
     in_memory: int | None = None,
 ) -> Dataset:
-    """Returns the rows as a data set. Many rows go to a memory-mapped file, which is removed with the data set.
+    """Returns the rows as a data set. Many rows are kept in a memory-mapped file, which disappears with the data set.
 
     Args:
         rows: the rows, each with the given columns.
@@ -40,7 +40,7 @@ def stored_rows(
         in_memory: size in bytes up to which the rows stay in memory; None for IN_MEMORY.
 
     Raises:
-        ValueError: a class number, or the begin or end of a span, is not a whole number, or the disk is full.
+        ValueError: a class number, or the start or end of a span, is not a whole number, or the disk is full.
 
     Example:
         >>> stored_rows(iter([{"text": "good", "labels": 1, "id": "a"}]), ["text", "labels", "id"])[0]

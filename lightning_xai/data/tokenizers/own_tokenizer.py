@@ -14,7 +14,8 @@ from lightning_xai.functional.model_files.class_ids import check_class_ids
 from lightning_xai.functional.model_files.model_folders import is_hub_id, resolve_model_path
 from lightning_xai.runs.encoder_facts import TOKENIZER_ENCODER, Facts, check_network_encoder, tokenizer_at
 
-# Every tokenizer has at least one of these files. If all are missing, transformers invents a tokenizer without words.
+# every tokenizer has at least one of these files; if all are missing, transformers silently creates a tokenizer with
+# an empty vocabulary
 FILES = (
     "tokenizer.json", "vocab.txt", "vocab.json", "merges.txt", "spiece.model", "sentencepiece.bpe.model",
     "tokenizer.model", "spm.model", "tekken.json",
@@ -72,7 +73,7 @@ def load_tokenizer(path: str, *, trust_remote_code: bool = False) -> Any:
             f"{path}: the tokenizer needs Python code from its folder, which is not run: give "
             "trust_remote_code: true if you trust the code"
         ) from error
-    if not has_tokenizer(path):  # transformers invented the tokenizer
+    if not has_tokenizer(path):  # transformers has created an empty tokenizer
         raise ValueError(none)
     return tokenizer
 

@@ -16,7 +16,7 @@ from transformers import PreTrainedTokenizerFast
 if TYPE_CHECKING:
     from lightning_xai.data.base import Encoder
 
-# texts on which tokenizers differ, and short enough for most encoders to keep them whole
+# texts that tokenizers are likely to split differently; most encoders do not truncate them, because they are short
 # if these texts change, all stored fingerprints become invalid
 PROBES = (
     "The cat and 2 other animals walked, unbelievably.",
@@ -111,12 +111,12 @@ def _computed(tokenizer: PreTrainedTokenizerFast) -> str:
     special = {role: getattr(tokenizer, f"{role}_token_id", None) for role in ROLES}
     digest.update(json.dumps(special).encode())
     named = [str(getattr(tokenizer, f"{role}_token")) for role, number in special.items() if number is not None]
-    # a small vocabulary may contain no word of the fixed texts
+    # entries of the vocabulary are tokenized too, since a small vocabulary may lack all words of the fixed texts
     words = [token for token, _ in vocabulary[:: len(vocabulary) // NUM_WORDS + 1]]
     texts = [*PROBES, *(" ".join(tokens) for tokens in (named, words, map(str.upper, words), map(str.lower, words)))]
     with _whole_texts(backend):
         for text, second in [*((text, None) for text in texts), PAIR]:
-            encoding = backend.encode(text, second)  # batches would start threads, which are unsafe with forks
+            encoding = backend.encode(text, second)  # encoding a batch would start threads, which are unsafe with forks
             digest.update(json.dumps([encoding.ids, encoding.offsets, encoding.word_ids]).encode())
     return digest.hexdigest()[:12]
 
