@@ -1,7 +1,7 @@
-"""Token scores from attention. The classification head's readout is multiplied by the mixing matrices of the layers.
+"""Token scores from attention: the product of the classification head's readout and the layers' mixing matrices.
 
-Row i of a mixing matrix holds the share of each input token in state i. The readout holds the weights with which the
-classification head reads the states of the last layer.
+The readout holds the weights with which the classification head averages the states of the last layer. Row i of a
+layer's mixing matrix holds the share of each of the layer's input states in its output state i.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ def read_through(readout: Tensor, mixings: Sequence[Tensor]) -> Tensor:
         >>> read_through(torch.tensor([[[1.0, 0.0]]]), [mixing, mixing]).tolist()
         [[[0.25, 0.75]]]
     """
-    for mixing in reversed(mixings):  # rows times matrices cost less than matrix products
+    for mixing in reversed(mixings):  # multiplying R rows by each matrix costs less than multiplying the matrices
         readout = read_tokens(readout, mixing.to(readout.dtype))  # `mixing` may be in half precision
     return readout
 
 
 def target_rows(readout: Tensor, targets: Tensor) -> Tensor:
-    """Returns the rows [B, K, T] of `readout` [B, 1 or C, T] for `targets` [B, K]; a single row serves all classes.
+    """Returns the rows [B, K, T] of `readout` [B, 1 or C, T] for `targets` [B, K]. A single row serves all targets.
 
     Example:
         >>> target_rows(torch.tensor([[[0.5, 0.5], [0.25, 0.75]]]), torch.tensor([[1]])).tolist()
@@ -104,7 +104,7 @@ def encoder_attentions(output: ClassifierOutput) -> tuple[Tensor, ...]:
 def token_attention(output: ClassifierOutput, targets: Tensor, *, readout_is_attention: bool) -> Tensor:
     """Returns the attention weights [B, K, T] with which the classification head reads tokens for `targets` [B, K].
 
-    If the classification head attends to tokens (`readout_is_attention`), the result is its attention for the class.
+    If the classification head attends to tokens (`readout_is_attention`), the result is its attention for the target.
     Any other head reads the state of one token ([CLS] or the last token) or the mean of all states. The result is then
     the last layer's attention from the tokens that the head reads, averaged over these tokens and over attention
     heads. It is the same for every class.
@@ -139,7 +139,7 @@ def rollout(readout: Tensor, attentions: Sequence[Tensor], *, residual: float = 
         [[[0.25, 0.75]]]
     """
     identity = torch.eye(attentions[0].shape[-1], dtype=readout.dtype, device=readout.device)
-    for attention in reversed(attentions):  # rows times matrices cost less than matrix products
+    for attention in reversed(attentions):  # multiplying R rows by each matrix costs less than multiplying the matrices
         mixing = (1 - residual) * attention.mean(dim=1) + residual * identity
         readout = read_tokens(readout, mixing / mixing.sum(dim=-1, keepdim=True))
     return readout

@@ -1,4 +1,4 @@
-"""Checks options whose values must be among a few words."""
+"""Checks options that accept only certain words."""
 
 from __future__ import annotations
 

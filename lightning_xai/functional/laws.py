@@ -1,4 +1,4 @@
-"""The common parts of all laws: random texts, comparisons of numbers, and the state of the process."""
+"""What all laws (checks of required properties) share: random texts, comparisons, and the state of the process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from lightning_xai.functional.network.untouched import HOOKS
 from lightning_xai.types import TextInputs
 
-PAD, CLS, SEP, MASK, FIRST_WORD = 0, 1, 2, 3, 5  # ids in the random texts; id 4 would be the unknown token
+PAD, CLS, SEP, MASK, FIRST_WORD = 0, 1, 2, 3, 5  # ids in the random texts; id 4 is left for the unknown token
 VOCAB_SIZE = 100
 
 
@@ -60,7 +60,7 @@ def random_texts(lengths: list[int], *, seed: int = 0, pad_to: int | None = None
 
 
 def require(holds: bool, rule: str, remedy: str) -> None:
-    """Raises ValueError, with the broken rule and its remedy in one line, if the rule does not hold.
+    """Raises ValueError with the broken rule and its remedy, in one line, unless `holds`.
 
     Example:
         >>> require(False, "Mine: padding changes scores", "use attention_mask")
@@ -74,15 +74,15 @@ def require(holds: bool, rule: str, remedy: str) -> None:
 def require_close(
     actual: Tensor, expected: Tensor, rule: str, remedy: str, *, relative: float = 0.0, absolute: float = 0.0
 ) -> None:
-    """Raises ValueError if two tensors differ in shape, or in a number by more than a tolerance.
+    """Raises ValueError if two tensors differ in shape, or in any element by more than a tolerance.
 
     Args:
-        actual: numbers after a change that must have no effect.
-        expected: numbers without this change.
-        rule: the rule that is broken if they differ.
-        remedy: what to change.
-        relative: tolerance as a fraction of the expected number.
-        absolute: tolerance to add to the relative one.
+        actual: values computed after a change that must have no effect.
+        expected: values computed without this change.
+        rule: text of the error message: the rule that is broken if the values differ.
+        remedy: text of the error message: how to keep the rule.
+        relative: tolerance as a fraction of the expected value.
+        absolute: tolerance that is added to the relative one.
 
     Example:
         >>> require_close(torch.ones(2), torch.zeros(2), "Mine: padding changes scores", "use attention_mask")
@@ -97,7 +97,7 @@ def require_close(
 
 
 def network_state(network: nn.Module) -> dict[str, Any]:
-    """Returns the state that using a network must not change: weights, gradients, flags, modes, hooks, kernel.
+    """Returns the state of a network that its use must not change: weights, gradients, flags, modes, hooks, kernel.
 
     Example:
         >>> layer = nn.Linear(1, 1)
@@ -119,7 +119,7 @@ def network_state(network: nn.Module) -> dict[str, Any]:
 
 
 def process_state() -> dict[str, Any]:
-    """Returns the state that no call may change: random generators, and settings of the process.
+    """Returns the state of the process that no call may change: random generators and settings.
 
     Example:
         >>> before = process_state()

@@ -39,11 +39,11 @@ def example_indices(inputs: TextInputs) -> list[int] | list[None]:
 def example_generator(
     seed: int, index: int | None, method: str, stream: Sequence[int] | None = None
 ) -> np.random.Generator:
-    """Returns a random generator for an example. Its numbers do not depend on the batch, the process or resuming.
+    """Returns a random generator for an example, whose numbers do not depend on batch, process or resuming.
 
     Args:
         seed: seed of the method, non-negative.
-        index: row of the example in its split.
+        index: index of the example in its split.
         method: name of the method.
         stream: integers that distinguish this generator from others with the same seed and index, such as a class or
             the number of a sample. The default is the bytes of the method's name.

@@ -1,4 +1,4 @@
-"""Checks sizes in the user's options: batch sizes, numbers of examples and of processes."""
+"""Checks sizes in the user's options: batch sizes, and the numbers of examples and processes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 
 def require_sizes(**sizes: int | None) -> None:
-    """Checks sizes such as batch_size; None sets no limit.
+    """Checks that sizes such as batch_size are at least 1 or None (no limit).
 
     Raises:
         ValueError: a size is below 1.
@@ -20,7 +20,7 @@ def require_sizes(**sizes: int | None) -> None:
 
 
 def require_workers(num_workers: int) -> None:
-    """Checks the number of loader processes.
+    """Checks the number of processes that load data.
 
     Raises:
         ValueError: the number is negative.
@@ -33,7 +33,7 @@ def require_workers(num_workers: int) -> None:
 
 
 def require_max_examples(max_examples: int | Mapping[str, int] | None) -> None:
-    """Checks the largest numbers of examples.
+    """Checks the limit on the number of examples, or the limits per split.
 
     Raises:
         ValueError: a number is below 1.

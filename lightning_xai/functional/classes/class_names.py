@@ -7,11 +7,11 @@ import unicodedata
 from collections.abc import Sequence
 
 _NUMBERED = re.compile(r"label\d+")  # transformers' default names: LABEL_0, LABEL_1
-_NUMBERS = re.compile(r"(?:class)?(\d+)")  # other names that only number the classes, such as 0, 1 or class0, class1
+_NUMBERS = re.compile(r"(?:class)?(\d+)")  # other names that merely number the classes, such as 0, 1 or class0, class1
 
 
 def normalized_name(name: str) -> str:
-    """Returns a class name in lower case, with composed accents and without white space, hyphens and underscores.
+    """Returns a class name in lower case, without white space, hyphens and underscores, and in Unicode form NFC.
 
     Example:
         >>> normalized_name("Not-Entailment") == normalized_name("NOT_ENTAILMENT") == "notentailment"
@@ -31,7 +31,7 @@ def says_nothing(names: Sequence[str]) -> bool:
 
 
 def only_number(names: Sequence[str]) -> bool:
-    """Returns whether all names are default names, or only count the classes from 0 or 1, as in "0" or "class_0".
+    """Returns whether all names are default names, or merely number the classes from 0 or 1, as in "0" or "class_0".
 
     Example:
         >>> only_number(["LABEL_0", "LABEL_1"]), only_number(["0", "1"]), only_number(["class 1", "class 2"])
@@ -45,10 +45,10 @@ def only_number(names: Sequence[str]) -> bool:
 
 
 def named_positions(names: Sequence[str], wanted: Sequence[str], owner: str, remedy: str) -> list[int] | None:
-    """Returns, for each of the `wanted` names, its position in `names`; None if one list only numbers its classes.
+    """Returns the position in `names` of each of the `wanted` names; None if one list merely numbers its classes.
 
-    If all but one class have the same names and positions in both lists, the remaining class also counts as the same.
-    Lists of different lengths are refused even if one of them only numbers its classes.
+    If the lists differ in the name at only one position, the two names there are taken to mean the same class. Lists of
+    different lengths are refused, even if one of them merely numbers its classes.
 
     Args:
         names: class names of a network, in the order of its logits.
@@ -89,7 +89,7 @@ def named_positions(names: Sequence[str], wanted: Sequence[str], owner: str, rem
 
 
 def _difference(names: Sequence[str], wanted: Sequence[str]) -> str:
-    """Returns a text that lists the names that only one of two lists has."""
+    """Returns a text that lists the names that occur in only one of the two lists."""
     theirs, ours = comparable_names(names, wanted)
     missing = [name for name, compared in zip(names, theirs, strict=True) if compared not in ours]
     new = [name for name, compared in zip(wanted, ours, strict=True) if compared not in theirs]
@@ -98,7 +98,7 @@ def _difference(names: Sequence[str], wanted: Sequence[str]) -> str:
 
 
 def class_positions(names: Sequence[str], wanted: Sequence[str], owner: str) -> list[int] | None:
-    """Returns, for each of the `wanted` names, its position in `names`; None if the lists share no name.
+    """Returns the position in `names` of each of the `wanted` names; None if the lists share no name.
 
     Args:
         names: class names of a network or of a column, in the order of its class numbers.
@@ -106,8 +106,8 @@ def class_positions(names: Sequence[str], wanted: Sequence[str], owner: str) -> 
         owner: the network or column that has `names`, for the error message.
 
     Raises:
-        ValueError: only a part of the names is shared, and the lists differ in length or in the positions of these
-            names. Neither names nor positions then show which classes correspond.
+        ValueError: the lists share only some names, and differ in length or in the positions of the shared names.
+            Neither names nor positions then show which classes correspond.
 
     Example:
         >>> class_positions(["NEUTRAL", "CONTRADICTION", "ENTAILMENT"], ["entailment", "neutral", "contradiction"], "m")
@@ -140,7 +140,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def comparable_names(names: Sequence[str], wanted: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Returns both lists with normalized names. If normalization makes names of a list equal, returns both unchanged.
+    """Returns both lists with normalized names, or unchanged if normalization makes two names of one list equal.
 
     Example:
         >>> comparable_names(["NO", "YES"], ["no", "yes"])

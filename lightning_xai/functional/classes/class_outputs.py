@@ -12,8 +12,8 @@ from lightning_xai.functional.attention import target_rows
 from lightning_xai.functional.gradients.target_gradients import EmbeddingModel
 from lightning_xai.types import ClassifierOutput, TextInputs
 
-# a head with at most this many classes computes all of them: it costs little, and the numbers of a class then do not
-# depend on which other classes are explained
+# a head with at most this many classes always computes all of them. This costs little, and a class's logit then does
+# not depend on which other classes are explained
 FEW_CLASSES = 64
 
 
@@ -73,10 +73,10 @@ def cut_to_classes(output: ClassifierOutput, classes: Tensor) -> ClassifierOutpu
 def logits_only(
     model: EmbeddingModel, inputs: TextInputs, inputs_embeds: Tensor | None = None, *, classes: Tensor | None = None
 ) -> Tensor:
-    """Returns the logits [B, C], or [B, K] of `classes` [B, K]. A network with `reads_by_class` computes no readout.
+    """Returns the logits [B, C] of all classes, or [B, K] of `classes` [B, K].
 
-    Without a readout, the head of such a network can use fused attention. Since fused attention has no second
-    derivative, the head uses plain attention after `set_attention("eager")`.
+    A network with `reads_by_class` does not compute its readout here, so its head can use fused attention. Fused
+    attention has no second derivative; after `set_attention("eager")`, the head uses plain attention instead.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -105,12 +105,12 @@ def class_columns(classes: Tensor) -> Tensor:
 def segment_graph(
     model: EmbeddingModel, inputs: TextInputs, embeds: Tensor, classes: Tensor | None, *, output_readout: bool
 ) -> Any:
-    """Returns a pass that holds the graph of only some segments at a time, or None if the model has no such pass.
+    """Returns a forward pass that stores the graph of only some segments at a time, or None if the model has none.
 
     Args:
-        model: the classifier. PLMCA has the method `segment_graph`, see `models.segment_graph`.
+        model: the classifier. PLMCA has the method `segment_graph`, which returns such a pass.
         inputs: B texts.
-        embeds: [B, T, D], part of a graph, or a leaf that requires a gradient.
+        embeds: [B, T, D] embeddings: part of a graph, or a leaf that requires a gradient.
         classes: [B, K] long, or None for all classes.
         output_readout: whether the readout is needed.
 

@@ -52,10 +52,10 @@ def gold_pairs(labels: Tensor, targets: Tensor) -> Tensor:
 def select_targets(
     policy: TargetPolicy, probs: Tensor, labels: Tensor, decision_threshold: float = 0.5, topk: int = 1
 ) -> tuple[Tensor, Tensor]:
-    """Returns targets [B, K] long and target_mask [B, K] bool, which is False where `targets` is only padding (0).
+    """Returns the classes to explain: targets [B, K] long, and target_mask [B, K] bool, which is False at padding (0).
 
     K is the largest number of classes chosen for an example, and at least 1. The classes of an example are in
-    ascending order. With "topk", they are in descending order of probability.
+    ascending order, or with "topk" in descending order of probability.
 
     Args:
         policy: which classes are chosen: "gold", "predicted", "gold_or_predicted", "all", or "topk" for the `topk` most
@@ -96,7 +96,9 @@ def select_targets(
 
 
 def gold_targets(labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the gold classes [B, K] long, and target_mask [B, K] bool, which is False where they are only padding.
+    """Returns the gold classes [B, K] long, and target_mask [B, K] bool, which is False at padding.
+
+    K is the largest number of gold classes of an example, and at least 1. Rows with fewer classes are padded with 0.
 
     `labels` are [B] long, or [B, C] if multi-label.
 

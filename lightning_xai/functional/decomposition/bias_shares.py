@@ -1,6 +1,6 @@
-"""Divides the biases of a layer among the source tokens. The vectors of these tokens sum to a state.
+"""Divides the biases of a layer among the source tokens, whose vectors sum to a state.
 
-Letters: R targets, S sources, c sources of one chunk, K biases of a layer. k biases entered before a given bias.
+Letters: R targets, S sources, c sources of one chunk, K biases of a layer, k biases added before a given bias.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ BiasRule = Literal["absdot", "abssim", "norm", "equal", "cls", "token", "none"]
 
 
 class BiasShares:
-    """Divides each bias b of a layer among the sources, by their vectors x_j at the place where b is added.
+    """Divides each bias b of a layer among the sources, depending on their vectors x_j where b is added.
 
-    Source j gets the fraction w_j / sum_i w_i of b. The rule gives the weights w_j: |x_j . b| ("absdot"),
+    Source j gets the fraction w_j / sum_i w_i of b. The rule determines the weight w_j: |x_j . b| ("absdot"),
     |x_j . b| / |x_j| ("abssim": the absolute cosine times |b|; |b| cancels in the fraction), |x_j| ("norm"), or 1
     ("equal"). "cls" gives the whole bias to the first source, "token" to the last, and "none" to no source. The vector
-    x_j includes the shares of source j in all biases that entered the layer before b.
+    x_j includes the shares of source j in all biases added before b.
 
     Shares are known only after all sources have passed through the layer, but the vectors of all sources together do
-    not fit in memory. The work therefore has three steps:
+    not fit in memory. The computation therefore has three steps:
 
     1. The biases pass through the layer without the sources; `enter` adds each bias as a column.
     2. The sources pass through the layer in chunks; `record` keeps inner products of their vectors, not the vectors.
@@ -30,7 +30,8 @@ class BiasShares:
 
     Args:
         rule: how a bias is divided, see above.
-        biases: place where a bias enters -> bias [dim], or [R, dim] with one bias per target; in order of entry.
+        biases: name of the place where a bias is added -> bias [dim], or [R, dim] with one bias per target, in the
+            order in which they are added.
 
     Example:
         >>> bias = torch.tensor([2.0, 0.0])
@@ -45,11 +46,11 @@ class BiasShares:
     def __init__(self, rule: BiasRule, biases: dict[str, Tensor]) -> None:
         self.rule = rule
         self.biases = {} if rule == "none" else biases
-        self.earlier: dict[str, Tensor] = {}  # place -> [R, k, dim] the earlier biases at this place
+        self.earlier: dict[str, Tensor] = {}  # place -> [R, k, dim], the earlier biases as passed on to it
         self.products: dict[str, list[Tensor]] = {place: [] for place in self.biases}
 
     def enter(self, place: str, columns: Tensor) -> Tensor:
-        """Appends the bias of `place` to the columns [R, k, dim] of the earlier biases, and returns all of them."""
+        """Returns the columns [R, k, dim] of the earlier biases, with the bias of `place` appended as column k + 1."""
         if place not in self.biases:
             return columns
         self.earlier[place] = columns
@@ -57,7 +58,7 @@ class BiasShares:
         return torch.cat([columns, bias.unsqueeze(1)], dim=1)
 
     def record(self, place: str, vectors: Tensor) -> Tensor:
-        """Returns the vectors [R, c, dim] unchanged, and keeps the inner products that `shares` needs."""
+        """Stores the inner products of the vectors [R, c, dim] that `shares` needs, and returns the vectors."""
         if place not in self.biases:
             return vectors
         bias, parts = self.biases[place], []
@@ -65,34 +66,34 @@ class BiasShares:
             parts.append((vectors @ bias if bias.dim() == 1 else (vectors * bias.unsqueeze(1)).sum(-1)).unsqueeze(-1))
         if self.rule in ("abssim", "norm"):
             parts += [vectors.square().sum(-1, keepdim=True), vectors @ self.earlier[place].transpose(1, 2)]
-        parts = parts or [vectors[..., :1].detach().clone()]  # other rules need only the number of sources
+        parts = parts or [vectors[..., :1].detach().clone()]  # the other rules need only the number of sources
         self.products[place].append(parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1))
         return vectors
 
     @property
     def needs_products_only(self) -> bool:
-        """Whether shares need only inner products with the bias, so that `record_products` can replace `record`."""
+        """Whether the rule needs only inner products with the bias, so that `record_products` can replace `record`."""
         return self.rule not in ("abssim", "norm")
 
     def record_products(self, place: str, products: Tensor) -> None:
-        """Keeps the inner products [R, c] of each target's c vectors with the bias of `place`."""
+        """Stores the inner products [R, c] of each target's c vectors with the bias of `place`."""
         if place in self.biases:
             self.products[place].append(products.unsqueeze(-1))
 
     def shares(self) -> Tensor | None:
-        """Returns each source's fractions [R, S, K] of the K biases, in order of entry; None if there are no biases."""
+        """Returns each source's fraction [R, S, K] of each of the K biases, or None if there are no biases."""
         shares: list[Tensor] = []
         for place in self.biases:
             shares.append(self._share(place, torch.cat(self.products[place], dim=1), shares))
         return torch.stack(shares, dim=-1) if shares else None
 
     def _share(self, place: str, products: Tensor, earlier_shares: list[Tensor]) -> Tensor:
-        """Returns, for each source, the fraction [R, S] of the bias of `place` that it gets.
+        """Returns the fraction [R, S] of the bias of `place` that each source gets.
 
         Args:
-            place: where the bias enters.
-            products: [R, S, n], the n inner products per source that `record` kept.
-            earlier_shares: one tensor [R, S] of fractions for each of the k biases that entered before.
+            place: where the bias is added.
+            products: [R, S, n], the n inner products per source that `record` stored.
+            earlier_shares: one tensor [R, S] of fractions for each of the k biases added before.
         """
         if self.rule in ("equal", "cls", "token"):
             share = torch.zeros_like(products[..., 0])
@@ -107,7 +108,7 @@ class BiasShares:
             given = products.new_zeros(*products.shape[:2], 0)
         weight = torch.ones_like(products[..., 0])
         if self.rule in ("absdot", "abssim"):
-            # x gets its shares of the earlier biases b_q: (x + sum_q given_q b_q) . b = x . b + sum_q given_q b_q . b
+            # x includes shares of the earlier biases b_q: (x + sum_q given_q b_q) . b = x . b + sum_q given_q b_q . b
             along = (earlier * bias.expand(len(earlier), -1).unsqueeze(1)).sum(-1)  # [R, k]
             weight = (products[..., 0] + (given * along.unsqueeze(1)).sum(-1)).abs()
             products = products[..., 1:]
@@ -121,7 +122,7 @@ class BiasShares:
 
 
 def distribute_bias(vectors: Tensor, bias: Tensor, rule: BiasRule) -> Tensor:
-    """Returns the vectors [R, S, dim] after each source's share of one bias is added to its vector.
+    """Returns the sources' vectors [R, S, dim], to each of which the source's share of a bias was added.
 
     Args:
         vectors: [R, S, dim].

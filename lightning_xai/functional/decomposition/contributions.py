@@ -1,11 +1,12 @@
-"""Computes how much each source token contributes to a token's state, without storing a vector for every token pair.
+"""Computes how much each source token contributes to each token's state, without storing a vector per pair of tokens.
 
 The attention of one layer moves the vector T_ij = sum_h A^h_ij U_jh from source j to target i. A^h is the attention of
 head h. U_jh (in the code: `vectors`) is the value of source j in head h, multiplied by the output matrix and by the
 linear maps that follow it. The residual connection adds `residual_i` to T_ii.
 
-The vectors T_ij of all pairs have S * S * D numbers. Norms and distances of the T_ij are therefore computed from inner
-products of the U_jh, or for one block of pairs at a time. Letters: N rows (texts or segments), H heads, S tokens.
+All vectors T_ij together have S * S * D elements, which do not fit in memory. Their norms and distances are therefore
+computed from inner products of the U_jh, or for one block of pairs at a time. Letters: N rows (texts or segments),
+H heads, S tokens.
 """
 
 from __future__ import annotations
@@ -45,15 +46,15 @@ def normalize_without_deviation(norm: nn.LayerNorm, vectors: Tensor) -> Tensor:
 
 
 def source_vectors(layer: EncoderLayer, trace: LayerTrace, norms: Sequence[nn.Module]) -> tuple[Tensor, Tensor]:
-    """Returns `vectors` [N, S, H, D] and `residual` [N, S, D] of one layer, after `norms`.
+    """Returns `vectors` [N, S, H, D] and `residual` [N, S, D] of one layer, after applying `norms`.
 
-    The norms do not divide by their deviations. The vectors contain the value biases. Neither result contains the
-    output bias.
+    The norms are applied without dividing by standard deviations. The vectors include the value biases. Neither result
+    includes the output bias or a norm's bias.
 
     Args:
         layer: the layer.
         trace: the values inside the layer, from a forward pass.
-        norms: LayerNorms that follow the attention block, in the order of their use.
+        norms: LayerNorms that follow the attention block, in the order in which they are applied.
 
     Example:
         >>> from lightning_xai.functional.decomposition.encoder_layer import trace_layers
@@ -83,7 +84,7 @@ def by_source(attention: Tensor) -> Tensor:
         >>> by_source(torch.tensor([[[[1.0, 2.0], [3.0, 4.0]]]])).tolist()
         [[[[1.0, 3.0]], [[2.0, 4.0]]]]
     """
-    # copied in panels of 32 sources for the cache: a single copy takes 3 times as long at 1,024 tokens
+    # 32 sources at a time fit in the CPU's cache. Copying all sources at once takes 3 times as long at 1,024 tokens
     panels = [panel.contiguous().permute(0, 3, 1, 2).contiguous() for panel in attention.split(32, dim=-1)]
     return torch.cat(panels, dim=1)
 
@@ -106,9 +107,9 @@ def diagonal_vectors(attention: Tensor, vectors: Tensor, residual: Tensor) -> Te
 
 
 def squared_mixed_norms(attention: Tensor, vectors: Tensor) -> Tensor:
-    """Returns |sum_h A^h_ij U_jh|^2 [N, S target, S source] without forming these sums.
+    """Returns |sum_h A^h_ij U_jh|^2 [N, S target, S source] without computing the sums as vectors.
 
-    The square is computed as sum_h sum_k A^h_ij A^k_ij (U_jh . U_jk), a sum over pairs of heads.
+    Each square is computed as sum_h sum_k A^h_ij A^k_ij (U_jh . U_jk), a sum over pairs of heads.
 
     Args:
         attention: [N, H, S, S].
@@ -122,7 +123,7 @@ def squared_mixed_norms(attention: Tensor, vectors: Tensor) -> Tensor:
     weights = by_source(attention)
     gram = vectors @ vectors.transpose(-1, -2)  # [N, S, H, H]
     squares = (gram @ weights * weights).sum(dim=2)  # [N, S source, S target]
-    return squares.transpose(1, 2).clamp(min=0)  # rounding may leave a small negative number
+    return squares.transpose(1, 2).clamp(min=0)  # rounding may give a small negative number
 
 
 def with_diagonal(matrix: Tensor, diagonal: Tensor) -> Tensor:
@@ -211,7 +212,7 @@ def l1_distances(
     num_rows, size, _, dim = vectors.shape
     if chunk_elements is None:
         chunk_elements = 2**18 if vectors.device.type == "cpu" else 2**26
-    num_targets = min(size, 128)  # with fewer targets, products are slow; with more, few sources fit into a block
+    num_targets = min(size, 128)  # fewer targets make the products slow; more leave room for few sources per block
     rows = max(chunk_elements // (size * size * dim), 1)
     sources = max(chunk_elements // (rows * num_targets * dim), 1)
     weights = by_source(attention)
@@ -244,7 +245,7 @@ def _block_distances(targets: Tensor, weights: Tensor, vectors: Tensor) -> Tenso
         vectors: [n, sources, H, D].
     """
     if torch.is_grad_enabled():
-        # the backward pass recomputes the differences, so memory never holds the differences of all pairs
+        # the backward pass recomputes the differences y_i - T_ij, so those of all pairs are never stored together
         return checkpoint(_form_distances, targets, weights, vectors, use_reentrant=False)
     return _form_distances(targets, weights, vectors)
 
@@ -253,7 +254,7 @@ def _form_distances(targets: Tensor, weights: Tensor, vectors: Tensor) -> Tensor
     shape = (*weights.shape[:2], *targets.shape[2:])  # [n, sources, targets, D]
     differences = targets.expand(shape).clone(memory_format=torch.contiguous_format).flatten(0, 1)
     weights, vectors = weights.to(differences.dtype), vectors.to(differences.dtype)  # under autocast, dtypes may differ
-    # in place, since allocating memory for three results would cost more time than the matrix product
+    # in place, since allocating memory for the intermediate results would take longer than the matrix product
     with torch.autocast(differences.device.type, enabled=False):
         differences.baddbmm_(weights.flatten(0, 1).transpose(1, 2), vectors.flatten(0, 1), alpha=-1)
     return differences.abs_().sum(dim=-1).view(shape[:3])
@@ -262,14 +263,14 @@ def _form_distances(targets: Tensor, weights: Tensor, vectors: Tensor) -> Tensor
 def alti_contributions(
     attention: Tensor, vectors: Tensor, residual: Tensor, resultants: Tensor, *, norm: Norm
 ) -> Tensor:
-    """Returns ALTI's contributions [N, S target, S source] of sources to targets; rows sum to one.
+    """Returns ALTI's contributions [N, S target, S source] of sources to targets; rows sum to 1.
 
     The term max(0, |y_i| - |y_i - T_ij|) measures how much closer T_ij is to the state y_i than the zero vector is. The
-    contribution c_ij is this term, divided by the sum of the terms over j. A common factor of y_i and T_ij, such as the
-    scale of a LayerNorm, cancels out. If no T_ij is closer to y_i than the zero vector is, c_ii = 1.
+    contribution c_ij is this term divided by the sum of the terms over j. A common factor of y_i and all T_ij, such as
+    the scale of a LayerNorm, cancels out. If no T_ij is closer to y_i than the zero vector is, c_ii = 1.
 
     Args:
-        attention: [N, H, S, S], rows sum to one.
+        attention: [N, H, S, S], rows sum to 1.
         vectors: [N, S, H, D].
         residual: [N, S, D].
         resultants: [N, S, D], the states y_i: the sum of T_ij over j, plus biases.

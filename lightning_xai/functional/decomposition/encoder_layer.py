@@ -11,17 +11,17 @@ from torch.nn import functional as F
 
 from lightning_xai.types import ClassifierOutput
 
-# largest accepted error of a recomputed output, as a fraction of the output's largest value. It is far above rounding
-# in float32, and far below the error if a part has a wrong role
+# largest accepted error of a recomputed output, as a fraction of the output's largest value. It is far above float32
+# rounding errors, and far below the error that arises if a module is assigned a wrong role in EncoderLayer
 _TOLERANCE = 1e-3
 _ROUNDINGS = 4  # the tolerance is at least this many epsilons of the dtype, which matters in bfloat16
 
 
 @dataclass(frozen=True)
 class EncoderLayer:
-    """The parts of a transformer layer, named by their roles, so that names are the same for all architectures.
+    """The parts of a transformer layer, named by their roles, so that the names are the same for all architectures.
 
-    mix(values) concatenates attention @ values of all heads. The layer maps its input x to its output y:
+    The layer maps its input x to its output y, where mix(values) concatenates attention @ values of all heads:
 
     - `norm_first` False (BERT): a = attention_norm(x + output(mix(value(x)))),
       y = feed_forward_norm(a + down(activation(up(a)))).
@@ -172,7 +172,7 @@ def trace_layers(
         attention_mask: [B, T] bool.
 
     Raises:
-        ValueError: the output recomputed from a layer's parts differs from the network's next hidden state.
+        ValueError: the output recomputed from a layer's parts differs from the hidden state that the network computed.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -187,18 +187,18 @@ def trace_layers(
         zip(layers, output.hidden_states, output.attentions, strict=False)
     ):
         trace = trace_layer(layer, to_segments(hidden, attention), attention)
-        if place + 1 < len(layers) or not layer.norm_first:  # with `norm_first`, a final norm changes the last state
+        if place + 1 < len(layers) or not layer.norm_first:  # with `norm_first`, the last state is after a final norm
             recomputed = from_segments(trace.output, *hidden.shape[:2])[attention_mask]
             _require_equal(recomputed, output.hidden_states[place + 1][attention_mask], f"layer {place}")
         yield trace
 
 
 def read_logits(head: Sequence[Callable[[Tensor], Tensor]], read: Tensor) -> Tensor:
-    """Returns the logits [B, C] of a classification head that reads the states `read`.
+    """Returns the logits [B, C] that a classification head computes from the states `read`.
 
     Args:
-        head: linear maps, norms and activations of the classification head, in the order of their use.
-        read: [B, R, D], with R = 1 if all classes read the same state, or R = C if each class reads its own state.
+        head: linear maps, norms and activations of the head, in the order in which they are applied.
+        read: [B, R, D] states: R = 1 state for all classes, or R = C, one state for each class.
 
     Example:
         >>> read_logits([torch.neg, torch.relu], torch.tensor([[[-2.0, 3.0]]])).tolist()
@@ -213,7 +213,7 @@ def check_head(head: Sequence[Callable[[Tensor], Tensor]], read: Tensor, logits:
     """Checks that the classification head computes `logits` [B, C] from the states `read` [B, R, D].
 
     Raises:
-        ValueError: it computes other logits.
+        ValueError: the head computes other logits.
 
     Example:
         >>> check_head([torch.neg], torch.tensor([[[-2.0, 3.0]]]), torch.tensor([[2.0, -3.0]]))

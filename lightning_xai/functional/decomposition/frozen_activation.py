@@ -14,13 +14,13 @@ Approximation = Literal["zero_origin", "local_affine", "relu"]
 def linearize(
     activation: Callable[[Tensor], Tensor], preactivation: Tensor, approximation: Approximation
 ) -> tuple[Tensor, Tensor | None]:
-    """Returns slope and intercept (None for 0) of the line that replaces `activation` at each value z.
+    """Returns the slope and the intercept (None if 0) of the line that replaces `activation` at each value z.
 
     Args:
         activation: an elementwise function.
-        preactivation: any shape, the values z of a forward pass.
+        preactivation: the values z in a forward pass, of any shape.
         approximation: "zero_origin" takes the line through (0, 0) and (z, activation(z)), and "local_affine" the
-            tangent at z. "relu" ignores the activation, and takes the slope 1 for z > 0 and 0 otherwise.
+            tangent at z. "relu" ignores the activation; the slope is 1 for z > 0 and 0 otherwise.
 
     Raises:
         ValueError: `approximation` is "zero_origin", but the activation is not 0 at 0.

@@ -1,7 +1,7 @@
-"""A transformer layer that is linear in its input, since norm statistics, slopes and attention are held constant.
+"""A transformer layer made linear in its input by holding norm statistics, activation slopes and attention constant.
 
-Letters: R targets (all T tokens of one text or segment, or only the tokens whose states are read), S sources, c sources
-of one chunk, F feed-forward units. A chunk [R, c, D] holds, for each target, the vectors of c sources.
+Letters: R targets (all T tokens of one text or segment, or only the tokens whose states are needed), S sources, c
+sources of one chunk, F feed-forward units. A chunk [R, c, D] holds the vectors of c sources for each target.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lightning_xai.functional.decomposition.frozen_norm import FrozenNorm, add_t
 
 FeedForward = Literal["zero_origin", "local_affine", "relu", "none"]
 
-# (place where a bias is added, vectors at this place) -> vectors with which the layer continues
+# (name of the place where a bias is added, vectors at this place) -> vectors with which the layer continues
 BiasHook = Callable[[str, Tensor], Tensor]
 
 
@@ -29,11 +29,11 @@ BiasHook = Callable[[str, Tensor], Tensor]
 class FrozenLayer:
     """A transformer layer as a linear map from its input to the output states of R targets.
 
-    The attention probabilities, the norms' standard deviations and the slopes of the activation are constants, namely
-    their values in a forward pass. If the feed-forward block has a gate, activation(gate) is a constant, too.
+    The attention probabilities, the norms' standard deviations and the slopes of the activation are constants, with
+    their values in a forward pass. If the feed-forward block has a gate, activation(gate) is constant, too.
 
-    Vectors of the sources pass through the layer in two steps: first `attend`, `attend_to_mixtures` or
-    `attend_to_tokens`, then `after_attention`. With gradients off, both steps overwrite the given vectors.
+    The vectors of the sources pass through the layer in two steps: first `attend`, `attend_to_mixtures` or
+    `attend_to_tokens`, then `after_attention`. With gradients off, both steps overwrite their input vectors.
 
     Example:
         >>> from lightning_xai.functional.decomposition.encoder_layer import trace_layers
@@ -58,19 +58,19 @@ class FrozenLayer:
     feed_forward_norm: FrozenNorm
     slope: Tensor | None  # [R, 1, F]; None leaves the feed-forward block out
     biases: dict[str, Tensor]  # place -> [dim] or [R, dim], in the order in which the biases are added
-    scratch: Tensor | None = None  # flat memory that the units of all chunks share; None allocates memory per chunk
+    scratch: Tensor | None = None  # memory that is reused for the units of every chunk; None allocates new memory
 
     @property
     def reads_few_rows(self) -> bool:
-        """Whether it costs less to mix tokens before the value map than after it."""
+        """Whether applying the attention before the value map costs less than after it."""
         num_heads, num_rows, _ = self.attention.shape
         return num_rows * num_heads < self.hidden.shape[-1]
 
     def attend(self, vectors: Tensor) -> tuple[Tensor, None]:
-        """Returns input + attention [R, c, D], without bias, from the vectors [T, c, D] of c sources at every token.
+        """Returns input + attention [R, c, D], without bias, from the vectors [T, c, D] of c sources for every token.
 
-        With gradients off, the result is written into `vectors`. The second result is None: `up` is still to be
-        applied.
+        With gradients off, the result is written into `vectors`. The second result is None, which tells
+        `after_attention` to apply `up` itself.
         """
         parts, (num_heads, num_rows, num_tokens), count = self.parts, self.attention.shape, vectors.shape[1]
         residual = vectors if num_rows == num_tokens else vectors[self.rows]
@@ -85,11 +85,11 @@ class FrozenLayer:
         return self._output(mixed.view(num_heads, num_rows, count, parts.head_size), residual), None
 
     def attend_to_mixtures(self, mixtures: Tensor) -> tuple[Tensor, None]:
-        """Does the same as `attend` for vectors that have been multiplied by the attention already.
+        """Like `attend`, but takes vectors already multiplied by the attention.
 
         Args:
-            mixtures: [H * R + R, c, D]: attention @ vectors for every head and target, then the targets' own vectors.
-                With gradients off, the result is written into the targets' own vectors.
+            mixtures: [H * R + R, c, D]. The first H * R entries are attention @ vectors, one per head and target. The
+                last R are each target's vectors without attention; with gradients off, the result overwrites them.
         """
         (num_heads, num_rows, _), count = self.attention.shape, mixtures.shape[1]
         mixed, residual = mixtures.split([num_heads * num_rows, num_rows])
@@ -98,21 +98,21 @@ class FrozenLayer:
         return self._output(values.view(num_heads, num_rows, count, weight.shape[1]), residual), None
 
     def _output(self, values: Tensor, residual: Tensor) -> Tensor:
-        """Applies the output map to mixed values [H, R, c, head size], and adds `residual` [R, c, D]."""
+        """Applies the output map to attention @ values [H, R, c, head size], and adds `residual` [R, c, D]."""
         rows = values.permute(1, 2, 0, 3).flatten(2).flatten(0, 1)
         add_product = torch.addmm if torch.is_grad_enabled() else Tensor.addmm_
         return add_product(residual.view(-1, residual.shape[-1]), rows, self.parts.output.weight.T).view(residual.shape)
 
     def attend_to_tokens(self, sources: slice) -> tuple[Tensor, Tensor | None]:
-        """Returns input + attention [R, c, D] of the first layer, and [R, c, F], the same after applying `up`.
+        """Returns input + attention [R, c, D] of the first layer, and the result [R, c, F] of applying `up` to it.
 
-        In the first layer, each source is one token's input vector, and the value bias is part of its token's values.
+        In the first layer, each source is one token's input vector, and each token's values include the value bias.
         For every target, the vector of a source is a weighted sum of the same H + 1 vectors: the output of each head
-        for the source, and the source's input vector. To save time, only these H + 1 vectors pass through `up`. The
+        for the source, and the source's input vector. To save time, `up` is applied only to these H + 1 vectors. The
         second result is None if the feed-forward block is left out.
 
         Args:
-            sources: places of the c sources.
+            sources: positions of the c sources among the tokens.
         """
         parts = self.parts
         places = torch.arange(self.hidden.shape[0], device=self.rows.device)[sources].view(-1, 1, 1)
@@ -136,7 +136,7 @@ class FrozenLayer:
         Args:
             vectors: [R, c, D], input + attention.
             at_bias: called at every place where a bias is added, see `BiasHook`.
-            units: [R, c, F], the vectors after applying `up`; None to compute them here.
+            units: [R, c, F], the result of applying `up`; None to compute it here.
         """
         parts = self.parts
         block, units = self._until_down(vectors, at_bias, units)
@@ -152,18 +152,18 @@ class FrozenLayer:
     def mixtures_after_attention(
         self, vectors: Tensor, shares: BiasShares, units: Tensor | None, weights: Tensor
     ) -> Tensor:
-        """Returns W mixtures of the targets' outputs [W, c, D], for a layer with norms after its blocks (post-norm).
+        """Returns W weighted sums [W, c, D] of the targets' outputs. The layer must be post-norm (norms after blocks).
 
-        The result is weights @ `after_attention(vectors)`, but targets are mixed before the down-projection M, so M is
+        The result is weights @ `after_attention(vectors)`, but the sums are taken before the down-projection M, so M is
         applied to W rows instead of R. The vectors M v of single targets are not computed. Their inner products with a
-        bias b come from the transposed map M': (M v) . b = v . (M' b). With gradients off, `vectors` and `units` are
-        overwritten.
+        bias b are computed with the transposed map M': (M v) . b = v . (M' b). With gradients off, `vectors` and
+        `units` are overwritten.
 
         Args:
             vectors: [R, c, D], input + attention.
-            shares: records the inner products with the biases.
-            units: [R, c, F], the vectors after applying `up`; None to compute them here.
-            weights: [W, R] weights of the targets in each mixture.
+            shares: stores the inner products with the biases.
+            units: [R, c, F], the result of applying `up`; None to compute it here.
+            weights: [W, R] weights of the targets in each sum.
         """
         block, units = self._until_down(vectors, shares.record, units)
         assert units is not None, "a layer whose feed-forward block is left out has no down-projection"
@@ -180,7 +180,7 @@ class FrozenLayer:
         return norm.without_rate(mixed[0] + F.linear(mixed[1], down))
 
     def _until_down(self, vectors: Tensor, at_bias: BiasHook, units: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """Returns the feed-forward block's residual [R, c, D], and its units [R, c, F] after the activation."""
+        """Returns the residual [R, c, D] of the feed-forward block, and its units [R, c, F] after the activation."""
         parts = self.parts
         block = at_bias("attention", vectors)
         if not parts.norm_first:
@@ -192,12 +192,12 @@ class FrozenLayer:
         return block, at_bias("activation", multiply_by(units, self.slope))
 
     def _up(self, inputs: Tensor) -> Tensor:
-        """Applies `up` to inputs [R, c, D]. The result [R, c, F] is in the scratch memory if it fits."""
+        """Applies `up` to inputs [R, c, D]. The result [R, c, F] is written into the scratch memory if it fits."""
         weight = self.parts.up.weight
         size = inputs.shape[:2].numel() * len(weight)
         if self.scratch is None or size > len(self.scratch):
             return F.linear(inputs, weight)
-        # memory is reused, since allocating it would take half as long as the matrix product
+        # memory is reused, since allocating new memory would take half as long as the matrix product itself
         units = self.scratch[:size].view(-1, len(weight))
         return torch.mm(inputs.flatten(0, 1), weight.T, out=units).view(*inputs.shape[:2], len(weight))
 
@@ -211,16 +211,16 @@ def freeze_layer(
     feed_forward: FeedForward,
     scratch: Tensor | None = None,
 ) -> FrozenLayer:
-    """Returns the layer, frozen at its values in the forward pass of one text or segment without padding.
+    """Returns the layer as a linear map, frozen at its values in a forward pass of one text or segment without padding.
 
     Args:
         parts: the layer.
         trace: the layer's values in a forward pass, for a batch of one row.
-        rows: [R] long, places of the targets among the tokens.
-        is_first: whether `parts` is the first layer. In the first layer, each token keeps its value bias. In later
-            layers, the value bias is divided among the sources like other biases.
-        feed_forward: the line that replaces the activation, see `linearize`; "none" leaves the block out.
-        scratch: flat memory for the units of one chunk, see `FrozenLayer`; must be None with gradients on.
+        rows: [R] long, positions of the targets among the tokens.
+        is_first: whether `parts` is the first layer. In the first layer, each token's values include the value bias.
+            In later layers, the value bias is divided among the sources like the other biases.
+        feed_forward: the line that replaces the activation, see `linearize`; "none" leaves the feed-forward block out.
+        scratch: one-dimensional memory for the units of one chunk, see `FrozenLayer`; must be None with gradients on.
 
     Raises:
         ValueError: the norm before attention has a bias; or the layer has a gate, and `feed_forward` is neither
@@ -274,9 +274,9 @@ def freeze_layer(
 
 
 def _attention_bias(parts: EncoderLayer, *, is_first: bool) -> Tensor | None:
-    """Returns the bias [D] of the attention block, with the value bias unless `is_first`.
+    """Returns the bias [D] of the attention block, including the value bias unless `is_first`.
 
-    Attention rows sum to 1, so attention leaves the value bias unchanged.
+    The attention probabilities of a target sum to 1, so attention leaves the value bias unchanged.
     """
     bias = parts.output.bias
     if is_first or parts.value.bias is None:

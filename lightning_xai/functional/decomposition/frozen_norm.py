@@ -1,4 +1,4 @@
-"""LayerNorm and RMSNorm as linear maps, whose standard deviations or root mean squares are given.
+"""LayerNorm and RMSNorm as linear maps, which divide by given standard deviations or root mean squares.
 
 With gradients off, `subtract_from`, `add_to` and `multiply_by` write their result into their first argument.
 """
@@ -68,7 +68,7 @@ class FrozenNorm:
         return self._scaled(vectors, self.rate * self.weight, in_place=in_place)
 
     def without_rate(self, vectors: Tensor) -> Tensor:
-        """Returns the normalized vectors [..., D] without the rate, the only factor that depends on the target."""
+        """Returns the normalized vectors [..., D] before multiplication by `rate`, which differs between targets."""
         return self._scaled(vectors, self.weight, in_place=False)
 
     def _scaled(self, vectors: Tensor, scale: Tensor, *, in_place: bool) -> Tensor:

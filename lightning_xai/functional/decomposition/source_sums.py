@@ -1,6 +1,7 @@
 """Hidden states as sums of one vector per source token. The vectors pass through frozen layers, which are linear.
 
-Letters: R targets, S sources, c sources of one chunk, F feed-forward units, K biases of a layer, W mixtures of targets.
+Letters: R targets, S sources, c sources of one chunk, F feed-forward units, K biases of a layer, W mixtures (weighted
+sums) of the targets' states.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ Attended = Iterable[tuple[Tensor, Tensor | None]]  # results of `attend` and its
 
 @dataclass
 class SourceSums:
-    """States [R, D], each of which is the sum of S vectors, one per source, plus shares of the biases.
+    """States [R, D] as sums of S vectors, one per source, each with the source's shares of the biases.
 
     Example:
         >>> parts, shares = [torch.tensor([[[1.0]]]), torch.tensor([[[2.0]]])], torch.tensor([[[0.25], [0.75]]])
@@ -37,7 +38,7 @@ class SourceSums:
     biases: Tensor  # [R, K, D]
 
     def chunks(self) -> Iterator[Tensor]:
-        """Yields each chunk [R, c, D] with its shares of the biases added, and removes the chunk from `parts`."""
+        """Yields the chunks [R, c, D] with the sources' shares of the biases added, and removes them from `parts`."""
         first = 0
         while self.parts:
             part = self.parts.pop(0)
@@ -53,7 +54,7 @@ def _enter_biases(layer: FrozenLayer, rule: BiasRule) -> tuple[BiasShares, Tenso
     """Returns the layer's `BiasShares`, and its K biases [R, K, D] after they have passed through the layer."""
     shares = BiasShares(rule, layer.biases)
     no_columns = layer.hidden.new_zeros(len(layer.rows), 0, layer.hidden.shape[-1])
-    # not in the scratch memory, which the sources overwrite while `shares` still keeps these columns
+    # scratch=None, because the sources will overwrite the scratch memory while `shares` still refers to these columns
     return shares, replace(layer, scratch=None).after_attention(no_columns, shares.enter)
 
 
@@ -113,7 +114,7 @@ def mixtures_suffice(layer: FrozenLayer, following: EncoderLayer, rule: BiasRule
 
 
 def decompose_mixtures(layer: FrozenLayer, attended: Attended, rule: BiasRule, weights: Tensor) -> list[Tensor]:
-    """Returns W mixtures of the layer's output states as sums over sources, in chunks [W, c, D] with biases.
+    """Returns W mixtures of the layer's output states as sums over sources, in chunks [W, c, D] including biases.
 
     With gradients off, the tensors in `attended` are overwritten.
 
@@ -156,10 +157,10 @@ def decompose_head(
     rule: BiasRule,
     activation: Approximation,
 ) -> Tensor:
-    """Returns [R, S, C or 1]: each source's part of the outputs of a classification head.
+    """Returns [R, S, C or 1]: each source's contribution to the outputs of a classification head.
 
     Args:
-        head: linear maps, norms and elementwise activations of the classification head, in the order of their use.
+        head: linear maps, norms and elementwise activations of the head, in the order in which they are applied.
         vectors: [R, S, D], one vector per source.
         states: [R, D], the states that the classification head reads: the sums of the vectors over S.
         rule: how biases are divided, see `BiasShares`.

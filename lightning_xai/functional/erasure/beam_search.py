@@ -1,4 +1,4 @@
-"""Beam search for an order of units. The best order has the largest sum of values over its prefixes."""
+"""Beam search for the order of units whose prefixes have the largest sum of values."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from torch import Tensor
 from lightning_xai.functional.erasure.duplicates import distinct_rows
 
 Beams = Literal["sets", "orders"]
-SetValues = Callable[[Tensor, Tensor], Tensor]  # (problem [R], members [R, M] bool) of R sets -> their values [R]
+SetValues = Callable[[Tensor, Tensor], Tensor]  # (problem [R], members [R, M] bool) of R sets -> values [R] of the sets
 
-LARGEST_EXACT = 20  # largest number of units for an exact search; each further unit doubles the number of sets
+LARGEST_EXACT = 20  # largest number of units for an exact search; each additional unit doubles the number of sets
 
-_CANDIDATE_ELEMENTS = 2**27  # largest number of entries in the table of the candidates' members
+_CANDIDATE_ELEMENTS = 2**27  # largest number of entries in the table `members` of all candidates
 
 
 class Orders(NamedTuple):
-    """The best order that was found for each of P problems with at most M units.
+    """The best order found for each of P problems with at most M units.
 
     Example:
         >>> orders = Orders(torch.tensor([[1, 0, 3]]), torch.tensor([2.5]), torch.tensor([3]))
@@ -28,7 +28,7 @@ class Orders(NamedTuple):
         [1, 0]
     """
 
-    places: Tensor  # [P, M] long, each unit's place in the order, from 0; M if the problem lacks the unit
+    places: Tensor  # [P, M] long, each unit's place in the order, from 0; M if the problem has no such unit
     totals: Tensor  # [P] float64, the sum of the values of all non-empty prefixes of the order
     num_sets: Tensor  # [P] long, the number of sets whose value was computed
 
@@ -55,22 +55,22 @@ def require_search(beam_size: int, exact_up_to: int) -> None:
 def best_orders(
     values: SetValues, num_units: Tensor, *, beam_size: int, exact_up_to: int = 0, beams: Beams = "sets"
 ) -> Orders:
-    """Returns, for each problem, the order of its N units with the largest sum that a beam search finds.
+    """Returns the order of each problem's N units with the largest sum that a beam search finds.
 
     The sum of an order u_1 ... u_N is v({u_1}) + v({u_1, u_2}) + ... + v({u_1 ... u_N}). The value of a prefix
     depends only on the set of its units. Of two orders of the same set, the one with the smaller sum can therefore be
     dropped without loss. If the beam holds every set of each size, the search is dynamic programming over subsets: the
-    result is exact and needs 2^N sets, while brute force needs N! orders. Of candidates with equal sums, the one whose
-    prefix comes first in the beam wins. If the prefixes are also the same, the candidate whose added unit comes first
-    wins.
+    result is exact and needs 2^N sets, while brute force needs N! orders. Of candidates (a prefix and a unit to add)
+    with equal sums, the one whose prefix comes first in the beam wins; among those with the same prefix, the one whose
+    added unit comes first.
 
     Args:
-        values: returns the values of sets. It is called once per set size with the distinct sets of all problems, or
-            several times if these sets do not fit in memory together.
+        values: function v, which returns the values of sets. For each set size, it is called once with the distinct
+            sets of all problems, or several times if these do not fit in memory together.
         num_units: [P] long, number of units of each problem, on the CPU.
         beam_size: largest number of prefixes of each size that are kept per problem.
         exact_up_to: for problems of at most this many units, the beam holds all sets of each size. If `beams` is
-            "sets", they are solved exactly.
+            "sets", these problems are solved exactly.
         beams: "sets" keeps only the best order of each set; "orders" may keep several orders of a set in the beam.
 
     Example:
@@ -114,7 +114,7 @@ def _beam(totals: Tensor, problem: Tensor, set_of: Tensor | None, beam_sizes: Te
     Args:
         totals: [R] float64.
         problem: [R] long, the problem of each candidate.
-        set_of: [R] long, the set of each candidate. Only the best order of each set stays; with None, all orders stay.
+        set_of: [R] long, the set of each candidate. Only the best candidate of each set stays; if None, all may stay.
         beam_sizes: [P] long, the beam size of each problem.
     """
     order = totals.argsort(descending=True, stable=True)
@@ -130,14 +130,14 @@ def _beam(totals: Tensor, problem: Tensor, set_of: Tensor | None, beam_sizes: Te
 def _beam_sizes(num_units: Tensor, beam_size: int, exact_up_to: int) -> Tensor:
     """Returns each problem's beam size [P] long.
 
-    For an exactly solved problem of n units, it is comb(n, n // 2), the largest number of sets of equal size.
+    For an exactly solved problem of n units, the beam size is comb(n, n // 2), the largest number of sets of one size.
     """
     all_sets = [comb(n, n // 2) if n <= exact_up_to else beam_size for n in num_units.tolist()]
     return torch.tensor(all_sets, dtype=torch.long)
 
 
 def _bits(numbers: Tensor) -> Tensor:
-    """Returns the bits [R, 32] of problem numbers [R], by which equal sets of different problems are told apart."""
+    """Returns the bits [R, 32] of problem numbers [R], which distinguish equal sets of different problems."""
     return ((numbers.unsqueeze(1) >> torch.arange(32)) & 1).bool()
 
 

@@ -8,9 +8,9 @@ from torch import Tensor
 
 
 def distinct_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns `first` [U], the row numbers at which the U distinct rows first occur, and `inverse` [R].
+    """Returns the index `first` [U] of the first occurrence of each of the U distinct rows, and `inverse` [R].
 
-    `rows[first]` are the distinct rows in ascending order. `rows[first][inverse]` gives back all rows.
+    `rows[first]` are the distinct rows in ascending order. `rows[first][inverse]` equals `rows`.
 
     Args:
         rows: [R] or [R, n], integers or bool. The results are on the device of `rows`; for bool [R, n], on the CPU.

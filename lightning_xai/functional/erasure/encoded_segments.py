@@ -1,4 +1,4 @@
-"""Counts the segments to encode for all versions of a long text, if each distinct segment is encoded once."""
+"""Counts the segments to encode for all versions of a long text when each distinct segment is encoded only once."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from torch import Tensor
 from lightning_xai.functional.erasure.erase import Erasure
 from lightning_xai.functional.erasure.version_segments import segmented_versions
 
-_SAMPLE = 256  # up to this number of versions, all segments are counted; with more versions, the count is extrapolated
+_SAMPLE = 256  # largest number of versions whose segments are counted; of more versions, only this many are sampled
 
 
 @runtime_checkable
 class ErasesUnits(Protocol):
-    """A method or a metric that reads versions of a text without some of its units.
+    """A method or metric that evaluates versions of a text from which some units are erased.
 
     Example:
         >>> class FirstUnit:
@@ -34,13 +34,13 @@ class ErasesUnits(Protocol):
 
 
 def new_segments(erased: Tensor, *, segment_length: int, erasure: Erasure) -> float:
-    """Returns how many segments of a version, on average, occur neither in the text nor in an earlier version.
+    """Returns the mean number of segments of a version that occur neither in the text nor in an earlier version.
 
-    If there are more than 256 versions, 256 versions at equal distances are compared. The mean is then taken over the
-    second half of them, because segments that many versions share are counted in the first half.
+    If there are more than 256 versions, only 256 evenly spaced ones are compared. Every second one of them serves as an
+    earlier version, and the mean is taken over the others, so that it does not count segments that many versions share.
 
     Args:
-        erased: [R, T] bool, the tokens that each of R versions of a text erases.
+        erased: [R, T] bool, True at the tokens that are erased in each of R versions of a text.
         segment_length: number of tokens in a segment.
         erasure: how tokens are erased, see `erase`.
 

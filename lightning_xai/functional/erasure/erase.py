@@ -14,9 +14,9 @@ Erasure = Literal["delete", "mask", "pad", "embed_zero"]
 
 
 def erase(inputs: TextInputs, keep: Tensor, erasure: Erasure, *, pad_id: int = 0) -> tuple[TextInputs, Tensor | None]:
-    """Returns the inputs without the tokens outside `keep`, and an embed_mask [B, T] (None except for "embed_zero").
+    """Returns the inputs with tokens outside `keep` erased, and an embed_mask [B, T] for "embed_zero" (else None).
 
-    Only tokens inside `token_mask` can be erased, so special tokens stay. The other tokens keep their order.
+    Only tokens inside `token_mask` can be erased, so special tokens stay. The remaining tokens keep their order.
 
     Args:
         inputs: the unerased inputs.
@@ -50,7 +50,7 @@ def erase(inputs: TextInputs, keep: Tensor, erasure: Erasure, *, pad_id: int = 0
 
 
 def _compact(inputs: TextInputs, retained: Tensor, pad_id: int) -> TextInputs:
-    """Returns inputs of the retained tokens only, moved to the left, as if the text had no other tokens."""
+    """Returns inputs with only the retained tokens, moved to the left, as if the text had no other tokens."""
     order = (~retained).to(torch.uint8).argsort(dim=1, stable=True)
     places = torch.arange(retained.shape[1], device=retained.device)
     padding = places >= retained.sum(dim=1, keepdim=True)

@@ -17,7 +17,7 @@ Output = Literal["logit", "probability"]
 
 
 class Evaluate(Protocol):
-    """A function that maps erased inputs to outputs, such as a network's logits or the probabilities of a `Predict`.
+    """A function that maps erased inputs to outputs, such as logits or probabilities.
 
     Example:
         >>> def number_of_tokens(inputs, embed_mask=None):
@@ -86,7 +86,7 @@ class ForVersions(Protocol):
         pad_id: int,
         chunk_size: int | None = None,
     ) -> Tensor | None:
-        """Returns outputs [R, K], or None where the network must evaluate each version as a text of its own.
+        """Returns outputs [R, K], or None if the network must evaluate each version as a separate text.
 
         Args:
             inputs: B unerased inputs.
@@ -100,11 +100,11 @@ class ForVersions(Protocol):
 
 
 class WithVersions:
-    """An `Evaluate` or `Predict` that also has a function `for_versions`. Functions such as `mapped` wrap both.
+    """An `Evaluate` or `Predict` function with an attribute `for_versions`, a function for many versions together.
 
     Args:
-        evaluate: function of erased inputs.
-        for_versions: function that evaluates many versions together.
+        evaluate: maps erased inputs to outputs.
+        for_versions: evaluates many versions together.
 
     Example:
         >>> evaluate = WithVersions(lambda inputs, embed_mask=None: inputs.input_ids, lambda *_, **__: None)
@@ -122,7 +122,7 @@ class WithVersions:
 
 
 def for_versions_of(evaluate: Evaluate | Predict) -> ForVersions | None:
-    """Returns the function `for_versions` of a function of erased inputs, or None if it has none.
+    """Returns the attribute `for_versions` of a function that evaluates erased inputs, or None if it has none.
 
     Example:
         >>> for_versions_of(lambda inputs, embed_mask=None: inputs.input_ids) is None
@@ -132,9 +132,9 @@ def for_versions_of(evaluate: Evaluate | Predict) -> ForVersions | None:
 
 
 def logits_of(model: EmbeddingModel) -> Evaluate:
-    """Returns the function that maps erased inputs to the logits [B, C] of a model.
+    """Returns a function that maps erased inputs to the logits [B, C] of a model.
 
-    Its `for_versions` is the method `version_logits` of the model, if the model has this method.
+    If the model has a method `version_logits`, it becomes the function's `for_versions`.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -152,7 +152,7 @@ def logits_of(model: EmbeddingModel) -> Evaluate:
 
 
 def outputs_of(model: ExplainedModel, output: Output) -> Evaluate:
-    """Returns the function that maps erased inputs to logits or probabilities [B, C].
+    """Returns a function that maps erased inputs to the logits or probabilities [B, C] of a model.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

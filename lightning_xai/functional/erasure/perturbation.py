@@ -31,18 +31,19 @@ def perturbed_outputs(
     pad_id: int = 0,
     chunk_size: int | None = None,
 ) -> Tensor:
-    """Returns the outputs [R, C] of R versions of texts. Equal versions are evaluated once, without a gradient.
+    """Returns the outputs [R, C] for R versions of texts. Equal versions are evaluated once, without a gradient.
 
-    Versions of similar length share a forward pass, even versions of different texts, so deleting tokens saves time.
-    The outputs are on the device of the results of `evaluate`. If there are no versions, their shape is [0, 0].
+    Versions of similar length share a forward pass, even if their texts differ, so deleting tokens saves time. The
+    outputs are on the device on which `evaluate` returns them. If there are no versions, their shape is [0, 0].
 
     Args:
-        evaluate: function of erased inputs, whose `index` is the same as in the unerased inputs.
+        evaluate: maps erased inputs to outputs. The erased inputs have the `index` of the unerased inputs.
         inputs: B unerased inputs.
         versions: R versions.
         erasure: how tokens are erased, see `erase`.
         pad_id: id of the padding token.
-        chunk_size: largest number of versions per forward pass; None lets the device decide. It changes no result.
+        chunk_size: largest number of versions per forward pass; None lets the device decide. The outputs do not depend
+            on it.
 
     Example:
         >>> inputs = TextInputs.of_ids([[5, 6, 7]])
@@ -54,7 +55,7 @@ def perturbed_outputs(
     """
     example, keep = versions.example.cpu(), versions.keep.cpu()
     erased = inputs.token_mask.cpu()[example] & ~keep
-    # the bits of the example's number are added, so that equal masks of different examples stay distinct
+    # the bits of the example's index are prepended, so that equal masks of different examples stay distinct
     bits = (example.unsqueeze(1) >> torch.arange(32)) & 1
     distinct, inverse = distinct_rows(torch.cat([bits.bool(), erased], dim=1))
     example, erased = example[distinct], erased[distinct]
@@ -87,16 +88,15 @@ def version_outputs(
     pad_id: int = 0,
     chunk_size: int | None = None,
 ) -> Tensor:
-    """Returns the outputs [R, K] float64, on the CPU, of R versions of texts, each version for K classes of its own.
+    """Returns the outputs [R, K] float64, on the CPU, for R versions of texts. Each version has its own K classes.
 
-    The function `for_versions` of `evaluate` is used if there is one. Otherwise each version is evaluated as a text of
-    its own.
+    If `evaluate` has a function `for_versions`, this is used. Otherwise each version is evaluated as a separate text.
 
     Args:
-        evaluate: the function of erased inputs.
+        evaluate: maps erased inputs to outputs.
         inputs: B unerased inputs.
         versions: R versions.
-        classes: [R, K] long, on the CPU.
+        classes: [R, K] long, the classes of each version, on the CPU.
         erasure: how tokens are erased, see `erase`.
         pad_id: id of the padding token.
         chunk_size: largest number of versions per forward pass; None lets the device decide.
@@ -118,7 +118,7 @@ def version_outputs(
 def _outputs_together(
     evaluate: Evaluate | Predict, inputs: TextInputs, versions: Versions, classes: Tensor, **options: Any
 ) -> Tensor | None:
-    """Returns the outputs [R, K] float64, on the CPU, of the `for_versions` of `evaluate`; None if it has none."""
+    """Returns the outputs [R, K] float64, on the CPU, that `evaluate.for_versions` gives; None if it gives none."""
     entry = for_versions_of(evaluate)
     if entry is None or not len(versions.example):
         return None
@@ -136,10 +136,10 @@ def target_outputs(
     pad_id: int = 0,
     chunk_size: int | None = None,
 ) -> Tensor:
-    """Returns the outputs [R, K] float64, on the CPU, of each version for the explained classes of its text.
+    """Returns the outputs [R, K] float64, on the CPU, for each version and each explained class of its text.
 
     Args:
-        evaluate: the function of erased inputs.
+        evaluate: maps erased inputs to outputs.
         inputs: B unerased inputs.
         targets: [B, K] long, the explained classes of each text.
         versions: R versions.
@@ -178,14 +178,14 @@ def predict_erased(
     erasure: Erasure,
     pad_id: int = 0,
 ) -> Tensor:
-    """Returns the probability [R, J] of each version for the class of its row, in float64.
+    """Returns the predicted probability [R, J] float64 of the row's class for each of J versions in each of R rows.
 
-    Equal versions are predicted once. For versions that keep every token, the probability is in `unerased_probs`.
+    Equal versions are predicted once. For versions that keep every token, `unerased_probs` holds the probability.
 
     Args:
         predict: returns the model's probabilities.
         inputs: B unerased inputs.
-        versions: R rows of J versions. Versions, `targets` and `unerased_probs` are on the CPU.
+        versions: R rows of J versions. `versions`, `targets` and `unerased_probs` are on the CPU.
         targets: [R] long, the class of each row.
         unerased_probs: [B, C] probabilities of `inputs`.
         erasure: how tokens are erased, see `erase`.
@@ -214,9 +214,9 @@ def predict_erased(
 def predict_zero_embeddings(
     predict: Predict, inputs: TextInputs, versions: Versions, targets: Tensor, *, erasure: Erasure, pad_id: int = 0
 ) -> Tensor:
-    """Returns the probability [R, J] float64 of each version for the class of its row, with all embeddings zero.
+    """Like `predict_erased`, but with the embeddings of all tokens set to zero, except those of a prompt.
 
-    Only embeddings of a prompt are kept. The arguments are those of `predict_erased`, without `unerased_probs`.
+    Takes the arguments of `predict_erased` except `unerased_probs`, and also returns probabilities [R, J] float64.
 
     Example:
         >>> inputs = TextInputs.of_ids([[5, 6, 7]])
@@ -234,7 +234,7 @@ def predict_zero_embeddings(
         lengths = lengths - erased.sum(dim=1)
     distinguishing = [example, lengths]
     if erasure == "delete" and inputs.token_type_ids is not None:
-        # token types are not set to zero, so the result depends on the number of deleted tokens of the second text
+        # token type embeddings are not set to zero, so the number of deleted tokens of the second text also matters
         in_second_text = inputs.token_type_ids.cpu() > 0
         distinguishing.append((erased & in_second_text[example]).sum(dim=1))
     first, inverse = distinct_rows(torch.stack(distinguishing, dim=1))

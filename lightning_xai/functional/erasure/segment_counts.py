@@ -25,12 +25,12 @@ class SegmentsOfVersions(NamedTuple):
 
     @property
     def per_version(self) -> tuple[float, float]:
-        """The mean number of segments of a version, and the mean number of segments encoded for a version."""
+        """The mean numbers, per version, of segments and of encoded segments."""
         return self.num_segments / self.num_versions, self.num_encoded / self.num_versions
 
 
 class SegmentCounts:
-    """Counts by text, so that a text that several processes explain counts once.
+    """Segment counts of each text. When counts of several processes are merged, a text counts only once.
 
     Example:
         >>> counts, others = SegmentCounts(), SegmentCounts()
@@ -48,8 +48,8 @@ class SegmentCounts:
         """Adds the counts of texts.
 
         Args:
-            texts: the index of each text in its split; texts without an index count together.
-            counted: the counts of each text.
+            texts: the index of each text in its split, or None. The counts of all texts without an index are summed.
+            counted: the counts to add for each text.
         """
         for text, new in zip(texts, counted, strict=True):
             if new.num_versions:
@@ -57,12 +57,12 @@ class SegmentCounts:
                 self._by_text[text] = SegmentsOfVersions(*map(sum, zip(before, new, strict=True)))
 
     def merge(self, others: SegmentCounts) -> None:
-        """Adds the counts of texts that have none yet."""
+        """Takes over the counts of texts that are not counted here yet."""
         for text, counted in others._by_text.items():
             self._by_text.setdefault(text, counted)
 
     def sum(self) -> SegmentsOfVersions:
-        """Returns the counts of all texts together."""
+        """Returns the sums of the counts over all texts."""
         return SegmentsOfVersions(*map(sum, zip((0, 0, 0), *self._by_text.values(), strict=True)))
 
 
@@ -71,7 +71,9 @@ _counts: ContextVar[SegmentCounts | None] = ContextVar("_counts", default=None)
 
 @contextmanager
 def segments_counted() -> Iterator[SegmentCounts]:
-    """Counts the segments that networks encode for versions of texts; whole texts do not count.
+    """Yields counts of the segments that networks encode for versions of texts within the context.
+
+    Segments of texts that are evaluated as a whole, not as versions, do not count.
 
     Example:
         >>> with segments_counted() as counts:
@@ -88,13 +90,13 @@ def segments_counted() -> Iterator[SegmentCounts]:
 
 
 def count_segments(texts: list[int] | list[None], example: Tensor, ids: Tensor, blocks: Iterable[slice]) -> None:
-    """Counts the segments of R versions of B texts, if someone asked for it.
+    """Counts the segments of R versions of B texts, if called within `segments_counted`.
 
     Args:
         texts: [B] index of each text in its split.
         example: [R] long, the text of each version.
-        ids: [R, N] long, the segments of each version; -1 where a version has fewer. A segment belongs to one text.
-        blocks: the versions whose distinct segments are encoded once. Versions of different blocks share nothing.
+        ids: [R, N] long, the segments of each version, padded with -1. Different texts have different segments.
+        blocks: slices of versions. Each distinct segment of a slice is encoded once for this slice.
 
     Example:
         >>> ids = torch.tensor([[0, 1], [0, 2], [0, 2]])

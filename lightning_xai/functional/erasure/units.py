@@ -14,7 +14,7 @@ Unit = Literal["token", "word"]
 
 
 def unit_ids(mask: Tensor, word_ids: Tensor | None = None) -> Tensor:
-    """Returns the unit [B, T] long of each token, numbered from 0 in each row; -1 outside `mask`.
+    """Returns the number [B, T] long of each token's unit, counted from 0 in each row; -1 outside `mask`.
 
     Args:
         mask: [B, T] bool, the tokens that belong to units.
@@ -34,7 +34,7 @@ def unit_ids(mask: Tensor, word_ids: Tensor | None = None) -> Tensor:
 
 
 def token_units(inputs: TextInputs, unit: Unit) -> Tensor:
-    """Returns the unit [B, T] long of each token (see `unit_ids`), and -1 outside the inputs' `token_mask`.
+    """Returns the number [B, T] long of each token's unit (see `unit_ids`); -1 outside the inputs' `token_mask`.
 
     Raises:
         ValueError: the unit is "word", but the inputs have no word ids.
@@ -51,7 +51,7 @@ def token_units(inputs: TextInputs, unit: Unit) -> Tensor:
 
 
 def count_units(units: Tensor) -> Tensor:
-    """Returns the number [B] of units in each row of `units` [B, T], which is a result of `token_units`.
+    """Returns how many units [B] each row of `units` [B, T] has, as returned by `token_units`.
 
     Example:
         >>> count_units(torch.tensor([[-1, 0, 0, 1], [-1, -1, -1, -1]])).tolist()
@@ -61,10 +61,10 @@ def count_units(units: Tensor) -> Tensor:
 
 
 def kept_tokens(units: Tensor, keep: Tensor) -> Tensor:
-    """Returns [R, T] bool: True where the token's unit is kept, and where the token has no unit.
+    """Returns [R, T] bool: True at tokens of a unit that is kept, and at tokens without a unit.
 
     Args:
-        units: [R, T] long, or [T] for all rows: the unit of each token, -1 for none.
+        units: [R, T] long, the unit of each token, or -1 if it has none; or [T] if all rows have the same units.
         keep: [R, M] bool, True where a unit is kept.
 
     Example:
@@ -74,13 +74,13 @@ def kept_tokens(units: Tensor, keep: Tensor) -> Tensor:
     outside, places = units < 0, units.clamp(min=0)
     if not keep.shape[1]:
         return outside.expand(len(keep), -1)
-    # indices for all rows would take 8 bytes for each of R * T entries of one byte
+    # with 1-dimensional units, `gather` would need an index of 8 bytes for each of the R * T results of one byte
     kept = keep.index_select(1, places) if units.dim() == 1 else keep.gather(1, places)
     return kept | outside
 
 
 def spread_over_tokens(unit_scores: Tensor, units: Tensor) -> Tensor:
-    """Divides the score of each of M units [B, K, M] equally among its tokens, and returns token scores [B, K, T].
+    """Divides the score of each of M units [B, K, M] equally among the unit's tokens; returns token scores [B, K, T].
 
     The scores of a word's tokens therefore sum to the word's score. Tokens outside units score 0.
 

@@ -11,24 +11,24 @@ from torch import Tensor
 
 from lightning_xai.functional.erasure.erase import Erasure
 
-_BLOCK = 2**22  # largest number of tokens of versions that are compared at once
+_BLOCK = 2**22  # largest number of tokens, over all versions, that are processed at once
 
 
 class SegmentedVersions(NamedTuple):
-    """R versions of texts, divided into at most N segments each. U segments are distinct.
+    """R versions of texts, each divided into at most N segments, of which U are distinct.
 
-    Two segments are equal if they belong to the same text, contain the same of its tokens, and have the same tokens
-    erased. Token ids are not compared, since an embedding that is set to zero leaves its id unchanged.
+    Two segments are equal if they contain the same tokens of the same text, and the same ones are erased. Token ids are
+    not compared, since erasing a token by setting its embedding to zero leaves the id unchanged.
     """
 
-    ids: Tensor  # [R, N] long, number of each segment below U; -1 where a version has fewer segments
+    ids: Tensor  # [R, N] long, the number (0 to U - 1) of each segment; -1 where a version has fewer segments
     version: Tensor  # [U] long, one of the versions that contain the segment
-    place: Tensor  # [U] long, number of the segment in this version
+    place: Tensor  # [U] long, the segment's place among the segments of this version, from 0
     length: Tensor  # [U] long, number of tokens in the segment
 
 
 class _TextSegments(NamedTuple):
-    """The segments of one text as arrays, see SegmentedVersions. Not every segment number must occur in `ids`."""
+    """The segments of one text as arrays, see SegmentedVersions. Some segment numbers may be missing in `ids`."""
 
     ids: np.ndarray  # [R, N]
     version: np.ndarray  # [U]
@@ -50,10 +50,10 @@ def segmented_versions(
     Args:
         attention_mask: [B, T] bool, False at padding.
         example: [R] long, the text of each version.
-        erased: [R, T] bool, the tokens that each version erases; padding is never erased.
+        erased: [R, T] bool, True at the tokens that are erased in each version; padding is never erased.
         segment_length: number S of tokens in a segment.
-        erasure: "delete" closes the gaps before the text is divided; the other erasures move no token.
-        padding_segment: whether a text whose last segment is full gets another segment, without tokens.
+        erasure: "delete" closes the gaps before the text is divided; the other erasures leave tokens in place.
+        padding_segment: whether a version whose last segment is full gets another segment, without tokens.
 
     Example:
         >>> text, erased = torch.ones(1, 5).bool(), torch.tensor([[0, 0, 0, 0, 0], [0, 0, 0, 1, 0], [0, 0, 0, 0, 1]])
@@ -101,7 +101,7 @@ def segment_columns(
     segment_length: int,
     erasure: Erasure,
 ) -> tuple[Tensor, Tensor]:
-    """Returns the columns [n, S'] of the tokens of n segments, and a mask [n, S'] that is False at padding.
+    """Returns, for n segments, the columns [n, S'] of their tokens in the inputs, and a mask [n, S'], False at padding.
 
     Args:
         segmented: the result of `segmented_versions` for the other arguments.
@@ -130,11 +130,11 @@ def segment_columns(
 
 
 def version_blocks(ids: Tensor, most_segments: int) -> Iterator[slice]:
-    """Yields slices of versions, such that the versions of a slice have at most `most_segments` distinct segments.
+    """Yields slices of versions. The versions of a slice have at most `most_segments` distinct segments together.
 
     Args:
-        ids: [R, N] long, the segments of each version. No version has more than `most_segments`.
-        most_segments: largest number of distinct segments.
+        ids: [R, N] long, the segments of each version. No version alone has more than `most_segments`.
+        most_segments: largest number of distinct segments in a slice.
 
     Example:
         >>> [(rows.start, rows.stop) for rows in version_blocks(torch.tensor([[0, 1], [0, 2], [3, 4]]), 3)]
@@ -143,7 +143,7 @@ def version_blocks(ids: Tensor, most_segments: int) -> Iterator[slice]:
     numbers, start = ids.numpy(), 0
     while start < len(numbers):
         fits, too_many = start + 1, len(numbers) + 1
-        while too_many - fits > 1:  # a binary search, since more versions never have fewer distinct segments
+        while too_many - fits > 1:  # binary search: adding versions never lowers the number of distinct segments
             middle = (fits + too_many) // 2 if too_many <= len(numbers) else len(numbers)
             if len(np.unique(numbers[start:middle])) <= most_segments:
                 fits = middle
@@ -154,13 +154,13 @@ def version_blocks(ids: Tensor, most_segments: int) -> Iterator[slice]:
 
 
 def _with_erased_bits(erased: np.ndarray, size: int) -> _TextSegments:
-    """Returns the segments of versions [R, L] of a text whose erased tokens keep their places."""
+    """Returns the segments of R versions of a text. The erased tokens, given by `erased` [R, L], keep their places."""
     num_rows, length = erased.shape
     places = -(-length // size)
     padded = np.zeros((num_rows, places * size), dtype=bool)
     padded[:, :length] = erased
     padded = padded.reshape(num_rows, places, size)
-    changed = np.asarray(padded.any(axis=2))  # [R, N]; without erased tokens, all segments at a place are equal
+    changed = np.asarray(padded.any(axis=2))  # [R, N]; segments without erased tokens are equal at the same place
     row, place = np.nonzero(changed)
     bits = np.packbits(padded[row, place], axis=1)
     first, inverse = _distinct(np.concatenate([place.astype(">u4").view(np.uint8).reshape(-1, 4), bits], axis=1))
@@ -172,7 +172,7 @@ def _with_erased_bits(erased: np.ndarray, size: int) -> _TextSegments:
 
 
 def _after_deletion(kept: np.ndarray, size: int) -> _TextSegments:
-    """Returns the segments of versions [R, L] of a text in which deleted tokens leave no gap."""
+    """Returns the segments of R versions of a text that contain only the `kept` [R, L] tokens, without gaps."""
     num_rows, width = kept.shape
     lengths = kept.sum(axis=1)
     ids = np.full((num_rows, -(-int(lengths.max(initial=0)) // size)), -1)
@@ -204,7 +204,7 @@ def _after_deletion(kept: np.ndarray, size: int) -> _TextSegments:
 
 
 def _with_padding_segment(part: _TextSegments, lengths: np.ndarray, size: int) -> _TextSegments:
-    """Adds an empty segment after every version of a text whose last segment is full."""
+    """Adds an empty segment to every version of a text whose last segment is full."""
     follows = np.flatnonzero((lengths > 0) & (lengths % size == 0))
     if not len(follows):
         return part
@@ -215,7 +215,10 @@ def _with_padding_segment(part: _TextSegments, lengths: np.ndarray, size: int) -
 
 
 def _distinct(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the first row of each distinct key [n] or [n, bytes], and the number of each row's key."""
+    """Finds the distinct keys among `keys` [n] or [n, bytes].
+
+    Returns the index of the first row with each distinct key, and for each row the index of its key among these keys.
+    """
     if keys.ndim == 2:
         keys = np.ascontiguousarray(keys).view(np.dtype((np.void, keys.shape[1]))).ravel()
     _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)

@@ -27,17 +27,18 @@ def class_gradients(
     row_weights: Tensor | None = None,
     create_graph: bool = False,
 ) -> Iterator[Tensor]:
-    """Yields K gradients. The k-th has, for each text, the gradient of the logit of the class `classes[:, k]`.
+    """Yields K gradients. The k-th holds the gradient of each text's logit of the class `classes[:, k]`.
 
-    All classes share one forward pass. A network with `reads_by_class` computes only these classes in it.
+    All classes share one forward pass, in which a network with `reads_by_class` computes only these classes.
 
     Args:
         model: the classifier.
         inputs: B texts.
         classes: [B, K] long.
-        embeds: [B, T, D], the embeddings that the forward pass takes.
-        wrt: the tensor to differentiate with respect to, from which `embeds` was computed; None takes `embeds`.
-        row_weights: [B] factors of the texts' logits, 1 by default.
+        embeds: [B, T, D], the embeddings that the network receives.
+        wrt: the tensor with respect to which logits are differentiated and from which `embeds` was computed; None
+            takes `embeds`.
+        row_weights: [B] factors by which the texts' logits are multiplied, 1 by default.
         create_graph: whether the gradients can be differentiated again.
 
     Example:

@@ -16,7 +16,7 @@ from lightning_xai.types import TextInputs
 
 Quadrature = Literal["gausslegendre", "riemann_left", "riemann_middle", "riemann_right", "riemann_trapezoid"]
 Baseline = Literal["fill", "zero"]
-TRIAL_STEPS = 2  # points on a line in a trial, which only looks for errors; the trapezoid rule needs two
+TRIAL_STEPS = 2  # points on a line in a trial run, which only checks for errors; the trapezoid rule needs two
 
 
 class PathEnds(NamedTuple):
@@ -33,7 +33,7 @@ class PathEnds(NamedTuple):
 
 
 class WeightedPoints(NamedTuple):
-    """Points in [0, 1] and weights that sum to 1. The integral of f over [0, 1] is about sum(weight * f(point)).
+    """Points in [0, 1] and weights that sum to 1: sum(weight * f(point)) approximates the integral of f over [0, 1].
 
     Example:
         >>> points, weights = WeightedPoints([0.25, 0.75], [0.5, 0.5])
@@ -146,8 +146,9 @@ def path_gradients(
     for chunk in even_slices(len(quadrature.points), max(rows // batch, 1)):
         points = line.new_tensor(quadrature.points[chunk])
         row_weights = line.new_tensor(quadrature.weights[chunk]).repeat(batch)
-        # `shift` is 0 and is added at all points, so the gradient with respect to it is the sum of the gradients at the
-        # points. The gradient with respect to `end` would be wrong, as it multiplies each point's gradient by the point
+        # `shift` is 0 and is added at all points, so the gradient with respect to it is the sum of the gradients at all
+        # points. The gradient with respect to `end` would be wrong: the chain rule multiplies each point's gradient by
+        # the point's position (0 to 1) on the line
         shift = torch.zeros_like(line, requires_grad=True)
         embeds = start.unsqueeze(1) + points.view(1, -1, 1, 1) * line + shift  # [B, points, T, D]
         gradients = class_gradients(
@@ -176,9 +177,9 @@ def single_token_path_gradients(
     *,
     chunk_size: int | None,
 ) -> list[Tensor]:
-    """Returns K tensors [B, T, D], one per target. For each token, they hold its average gradient on its own line.
+    """Returns K tensors [B, T, D], one per target: each token's gradient, averaged over the token's own line.
 
-    One token moves along its line at a time, while the others stay at `ends.end`. Tokens outside `token_mask` never
+    One token at a time moves along its line, while the others stay at `ends.end`. Tokens outside `token_mask` never
     move; their averages are 0.
 
     Args:

@@ -12,7 +12,7 @@ from lightning_xai.types import ClassifierOutput, TextInputs
 
 
 class EmbeddingModel(Protocol):
-    """The interface of a classifier that gradients need.
+    """The methods that a classifier needs for the computation of gradients.
 
     Example:
         >>> class SumOfEmbeddings:
@@ -45,16 +45,17 @@ def target_gradients(
     create_graph: bool = False,
     keep_graph: bool = False,
 ) -> Iterator[Any]:
-    """Yields K gradients. The k-th has, for each example, the gradient of the logit of the class `targets[:, k]`.
+    """Yields K gradients. The k-th holds the gradient of each example's logit of the class `targets[:, k]`.
 
-    Each gradient costs one backward pass. To save memory, pool each gradient before you take the next one. The graph of
+    Each gradient takes one backward pass. To save memory, pool each gradient before you take the next. The graph of
     `logits` is freed after the last gradient, unless `create_graph` or `keep_graph` is set.
 
     Args:
         logits: [B, C].
         targets: [B, K] long.
-        wrt: the tensor to differentiate with respect to, or a tuple of tensors, for which each gradient is a tuple.
-        row_weights: [B] factors of the examples' logits, 1 by default.
+        wrt: the tensor with respect to which logits are differentiated. For a tuple of tensors, each gradient is a
+            tuple.
+        row_weights: [B] factors by which the examples' logits are multiplied, 1 by default.
         create_graph: whether the gradients can be differentiated again.
         keep_graph: whether the graph of `logits` is kept for further gradients.
 

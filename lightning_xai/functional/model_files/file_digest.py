@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-BLOCK = 1 << 22  # bytes that are read at once
+BLOCK = 1 << 22  # number of bytes read at a time
 
 
 def sha256_of(*files: Path) -> str:

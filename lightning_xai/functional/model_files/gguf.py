@@ -21,8 +21,8 @@ _NEEDED = ("gguf", "accelerate")
 def converted_folder(file: str | Path) -> Path:
     """Returns a folder with the config, the float32 weights and the tokenizer of a GGUF file.
 
-    The file is converted once. The folder is in the cache (`LIGHTNING_XAI_CACHE`, or ~/.cache/lightning_xai), and its
-    name contains a hash of the file.
+    The file is converted only once. The folder is in the cache (`LIGHTNING_XAI_CACHE`, or ~/.cache/lightning_xai), and
+    its name contains a hash of the file.
 
     Raises:
         ValueError: there is no such file, a package is missing, transformers cannot read the file, or the tokenizer has
@@ -60,7 +60,7 @@ def converted_folder(file: str | Path) -> Path:
 
 @lru_cache
 def _hash(file: str, size: int, changed: int) -> str:
-    """Returns 12 hex digits of the file's SHA-256. A new size or modification time means that the cache is outdated."""
+    """Returns the first 12 hex digits of the file's SHA-256, cached until its size or modification time changes."""
     return sha256_of(Path(file))[:12]
 
 

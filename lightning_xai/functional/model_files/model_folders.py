@@ -20,11 +20,11 @@ def is_hub_id(path: str) -> bool:
 
 
 def refuse_missing(path: str, wanted: str = "the folder of a model or a hub id") -> None:
-    """Raises ValueError if a path neither exists nor can be a hub id, since a search on the hub would take a minute.
+    """Raises ValueError if a path neither exists nor can be a hub id. This saves a search on the hub of about a minute.
 
     Args:
         path: a folder, a file, a hub id, or "package:NAME/FOLDER", which is not checked.
-        wanted: the remedy in the error message.
+        wanted: what to give instead, for the error message.
 
     Example:
         >>> refuse_missing("google-bert/bert-base-uncased")
@@ -84,7 +84,7 @@ def resolve_model_path(path: str) -> str:
 
 
 def located(path: str) -> str:
-    """Returns the path of a file or folder. "package:NAME/REST" is located, any other path is returned unchanged.
+    """Returns the file or folder to which "package:NAME/REST" refers. Any other path is returned unchanged.
 
     Raises:
         ValueError: the package is not installed.

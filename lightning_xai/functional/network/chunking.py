@@ -1,4 +1,4 @@
-"""Chooses the number of rows per forward pass, so that the device is busy and its memory suffices."""
+"""Chooses the number of rows per forward pass such that the device is busy and its memory suffices."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from torch import Tensor, device
 
-# largest number of tokens in one forward pass. With more tokens, the cache of a CPU overflows; with fewer, an
-# accelerator is idle. With gradients, the limits are lower, because the pass stores its activations (4 GB for 8,192
-# tokens in a base-size encoder)
+# largest number of tokens in one forward pass. More tokens would not fit in the cache of a CPU; fewer would leave an
+# accelerator partly idle. With gradients, the limits are lower, because the pass stores its activations (4 GB for
+# 8,192 tokens in a base-size encoder)
 _DIFFERENTIATED = {"cpu": 2**11, "accelerator": 2**13}
 _EVALUATED = {"cpu": 2**12, "accelerator": 2**15}
 
@@ -32,7 +32,7 @@ def rows_per_forward(chunk_size: int | None, num_tokens: int, where: device, *, 
     """Returns the number of rows for one forward pass: as many as suit the device, but at most `chunk_size`.
 
     Args:
-        chunk_size: largest number of rows; None sets no other limit than the device's.
+        chunk_size: largest number of rows; if None, only the device limits the number.
         num_tokens: length of each row in tokens.
         where: the network's device.
         differentiated: whether the pass keeps its activations for a backward pass.
@@ -62,11 +62,11 @@ def even_slices(number: int, most: int) -> Iterator[slice]:
 
 
 def packed_rows(lengths: Tensor, chunk_size: int | None, where: device, *, differentiated: bool) -> Iterator[slice]:
-    """Yields a slice of rows for each forward pass. Shorter rows share a pass in larger numbers.
+    """Yields a slice of rows for each forward pass. The shorter the rows, the more of them share a pass.
 
     Args:
         lengths: [R] long, the rows' lengths in tokens, longest first.
-        chunk_size: largest number of rows per pass; None sets no other limit than the device's.
+        chunk_size: largest number of rows per pass; if None, only the device limits the number.
         where: the network's device.
         differentiated: whether the passes keep their activations for a backward pass.
 

@@ -1,4 +1,4 @@
-"""The state of torch's random generators, with which two forward passes draw the same dropout masks."""
+"""The state of torch's random generators, restored so that two forward passes draw the same dropout masks."""
 
 from __future__ import annotations
 

@@ -33,10 +33,10 @@ def call_with_known_arguments(module: nn.Module, **arguments: Tensor | None) -> 
 
 @contextmanager
 def override_output(module: nn.Module, output: Tensor | None, keep: Tensor) -> Iterator[None]:
-    """Makes `module` return `output` where `keep` is True, and its true output elsewhere, within the context.
+    """Within the context, makes `module` return `output` where `keep` is True, and its true output elsewhere.
 
     Args:
-        module: any part of a network that returns [B, T, D].
+        module: any module that returns [B, T, D].
         output: [B, T, D], or None to change nothing.
         keep: [B, T] bool, True where `module` returns `output`.
 
@@ -63,9 +63,9 @@ def override_output(module: nn.Module, output: Tensor | None, keep: Tensor) -> I
 
 @contextmanager
 def evaluation_mode(module: nn.Module) -> Iterator[None]:
-    """Puts `module` and all its parts in eval mode within the context.
+    """Puts `module` and all its submodules in eval mode within the context.
 
-    Afterwards, the mode of every part and the state of the random generator (on the CPU) are restored.
+    Afterwards, the mode of every submodule and the state of torch's random generator on the CPU are restored.
 
     Example:
         >>> network = nn.Sequential(nn.Linear(2, 2), nn.Dropout())
@@ -87,9 +87,9 @@ def evaluation_mode(module: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def frozen(module: nn.Module) -> Iterator[None]:
-    """Puts `module` in eval mode, enables gradients, and gives its parameters no gradient, within the context.
+    """Within the context, puts `module` in eval mode, enables gradients, but computes none for its parameters.
 
-    A backward pass costs less without gradients of parameters. Afterwards, modes and `requires_grad` flags are
+    A backward pass costs less without the gradients of parameters. Afterwards, modes and `requires_grad` flags are
     restored. The autocast setting does not change.
 
     Example:
@@ -103,7 +103,7 @@ def frozen(module: nn.Module) -> Iterator[None]:
     try:
         for parameter, _ in flags:
             parameter.requires_grad_(False)
-        # cuDNN's recurrent layers have no backward pass in eval mode, so cuDNN is switched off (captum issue 328)
+        # cuDNN is off because its recurrent layers have no backward pass in eval mode (captum issue 328)
         with evaluation_mode(module), torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
             yield
     finally:
@@ -113,7 +113,7 @@ def frozen(module: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def eager_attention(network: _HasAttentionKernel, *, wanted: bool = True) -> Iterator[None]:
-    """Lets `network` use eager attention within the context, if `wanted`. Afterwards, its former kernel is restored.
+    """If `wanted`, makes `network` use eager attention within the context, and then its former attention kernel again.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -139,8 +139,8 @@ def eager_attention(network: _HasAttentionKernel, *, wanted: bool = True) -> Ite
 def graph_or_float32(device_type: str, *, create_graph: bool) -> Iterator[None]:
     """With `create_graph`, enables gradients and leaves autocast as it is. Otherwise disables gradients and autocast.
 
-    Without a graph, decompositions reuse memory in place, for which all results need the same dtype. Autocast mixes
-    dtypes.
+    Without a graph, decompositions overwrite tensors in place, for which all results must have the same dtype. Autocast
+    would mix dtypes.
 
     Args:
         device_type: type of the computing device, such as "cpu" or "cuda". Each type has its own autocast setting.

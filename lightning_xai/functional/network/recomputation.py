@@ -1,4 +1,4 @@
-"""Gradient checkpointing in eval mode. Hugging Face networks themselves use it in train mode only."""
+"""Gradient checkpointing in eval mode. By themselves, Hugging Face networks use it in train mode only."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torch.utils.checkpoint import checkpoint
 def layers_recomputed(network: nn.Module) -> Iterator[None]:
     """Within the context, layers of `network` that use gradient checkpointing in train mode use it in eval mode, too.
 
-    A backward pass then needs less memory and one more forward pass. Networks without such layers do not change.
+    A backward pass then needs less memory, but one more forward pass. Networks without such layers are left unchanged.
 
     Args:
         network: any network. Its layers use gradient checkpointing if their `gradient_checkpointing` is True.
@@ -45,7 +45,7 @@ def layers_recomputed(network: nn.Module) -> Iterator[None]:
 
 
 def _recomputed(layer: nn.Module, forward: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-    """Returns `forward(*arguments, **options)`, and keeps only the inputs of an eval-mode layer for backward passes."""
+    """Returns `forward(*arguments, **options)`. In eval mode, stores only the layer's inputs for the backward pass."""
     cached = options.get("past_key_values") is not None  # recomputation would write into the cache again
     if layer.training or cached or not torch.is_grad_enabled():
         return forward(*arguments, **options)

@@ -32,7 +32,7 @@ def random_states_kept() -> Iterator[None]:
         True
     """
     python, numpy, cpu = random.getstate(), np.random.get_state(), torch.get_rng_state()
-    # an uninitialized CUDA has drawn no number, and reading its state would initialize it
+    # if CUDA is not initialized, it has drawn no random numbers yet, and reading its state would initialize it
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
     mps = torch.mps.get_rng_state() if torch.backends.mps.is_available() else None
     try:
@@ -51,8 +51,8 @@ def random_states_kept() -> Iterator[None]:
 def network_kept(network: nn.Module) -> Iterator[None]:
     """Restores gradients, flags, modes, hooks and buffers of a network at the end of the context.
 
-    Within the context, parameters start without gradients. Their values must not be changed there; `weight_checksums`
-    detects such changes.
+    At its start, parameters have no gradients. Code in the context must not change the values of parameters, which are
+    not restored; `weight_checksums` detects such changes.
 
     Example:
         >>> layer = nn.Linear(1, 1)
@@ -103,7 +103,7 @@ def weight_checksums(network: nn.Module) -> dict[str, int]:
 
 
 def _checksum(tensor: torch.Tensor) -> int:
-    """Returns the sum of the bits of a tensor's values, read as integers of 8 bytes because this is fastest."""
+    """Returns the sum of a tensor's bytes, read as integers of 8 bytes because this is fastest."""
     values = torch.view_as_real(tensor) if tensor.is_complex() else tensor
     octets = values.detach().contiguous().flatten().view(torch.uint8)
     size = len(octets) // 8 * 8
@@ -137,7 +137,7 @@ def attributes_kept(*objects: Any) -> Iterator[None]:
 
 @contextmanager
 def memory_returned(device: torch.device) -> Iterator[None]:
-    """Returns freed memory to the system at the end of the context, so that the next peak can be measured.
+    """Returns freed memory to the system at the end of the context, so that the next peak of memory can be measured.
 
     On a GPU, the peak of allocated memory is also reset.
 

@@ -1,4 +1,4 @@
-"""Attention with constant queries and keys, and its transposed map, without storing the matrix of probabilities."""
+"""Attention as a linear map with constant queries and keys, and its transpose, without storing the probabilities."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from lightning_xai.functional.propagation.function_arguments import attention_scores
 
-# number of probabilities that are computed at once; they fit in the cache of a CPU, and keep a GPU busy
+# largest number of probabilities computed at once: as many as fit in the cache of a CPU, or keep a GPU busy
 _BLOCK = {"cpu": 2**19, "cuda": 2**26}
 
 
@@ -23,7 +23,7 @@ class FrozenAttention:
     Args:
         query: [..., H, T, d].
         key: [..., heads, T, d]; `heads` may be less than H if `options` contain `enable_gqa`.
-        options: further arguments of F.scaled_dot_product_attention, without dropout.
+        options: other arguments of F.scaled_dot_product_attention; the dropout must be 0.
 
     Example:
         >>> query, key, values = torch.randn(3, 1, 2, 4, 2)
@@ -43,14 +43,14 @@ class FrozenAttention:
 
     def mix(self, values: Tensor) -> Tensor:
         """Returns attention @ values [..., H, T, w] for values [..., heads, T, w], where w is a multiple of d."""
-        # fused kernels accept only values of the keys' width d
+        # fused kernels accept values only if they have the width d of the keys
         parts = values.split(self.key.shape[-1], dim=-1)
         return torch.cat(
             [F.scaled_dot_product_attention(self.query, self.key, part, **self.options) for part in parts], dim=-1
         )
 
     def mix_back(self, states: Tensor) -> Tensor:
-        """Returns attention.T @ states [..., heads, T, w] for states [..., H, T, w]. Heads with one key are summed."""
+        """Returns attention.T @ states [..., heads, T, w] for states [..., H, T, w], summed over heads with one key."""
         mixed = states.new_zeros(*states.shape[:-2], self.key.shape[-2], states.shape[-1], dtype=self._precision)
         by_head = mixed.flatten(0, -3)
         for rows, probabilities in self._probabilities():
@@ -63,7 +63,7 @@ class FrozenAttention:
         return torch.promote_types(self.query.dtype, torch.float32)  # precise enough for long sums
 
     def _probabilities(self) -> Iterator[tuple[slice, Tensor]]:
-        """Yields slices of b queries, each with the attention probabilities [..., H, b, T] of these queries."""
+        """Yields slices of b queries, each together with the attention probabilities [..., H, b, T] of its queries."""
         query, key = self.query.to(self._precision), self.key.to(self._precision)
         most = _BLOCK.get(query.device.type, _BLOCK["cuda"])
         size = max(most // max(query.shape[:-2].numel() * key.shape[-2], 1), 1)

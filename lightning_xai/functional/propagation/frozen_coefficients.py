@@ -1,4 +1,4 @@
-"""Rules that make a network linear in its hidden states by treating all factors of hidden states as constants."""
+"""Rules that make a network linear in its hidden states by holding everything that multiplies them constant."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from lightning_xai.functional.propagation.tracked import (
 ACTIVATIONS = frozenset(
     "celu elu gelu hardswish hardtanh leaky_relu mish relu relu6 selu silu softsign tanh tanhshrink".split()
 )
-# functions whose result is a gate if their argument is a gate (see `Tracked.is_gate`)
+# functions that return a gate if their argument is a gate (see `Tracked.is_gate`)
 _KEEP_GATES = STRUCTURAL | ELEMENTWISE_LINEAR | {"mul", "multiply"} | QUOTIENTS
 
 
@@ -48,7 +48,7 @@ def activation_slope(activation: Callable[[Tensor], Tensor], states: Tensor) -> 
     with torch.enable_grad():
         zero = states.new_zeros(1, requires_grad=True)
         limit = torch.autograd.grad(activation(zero).sum(), zero)[0]
-    if not torch.is_grad_enabled():  # 0 / 0 is replaced after the division, which halves the passes over memory
+    if not torch.is_grad_enabled():  # replacing 0 / 0 after the division halves the number of passes over memory
         slope = activation(states).div_(states)
         return slope.nan_to_num_(float(limit), math.inf, -math.inf)
     is_zero = states == 0
@@ -56,7 +56,7 @@ def activation_slope(activation: Callable[[Tensor], Tensor], states: Tensor) -> 
 
 
 def _gate(base: str, linear: list[Tracked]) -> Tracked | None:
-    """Returns the gate in a product of a gate and another linear tensor (as in SwiGLU), otherwise None."""
+    """Returns the gate if a function multiplies a gate and another linear tensor (as in SwiGLU), otherwise None."""
     if base not in ("mul", "multiply") or len(linear) != 2 or linear[0].is_gate == linear[1].is_gate:
         return None
     return linear[0] if linear[0].is_gate else linear[1]
@@ -68,7 +68,7 @@ def _is_linear(base: str, tracked: list[Tracked], linear: list[Tracked], args: t
     `tracked` holds the tracked arguments of the function, and `linear` the tracked arguments that are linear in the
     states.
     """
-    if base == "addmm":  # if the addend is a coefficient, it adds a constant, so the result is not linear
+    if base == "addmm":  # a coefficient as addend would add a constant, so the result would not be linear
         return len(tracked) == 1
     if base in PRODUCTS:
         return len(linear) == 1
@@ -78,15 +78,16 @@ def _is_linear(base: str, tracked: list[Tracked], linear: list[Tracked], args: t
 
 
 class FrozenCoefficients(Rules):
-    """Rules that keep a network linear in the tracked states: the factors of a state are constant coefficients.
+    """Rules that make a network linear in the tracked states: whatever multiplies a state is a constant coefficient.
 
     Attention probabilities, the 1 / std of norms, activation(z) / z and the activated factor of a gated unit keep
-    their values of a forward pass. A tensor that is not linear in the states (attention scores, squares, ...) may pass
-    through any function and may become a coefficient. If it becomes the network's output, `linear` raises a ValueError.
+    their values from a forward pass. A tensor that is not linear in the states (attention scores, squares, ...) may
+    pass through any function and may become a coefficient. If the network's output is such a tensor, `linear` raises a
+    ValueError.
 
-    A tracked tensor holds its value in this forward pass. There may be a second run of the network, which starts from
-    other states, for example zeros, but uses the coefficients of the first run. `second_run` holds the tensor's value
-    in the second run.
+    A tracked tensor holds its value in this forward pass. A second run of the network may take place at the same time,
+    which starts from other states, for example zeros, but uses the coefficients of the first run. The tensor's value
+    in it is `second_run`.
 
     Args:
         detached: if True, derivatives treat coefficients as constants. If False, the coefficients depend on the states
@@ -167,7 +168,7 @@ class FrozenCoefficients(Rules):
         return self.wrap(result, func(*replaced(args, state), **replaced(kwargs, state)))
 
     def _coefficient(self, func: Callable, name: str, tracked: list[Tracked], args: tuple, kwargs: dict) -> Any:
-        """Applies a function that is not linear in the states. Its result may become a coefficient."""
+        """Applies a function whose result is not linear in the states, but may become a coefficient."""
         with self._frozen():
             result = func(*replaced(args, plain), **replaced(kwargs, plain))
         if writes_in_place(name, args, kwargs):
@@ -196,7 +197,7 @@ class FrozenCoefficients(Rules):
         bias = kwargs.get("bias", args[3] if len(args) > 3 else None) if name == "layer_norm" else None
 
         def center(values: Tensor) -> Tensor:
-            # a sum is faster, since the derivative of a mean or of a difference takes one more pass over memory
+            # with a sum, because the derivative of a mean or of a difference takes one more pass over memory
             return values + values.sum(dims, keepdim=True) * (-1 / math.prod(shape)) if name == "layer_norm" else values
 
         with self._frozen():
@@ -225,5 +226,5 @@ class FrozenCoefficients(Rules):
 
 
 def _mix_heads(attention: Tensor, values: Tensor) -> Tensor:
-    """Returns attention @ values [..., H, T, d] from values [..., heads, T, d]; query heads may share a value head."""
+    """Returns attention @ values [..., H, T, d] for values [..., heads, T, d]; query heads may share a value head."""
     return attention @ repeat_heads(values, attention.shape[-3])

@@ -1,4 +1,4 @@
-"""Arguments of torch's norms and of its attention function, and the attention scores before the softmax."""
+"""Reads the arguments of torch's norms and attention function, and computes attention scores before the softmax."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from torch import Tensor
 
 
 def norm_arguments(name: str, args: tuple, kwargs: dict) -> tuple[Any, Any, Any, float]:
-    """Returns (states, shape, weight, eps) of a call of F.layer_norm or F.rms_norm.
+    """Returns the arguments (states, shape, weight, eps) of a call of F.layer_norm or F.rms_norm.
 
     Args:
         name: "layer_norm" or "rms_norm".
         args: positional arguments of the call.
-        kwargs: named arguments of the call.
+        kwargs: keyword arguments of the call.
 
     Example:
         >>> norm_arguments("layer_norm", (torch.zeros(2), (2,)), {"bias": None})
@@ -28,7 +28,7 @@ def norm_arguments(name: str, args: tuple, kwargs: dict) -> tuple[Any, Any, Any,
 
 
 def repeat_heads(states: Tensor, num_heads: int) -> Tensor:
-    """Returns `states` with `num_heads` heads, by repeating each head for all query heads that share it.
+    """Returns `states` with `num_heads` heads: each head is repeated for all query heads that share it.
 
     Example:
         >>> repeat_heads(torch.tensor([[[1.0]], [[2.0]]]), 4).flatten().tolist()
@@ -52,13 +52,13 @@ def attention_scores(
 ) -> Tensor:
     """Returns the attention scores [..., T, T] of F.scaled_dot_product_attention before the softmax.
 
-    Masked scores are the lowest finite number, since the softmax of a row that is all -inf (at padding) is nan.
+    Masked scores are set to the lowest finite number instead of -inf, since a row of -inf (at padding) gives NaN.
 
     Args:
-        query: [..., H, T, d]. All arguments up to `enable_gqa` are those of F.scaled_dot_product_attention.
+        query: [..., H, T, d]. The arguments up to `enable_gqa` are those of F.scaled_dot_product_attention.
         key: [..., heads, T, d].
         value: not used.
-        attn_mask: [..., T, T], bool or added to the scores.
+        attn_mask: [..., T, T], a bool mask, or floats to add to the scores.
         dropout_p: not used.
         is_causal: if True, queries do not attend to later keys.
         scale: factor of the scores, d ** -0.5 by default.

@@ -1,4 +1,4 @@
-"""DeepLift's multipliers: slopes between a tensor's value x for the input and its value b for the baseline."""
+"""DeepLift's multipliers: slopes of functions between a tensor's values x (for the input) and b (for the baseline)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EXACT_SLOPES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 }
 POWERS = {2.0: "square", 3.0: "cube", 0.5: "sqrt", -0.5: "rsqrt", -1.0: "reciprocal"}
 SMOOTH = frozenset("erf exp gelu logsigmoid mish sigmoid silu softplus softsign tanh".split())
-# functions with kinks. If there is a kink between x and b, no derivative can replace the secant slope
+# functions with kinks. If there is a kink between x and b, a derivative cannot approximate the secant slope
 KINKED = frozenset("abs celu clamp clip elu hardsigmoid hardswish hardtanh leaky_relu relu relu6 selu".split())
 
 
@@ -28,11 +28,11 @@ def secant_slope(
 
     Args:
         function: an elementwise function.
-        x: any shape.
-        b: the same shape.
+        x: the function's argument for the input, of any shape.
+        b: its argument for the baseline, of the same shape.
         values: function(x) and function(b).
-        smooth: whether the function has no kink. If True, the derivative at (x + b) / 2 replaces the quotient wherever
-            rounding would distort the quotient; if False, only where x and b are equal.
+        smooth: whether the function has no kink. The derivative at (x + b) / 2 replaces the quotient wherever rounding
+            would distort the quotient; if not `smooth`, only where x and b are equal.
 
     Example:
         >>> x, b = torch.tensor([3.0, 2.0]), torch.tensor([-1.0, 2.0])
@@ -56,7 +56,7 @@ def exp_slope(difference: Tensor, values: tuple[Tensor, Tensor]) -> Tensor:
 
     Args:
         difference: the first point minus the second.
-        values: exp at the two points.
+        values: exp(first point) and exp(second point).
 
     Example:
         >>> exp_slope(torch.tensor([2.0, 0.0]), (torch.tensor([7.0, 3.0]), torch.tensor([1.0, 3.0])))
@@ -68,11 +68,11 @@ def exp_slope(difference: Tensor, values: tuple[Tensor, Tensor]) -> Tensor:
 
 
 def softmax_multipliers(x: Tensor, b: Tensor, values: tuple[Tensor, Tensor], dim: int) -> tuple[Tensor, Tensor]:
-    """Returns slopes s of exp, and weights w of log-sum-exp, which describe the change of softmax between b and x.
+    """Returns slopes s of exp and weights w of log-sum-exp, which describe the change of softmax between b and x.
 
     Both have the shape of x. The weights satisfy sum(w * (x - b)) = logsumexp(x) - logsumexp(b). Since
-    softmax(x) = exp(x - logsumexp(x)), softmax(x) - softmax(b) = s * ((x - b) - sum(w * (x - b))). A constant that is
-    added to x or b changes neither softmax nor the size of w and s. Separate rules for exp(x) and 1 / sum would give
+    softmax(x) = exp(x - logsumexp(x)), softmax(x) - softmax(b) = s * ((x - b) - sum(w * (x - b))). A constant added to
+    x or b affects neither softmax nor the size of w and s. With separate rules for exp(x) and 1 / sum, it would give
     large multipliers that cancel each other.
 
     Args:
@@ -101,7 +101,7 @@ def norm_multipliers(x: Tensor, b: Tensor, dims: tuple[int, ...], eps: float) ->
 
     With d = x - b: f(x) - f(b) = scale * d + middle * slope * mean(middle * d). The two terms follow from the rule for
     the product of c and 1 / sqrt(...). `middle` is (x + b) / 2. `slope` combines the secant slopes of the square and of
-    1 / sqrt.
+    1 / sqrt, and `scale` is the mean of 1 / sqrt(...) over x and b.
 
     Args:
         x: states for the input, centered if the norm centers its input.

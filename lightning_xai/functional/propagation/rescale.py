@@ -1,6 +1,6 @@
-"""DeepLift's rescale rule, which replaces each derivative in a network by a multiplier of the difference x - b.
+"""DeepLift's rescale rule, which replaces the derivatives in a network by multipliers of differences x - b.
 
-Here, x is a tensor's value for the input, and b is the tensor's value for the baseline.
+x is a tensor's value for the input, and b is the tensor's value for the baseline.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from lightning_xai.functional.propagation.tracked import (
 
 
 class _SurrogateGradient(torch.autograd.Function):
-    """Returns `value`. In the backward pass, its gradient goes to `surrogate` instead."""
+    """Returns `value`. In the backward pass, the gradient of the result is passed on to `surrogate`."""
 
     @staticmethod
     def forward(ctx: Any, surrogate: Tensor, value: Tensor) -> Tensor:
@@ -47,13 +47,13 @@ class _SurrogateGradient(torch.autograd.Function):
 
 
 class Rescale(Rules):
-    """Rules that turn a tensor's derivative into DeepLift's multiplier.
+    """Rules under which the derivative with respect to a tensor is DeepLift's multiplier.
 
-    A tracked tensor holds its value x for the input; `second_run` holds its value b for the baseline. The derivative m
-    of an output with respect to a tensor satisfies sum(m * (x - b)) = output(x) - output(b) exactly. The multiplier of
-    an elementwise function is its secant slope between b and x. In a product u v, the multiplier of u is the mean of v
-    over input and baseline, and the multiplier of v is the mean of u. The rules of softmax, LayerNorm, RMSNorm and
-    attention are derived from these two. A function without a rule raises a ValueError that names the function.
+    A tracked tensor holds its value x for the input; `second_run` holds its value b for the baseline. The multiplier m
+    of a tensor satisfies sum(m * (x - b)) = output(x) - output(b) exactly. The multiplier of an elementwise function is
+    its secant slope between b and x. In a product u v, the multiplier of u is the mean of v over input and baseline,
+    and the multiplier of v is the mean of u. The rules of softmax, LayerNorm, RMSNorm and attention are derived from
+    these two rules. A function without a rule raises a ValueError that names the function.
 
     Example:
         >>> from lightning_xai.functional.propagation.tracked import track
@@ -84,9 +84,9 @@ class Rescale(Rules):
         Args:
             func: the function.
             name: name of the function.
-            factors: number of tracked factors.
+            factors: number of factors that are tracked, if the function is a product.
             args: positional arguments.
-            kwargs: named arguments.
+            kwargs: keyword arguments.
         """
         if name in PRODUCTS and factors == 2:
             return self._product(func, args, kwargs)
@@ -116,7 +116,7 @@ class Rescale(Rules):
 
     @staticmethod
     def _num_factors(base: str, tracked: list[Tracked], args: tuple) -> int:
-        """Returns the number of tracked factors. The addend of addmm is no factor."""
+        """Returns the number of factors that are tracked. The addend of addmm is not a factor."""
         addend = 1 if base == "addmm" and isinstance(args[0], Tracked) else 0
         return max(len(tracked) - addend, addend)
 
@@ -198,7 +198,7 @@ def baseline(tensor: Tracked) -> Tensor:
 def at_mean(tensor: Tracked) -> Tensor:
     """Returns the mean of a tensor and its baseline.
 
-    The backward pass passes the gradient of the mean on to the tensor unchanged (factor 1, not 1/2).
+    The backward pass passes the gradient of the mean on to the tensor unchanged (with the factor 1, not 1/2).
 
     Example:
         >>> from lightning_xai.functional.propagation.tracked import track

@@ -1,4 +1,4 @@
-"""Tracked tensors. When a network applies a function to them, given rules replace the function."""
+"""Tracked tensors. When a network applies a function to such a tensor, its rules compute the result instead."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# functions that do not read the values of a tensor, but return properties such as its shape, or new constant tensors
+# functions that do not use a tensor's values, but return its properties (such as its shape) or new constant tensors
 VALUE_FREE = frozenset(
     "__hash__ __len__ __repr__ data_ptr device dim dtype element_size get_device grad_fn is_complex is_contiguous "
     "is_cuda is_floating_point is_leaf is_meta is_mps is_nested is_quantized is_sparse is_xla itemsize layout names "
     "ndim ndimension nelement new_empty new_full new_ones new_tensor new_zeros numel ones_like register_hook "
     "requires_grad shape size storage_offset stride zeros_like".split()
 )
-# functions that copy and rearrange values. They are linear in the values if masks and indices are constants
+# functions that copy or rearrange values. They are linear in the values if masks and indices are constant
 STRUCTURAL = frozenset(
     "T alias chunk clone contiguous cpu cuda diagonal double expand expand_as flatten flip float gather getitem "
     "index_select mH mT masked_fill movedim moveaxis narrow pad permute positive repeat repeat_interleave reshape "
@@ -48,8 +48,8 @@ class Tracked(Tensor):
 
     rules: Rules
     second_run: Tensor | None = None  # this tensor's value in a second run of the network, if the rules need one
-    nonlinear_function: str | None = None  # the first non-linear function applied; None if linear in the states
-    is_gate: bool = False  # True for an activated tensor, which becomes a coefficient in products with linear tensors
+    nonlinear_function: str | None = None  # the first non-linear function applied to the states; None if there is none
+    is_gate: bool = False  # True for an activation's result, which is a coefficient in products with linear tensors
 
     @classmethod
     def __torch_function__(cls, func: Callable, types: tuple, args: tuple = (), kwargs: dict | None = None) -> Any:
@@ -73,7 +73,7 @@ def track(tensor: Tensor, rules: Rules, second_run: Tensor | None = None) -> Tra
 
     Args:
         tensor: any tensor.
-        rules: compute every function that is applied to the tracked tensor.
+        rules: the rules that compute every function applied to the tracked tensor.
         second_run: the tensor's value in a second run of the network, of the same shape.
 
     Example:
@@ -111,7 +111,7 @@ _NAMES: dict[Callable, str] = {}
 
 
 def tracked_in(value: Any) -> Iterator[Tracked]:
-    """Yields the tracked tensors among arguments in order, including those in lists, tuples and dictionaries.
+    """Yields the tracked tensors in `value` in order, including those nested in lists, tuples and dictionaries.
 
     Example:
         >>> from lightning_xai.functional.propagation.rescale import Rescale
@@ -130,7 +130,7 @@ def tracked_in(value: Any) -> Iterator[Tracked]:
 
 
 def replaced(value: Any, choose: Callable[[Tracked], Any]) -> Any:
-    """Returns arguments with every tracked tensor replaced by `choose(tensor)`.
+    """Returns `value` (nested arguments) with every tracked tensor replaced by `choose(tensor)`.
 
     Example:
         >>> from lightning_xai.functional.propagation.rescale import Rescale
@@ -148,7 +148,7 @@ def replaced(value: Any, choose: Callable[[Tracked], Any]) -> Any:
 
 
 def plain(tensor: Tracked) -> Tensor:
-    """Returns `tensor.plain()`, as a function that can be passed to `replaced`.
+    """Returns `tensor.plain()`. This is a function form of the method, for passing to `replaced`.
 
     Example:
         >>> from lightning_xai.functional.propagation.rescale import Rescale
@@ -184,19 +184,19 @@ class Rules(ABC):
             name: the function's name as given by `function_name`.
             tracked: the tracked tensors among the arguments, at least one.
             args: positional arguments.
-            kwargs: named arguments.
+            kwargs: keyword arguments.
 
         Raises:
             ValueError: there is no rule for `func`; the message names `func`.
         """
 
     def wrap(self, value: Any, second_run: Any = None, **marks: Any) -> Any:
-        """Returns the tensors of `value` as tracked tensors; those of `second_run` are their values in a second run.
+        """Returns `value` with its tensors as tracked tensors.
 
         Args:
-            value: a tensor or a sequence of tensors; other values are returned unchanged.
-            second_run: the value that corresponds to `value` in the second run; None without a second run.
-            marks: further attributes for the tracked tensors.
+            value: a tensor or a sequence of tensors; any other value is returned unchanged.
+            second_run: the result in the second run that corresponds to `value`; None if there is no second run.
+            marks: other attributes of the tracked tensors.
         """
         if isinstance(value, Tensor):
             tracked = track(value, self, second_run)

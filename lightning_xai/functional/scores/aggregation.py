@@ -1,4 +1,4 @@
-"""Pools a token's D values into one score, converts token scores to word scores, and masks and normalizes scores."""
+"""Pools the D values of each token into a score, converts token scores to word scores and back, normalizes scores."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def pool(values: Tensor, pooling: Pooling) -> Tensor:
 
     Args:
         values: [..., T, D].
-        pooling: "l2" and "l1" take the norm over D; "sum" and "mean" keep signs.
+        pooling: "l2" and "l1" take the norm over D; "sum" and "mean" can give negative scores.
 
     Raises:
         ValueError: `pooling` is not "l2", "l1", "sum" or "mean".
@@ -41,8 +41,8 @@ def vocabulary_norm(values: Tensor, table: Tensor) -> Tensor:
     """Returns the L2 norm ||E v|| [..., T] of the product of the embedding table E with each vector v.
 
     If v is the gradient with respect to a token's embedding, E v is the gradient with respect to its one-hot vector.
-    The norm is computed as the root of v' (E'E) v. Since E'E is computed only once, no token needs a tensor of the
-    vocabulary's size.
+    The norm is computed as the root of v' (E'E) v. E'E is computed only once, and E v, a vector of the vocabulary's
+    size, is never computed.
 
     Args:
         values: [..., T, D], the vectors v.
@@ -83,9 +83,9 @@ def normalize(scores: Tensor, mask: Tensor) -> Tensor:
 
 
 def to_words(scores: Tensor, word_ids: Tensor, pooling: WordPooling) -> Tensor:
-    """Returns word scores [B, K, W] from token scores [B, K, T]; W is the number of words of the longest text.
+    """Returns word scores [B, K, W] from token scores [B, K, T]; W is the largest number of words of a text.
 
-    In a text with fewer words, the scores of the missing words are 0.
+    Texts with fewer words are padded with scores of 0.
 
     Args:
         scores: [B, K, T].
@@ -97,7 +97,7 @@ def to_words(scores: Tensor, word_ids: Tensor, pooling: WordPooling) -> Tensor:
         tensor([[[3., 4.]]])
     """
     num_words = int(word_ids.max()) + 1 if word_ids.numel() else 0
-    # one more column collects tokens outside words, and is then dropped
+    # an additional column collects the tokens outside words, and is then dropped
     places = word_ids.where(word_ids >= 0, num_words).unsqueeze(1).expand_as(scores)
     words = scores.new_zeros(*scores.shape[:2], num_words + 1)
     reduce = {"sum": "sum", "mean": "mean", "max": "amax"}[pooling]
@@ -105,7 +105,7 @@ def to_words(scores: Tensor, word_ids: Tensor, pooling: WordPooling) -> Tensor:
 
 
 def from_words(word_scores: Tensor, word_ids: Tensor) -> Tensor:
-    """Gives each token the score [B, K, W] of its word, and returns token scores [B, K, T]; 0 outside words.
+    """Returns token scores [B, K, T] from word scores [B, K, W]: each token gets its word's score; 0 outside words.
 
     Example:
         >>> from_words(torch.tensor([[[3.0, 4.0]]]), torch.tensor([[-1, 0, 0, 1]]))

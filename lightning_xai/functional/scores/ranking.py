@@ -17,7 +17,7 @@ Ties = Literal["first", "last"]
 
 
 def ranks(scores: Tensor, mask: Tensor, *, ties: Ties = "first") -> Tensor:
-    """Returns the ranks [..., N] long inside `mask`, with 0 for the largest score; N outside `mask`.
+    """Returns the rank [..., N] long of each score inside `mask`, 0 for the largest; outside `mask`, returns N.
 
     Equal scores are ranked by position, so that ranks depend neither on the machine nor on padding.
 
@@ -40,7 +40,7 @@ def ranks(scores: Tensor, mask: Tensor, *, ties: Ties = "first") -> Tensor:
 
 
 def top_mask(scores: Tensor, mask: Tensor, counts: Tensor, *, ties: Ties = "first") -> Tensor:
-    """Returns [..., N] bool: the `counts` [...] largest scores inside `mask`, or all scores there if these are fewer.
+    """Returns [..., N] bool: True at the `counts` [...] largest scores inside `mask`, or at all of them if fewer.
 
     Example:
         >>> top_mask(torch.tensor([2.0, 9.0, 5.0]), torch.tensor([True, False, True]), torch.tensor(1)).tolist()
@@ -52,13 +52,13 @@ def top_mask(scores: Tensor, mask: Tensor, counts: Tensor, *, ties: Ties = "firs
 def percent_of(totals: Tensor, percentage: float | str, *, rounding: Rounding = "floor", minimum: int = 0) -> Tensor:
     """Returns `percentage` percent of each of `totals` as [N] long, computed exactly before rounding.
 
-    A float percentage is read as the decimal number that Python prints, so 70 percent of 90 is exactly 63. In floating
+    A float percentage is taken as the decimal number that Python prints, so 70 percent of 90 is exactly 63. In floating
     point, 0.7 * 90 is 62.99999999999999, which "floor" would round to 62.
 
     Args:
         totals: [N], whole numbers.
         percentage: percent in [0, 100].
-        rounding: "floor", "ceil", or "round". Like Python, "round" takes halves to the nearest even number.
+        rounding: "floor", "ceil", or "round". Like Python, "round" rounds halves to the nearest even number.
         minimum: smallest result, unless the total itself is smaller.
 
     Raises:
@@ -80,9 +80,9 @@ def percent_of(totals: Tensor, percentage: float | str, *, rounding: Rounding = 
 
 
 def _tie_groups(scores: Tensor, positives: Tensor, mask: Tensor | None) -> tuple[Tensor, ...]:
-    """Returns positives, the mask, and the first and last place of each entry's group of equal scores.
+    """Returns positives and mask in the order of descending scores, and where groups of equal scores begin and end.
 
-    All four results are [..., N], in the order of descending scores.
+    All four results are [..., N]. The last two hold, for each entry, the first and the last place of its group.
     """
     mask = torch.ones_like(positives) if mask is None else mask
     scores = scores.double().masked_fill(~mask, -torch.inf)
@@ -99,9 +99,9 @@ def _tie_groups(scores: Tensor, positives: Tensor, mask: Tensor | None) -> tuple
 
 
 def average_precision(scores: Tensor, positives: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Returns the area [...] under the stepwise precision-recall curve over the last dimension, in float64.
+    """Returns the area [...] float64 under the stepwise precision-recall curve of the entries in the last dimension.
 
-    Equal scores share one threshold, as in scikit-learn. The area is NaN where nothing is positive.
+    Equal scores share one threshold, as in scikit-learn. The area is NaN if no entry is positive.
 
     Args:
         scores: [..., N].
@@ -121,7 +121,7 @@ def average_precision(scores: Tensor, positives: Tensor, mask: Tensor | None = N
 
 
 def auroc(scores: Tensor, positives: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Returns [...] float64, the probability that a positive ranks above a negative. Pairs of equal scores count half.
+    """Returns the probability [...] float64 that a positive ranks above a negative. Pairs with equal scores count half.
 
     The result is NaN if there are no positives or no negatives. The arguments are those of `average_precision`.
 
@@ -134,7 +134,7 @@ def auroc(scores: Tensor, positives: Tensor, mask: Tensor | None = None) -> Tens
     positives, valid, first, last = _tie_groups(scores, positives, mask)
     negatives = valid & ~positives
     above = negatives.cumsum(-1).double()
-    # for each entry, the number of negatives with at least its score, and the number with a larger score
+    # for each entry: the number of negatives whose score is at least the entry's, and the number whose score is larger
     until = above.gather(-1, last)
     before = above.gather(-1, first) - negatives.gather(-1, first).double()
     total = negatives.sum(-1, keepdim=True).double()
@@ -144,7 +144,7 @@ def auroc(scores: Tensor, positives: Tensor, mask: Tensor | None = None) -> Tens
 def precision_recall_area(scores: Tensor, positives: Tensor, mask: Tensor | None = None) -> Tensor:
     """Returns the trapezoidal area [...] under the precision-recall curve, in float64.
 
-    The curve starts at recall 0 and precision 1. Unlike `average_precision`, the area interpolates between thresholds.
+    The curve starts at recall 0 and precision 1. Unlike in `average_precision`, it is interpolated between thresholds.
     The arguments are those of `average_precision`.
 
     Example:

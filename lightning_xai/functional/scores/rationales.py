@@ -1,4 +1,4 @@
-"""Human rationales for the explained classes."""
+"""Matches human rationales with the explained classes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Match = Literal["class", "gold", "any"]
 
 
 def align_rationale(rationale: Attribution, targets: Tensor, labels: Tensor, *, match: Match = "class") -> Tensor:
-    """Returns [B, K, T] bool: the evidence tokens for each class in `targets` [B, K]; all False without evidence.
+    """Returns [B, K, T] bool: True at the evidence tokens for each class in `targets` [B, K].
 
     Rationales and targets may list classes in different orders, so they are matched by class id.
 
@@ -22,8 +22,8 @@ def align_rationale(rationale: Attribution, targets: Tensor, labels: Tensor, *, 
         rationale: human scores [B, K', T] in [0, 1] for K' classes. A token with a score of at least 0.5 is evidence.
         targets: [B, K] long, the explained classes.
         labels: [B] or [B, C], the gold classes.
-        match: the rationales that count as evidence. "class" takes those of the explained class. "gold" takes those of
-            the example's gold classes for every explained class, and "any" takes all rationales of the example.
+        match: which rationales count as evidence for an explained class: "class", those of this class; "gold", those
+            of the example's gold classes; "any", all rationales of the example.
 
     Example:
         >>> mask = torch.ones(1, 3, dtype=torch.bool)

@@ -10,9 +10,9 @@ Sign = Literal["signed", "absolute", "nonnegative"]
 
 
 def with_sign(scores: Tensor, sign: Sign) -> Tensor:
-    """Returns scores that are unchanged ("signed"), absolute ("absolute"), or at least 0 ("nonnegative").
+    """Returns the scores unchanged ("signed"), or their absolute values ("absolute").
 
-    "nonnegative" replaces negative scores by 0.
+    "nonnegative" returns the scores with negative values set to 0.
 
     Example:
         >>> import torch

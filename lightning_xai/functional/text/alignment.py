@@ -15,17 +15,18 @@ Pool = Literal["max", "mean"]
 def overlaps(
     target: Tensor, source: Tensor, target_mask: Tensor | None = None, source_mask: Tensor | None = None
 ) -> Tensor:
-    """Returns [T, W], for each target token, the source tokens that share a character with it, in order; -1 as padding.
+    """Returns [T, W] long: for each target token, the source tokens that share a character with it, padded with -1.
 
-    If a target token has no character (bare white space), or shares none with a source token, it gets the nearest
-    source token that has characters; of two equally near ones, the later one. `without_overlap` finds such tokens.
+    A target token that shares no character with a source token (such as one of white space) gets the nearest source
+    token that has characters; of two equally near ones, the later one. `without_overlap` finds such target tokens.
 
     Args:
-        target: [T, 2] character offsets of the tokens that get scores, end exclusive, without outer white space.
+        target: [T, 2] character offsets of the tokens that get scores, end exclusive, excluding white space at the
+            beginning and end of a token.
         source: [S, 2] character offsets, in the same text, of the tokens that have scores.
-        target_mask: [T] bool, False at tokens outside the text, such as special tokens, whose rows are all -1. None
-            means that all tokens are in the text.
-        source_mask: [S] bool, False at tokens outside the text, which are never returned.
+        target_mask: [T] bool, False at tokens outside the text, such as special tokens, for which the result is -1.
+            None means that all tokens are in the text.
+        source_mask: [S] bool, False at tokens outside the text, which never occur in the result.
 
     Example:
         >>> words, letters = torch.tensor([[0, 2], [3, 5]]), torch.tensor([[0, 1], [1, 2], [3, 5]])
@@ -39,7 +40,7 @@ def overlaps(
     alone = ~shared.any(dim=1)
     if alone.any() and candidates.any():
         gaps = _gaps(target[alone], source).masked_fill(~candidates, torch.iinfo(torch.long).max)
-        nearest = gaps.shape[1] - 1 - gaps.flip(1).argmin(dim=1)  # the last of the smallest
+        nearest = gaps.shape[1] - 1 - gaps.flip(1).argmin(dim=1)  # the last source token with the smallest gap
         shared[alone] = torch.nn.functional.one_hot(nearest, gaps.shape[1]).bool()
     if target_mask is not None:
         shared &= target_mask.unsqueeze(1)
@@ -68,11 +69,12 @@ def without_overlap(
 def carry(scores: Tensor, places: Tensor, how: Pool) -> Tensor:
     """Returns target scores [B, T]: the maximum or mean of the source scores at `places`. It is differentiable.
 
-    If several target tokens have the same source token, each of them gets its whole score.
+    If several target tokens have the same source token, each of them gets this token's whole score.
 
     Args:
         scores: [B, S] source scores.
-        places: [B, T, W] long, source tokens from `overlaps`; -1 at unused places. A token without places gets 0.
+        places: [B, T, W] long, the source tokens of each target token, from `overlaps`, padded with -1. A target token
+            without source tokens gets 0.
         how: "max" or "mean".
 
     Raises:
@@ -96,7 +98,9 @@ def carry(scores: Tensor, places: Tensor, how: Pool) -> Tensor:
 
 
 def shared_end(one: Tensor, other: Tensor) -> int:
-    """Returns the last character, exclusive, that both of two encodings of a text cover; 0 if one has no token.
+    """Returns the number of characters, from the start of a text, up to which two encodings both reach.
+
+    The result is 0 if one of the encodings has no token.
 
     Args:
         one, other: [T, 2] character offsets of the tokens in the text, without special tokens.

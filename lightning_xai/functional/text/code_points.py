@@ -1,4 +1,4 @@
-"""Properties of characters as arrays, so that texts are processed without a loop over characters."""
+"""Properties of characters as arrays, so that texts can be processed without a loop over characters."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 _LAST_SPACE = 0x3000  # no character after this one is white space
 _IS_SPACE = np.array([chr(code).isspace() for code in range(_LAST_SPACE + 1)] + [False])
 _UNKNOWN, _VISIBLE, _INVISIBLE = 0, 1, 2
-_kinds = np.zeros(sys.maxunicode + 1, dtype=np.uint8)  # filled for the characters that occur
+_kinds = np.zeros(sys.maxunicode + 1, dtype=np.uint8)  # entries are set when a character first occurs
 
 
 def code_points(text: str) -> np.ndarray:
@@ -57,11 +57,11 @@ def is_visible(character: str) -> bool:
 
 
 def words_begun(spaces: np.ndarray, text_begins: np.ndarray) -> np.ndarray:
-    """Returns [characters + 1]: before each character of several joined texts, the number of words that have begun.
+    """Returns [characters + 1]: the number of words that begin before each character, in several joined texts.
 
     Args:
         spaces: [characters] bool, True at white space.
-        text_begins: places of the texts' first characters, where words may begin without preceding white space.
+        text_begins: positions of the texts' first characters, where a word may begin without preceding white space.
 
     Example:
         >>> words_begun(are_spaces(code_points("so good")), np.array([0])).tolist()
@@ -74,10 +74,12 @@ def words_begun(spaces: np.ndarray, text_begins: np.ndarray) -> np.ndarray:
 
 
 def without_spaces(offsets: np.ndarray, spaces: np.ndarray) -> np.ndarray:
-    """Returns offsets [T, 2] without white space at either end. A token of white space becomes empty, at its old end.
+    """Returns offsets [T, 2] that exclude white space at either end of a token.
+
+    The offsets of a token that consists of white space become empty, at its former end.
 
     Args:
-        offsets: [T, 2] begin and exclusive end of each token, in characters.
+        offsets: [T, 2] start and exclusive end of each token, in characters.
         spaces: [characters] bool, True at white space.
 
     Example:

@@ -7,12 +7,12 @@ from torch import Tensor
 
 
 def position_ids(attention_mask: Tensor, *, offset: int = 0, segment_length: int | None = None) -> Tensor:
-    """Returns positions [B, T] that count only real tokens, so they do not depend on where the padding is.
+    """Returns position ids [B, T] that count only real tokens, so they do not depend on where the padding is.
 
     Args:
         attention_mask: [B, T] bool, False at padding.
-        offset: the first position; padding gets `offset - 1`, or 0 if the offset is 0.
-        segment_length: number of real tokens after which positions start again.
+        offset: the first position id; padding gets `offset - 1`, or 0 if the offset is 0.
+        segment_length: number of real tokens after which position ids start again at `offset`; None for never.
 
     Example:
         >>> position_ids(torch.tensor([[False, True, True, False, True]]), offset=2).tolist()
@@ -26,7 +26,7 @@ def position_ids(attention_mask: Tensor, *, offset: int = 0, segment_length: int
 
 
 def right_padding_order(attention_mask: Tensor) -> Tensor | None:
-    """Returns the order of columns [B, T] that moves real tokens to the front, or None if no padding precedes them.
+    """Returns the order of columns [B, T] that moves padding to the right, or None if it is already there.
 
     Example:
         >>> right_padding_order(torch.tensor([[False, True, True]]))

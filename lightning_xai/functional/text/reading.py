@@ -1,4 +1,4 @@
-"""Inputs of a scorer, in its own tokens or the explained network's tokens, and the tokens that get its scores."""
+"""The inputs of a scorer, and the explained network's tokens that get its scores. The two may differ in tokenizer."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Reading(TensorFields):
 
     inputs: TextInputs  # [B, S], in the scorer's tokens
     token_mask: Tensor  # [B, T] bool, the tokens of the explained network that get a score
-    places: Tensor | None = None  # [B, T, W] long, the scorer's tokens for each token; None if both have the same
+    places: Tensor | None = None  # [B, T, W] long, the scorer's tokens for each of the network's; None if equal
     pool: Pool = "max"
-    nearest: Tensor | None = None  # [B, T] bool, scored tokens that share no character and take the nearest score
+    nearest: Tensor | None = None  # [B, T] bool, scored tokens that overlap no scorer token and get the nearest's score
 
     @classmethod
     def same(cls, inputs: TextInputs) -> Reading:
@@ -53,18 +53,18 @@ class Reading(TensorFields):
 
     @property
     def aligned_counts(self) -> dict[str, int]:
-        """Number of tokens "scored" through an alignment, and of those with the "nearest" score; {} without one."""
+        """The numbers of tokens "scored" by an alignment, and of those that got the "nearest" score; {} if none."""
         if self.nearest is None:
             return {}
         return {"scored": int(self.token_mask.sum()), "nearest": int(self.nearest.sum())}
 
 
 def pad_places(places: list[Tensor], columns: list[Tensor], length: int) -> Tensor:
-    """Returns the places [B, length, W] of B texts, put in the columns of their tokens; -1 elsewhere.
+    """Returns the source tokens [B, length, W] of B texts as one tensor, padded with -1.
 
     Args:
-        places: B tensors [N, W], for the N tokens of each text that get scores.
-        columns: B tensors [N], the column of each of these tokens.
+        places: B tensors [N, W]: the source tokens, from `overlaps`, of the N tokens of a text that get scores.
+        columns: B tensors [N], the column of each of these tokens in the result.
         length: number T of columns.
 
     Example:

@@ -9,7 +9,7 @@ import numpy as np
 
 from lightning_xai.functional.text.code_points import are_spaces, are_visible, code_points, without_spaces
 
-Spans = Sequence[Sequence[int]]  # [begin, end] in characters, end exclusive
+Spans = Sequence[Sequence[int]]  # [start, end] in characters, end exclusive
 
 
 def merge_spans(spans: Spans, *, gap: int = 0) -> list[list[int]]:
@@ -33,7 +33,7 @@ def word_offsets(text: str, *, ascii_space_only: bool = False) -> np.ndarray:
 
     Args:
         text: any text.
-        ascii_space_only: whether only " " separates words, for corpora whose words contain other white space.
+        ascii_space_only: whether words are separated only by " ", for corpora whose words contain other white space.
 
     Example:
         >>> word_offsets("so good").tolist()
@@ -45,7 +45,7 @@ def word_offsets(text: str, *, ascii_space_only: bool = False) -> np.ndarray:
 
 
 def strip_offsets(offsets: np.ndarray, text: str) -> np.ndarray:
-    """Removes white space at either end of each token from offsets [T, 2].
+    """Returns offsets [T, 2] that exclude white space at either end of a token.
 
     SentencePiece and byte-level tokenizers count the space before a word as part of the word's first token. A token
     that consists of white space becomes empty.
@@ -64,8 +64,8 @@ def marked_tokens(spans: Spans, offsets: np.ndarray, in_text: np.ndarray) -> np.
     visible character (a space) gets the value of the next visible token, or of the last one if none follows.
 
     Args:
-        spans: [begin, end] in characters, end exclusive.
-        offsets: [T, 2] character offsets without white space at their ends, as `strip_offsets` returns them.
+        spans: [start, end] in characters, end exclusive.
+        offsets: [T, 2] character offsets that exclude white space at either end of a token, from `strip_offsets`.
         in_text: [T] bool, False at special tokens and at tokens of another text, for which the result is False.
 
     Example:
@@ -84,7 +84,7 @@ def marked_tokens(spans: Spans, offsets: np.ndarray, in_text: np.ndarray) -> np.
 
 
 def runs_from_mask(mask: np.ndarray) -> np.ndarray:
-    """Returns the begin and the exclusive end [R, 2] of every unbroken run of True in `mask` [T].
+    """Returns the start and the exclusive end [R, 2] of every run of consecutive True values in `mask` [T].
 
     Example:
         >>> runs_from_mask(np.array([True, True, False, True])).tolist()
@@ -95,7 +95,7 @@ def runs_from_mask(mask: np.ndarray) -> np.ndarray:
 
 
 def spans_from_mask(mask: np.ndarray, offsets: np.ndarray, text: str) -> list[list[int]]:
-    """Returns merged character spans, one for each run of tokens (or words) that are True in `mask`.
+    """Returns merged character spans, one for each run of consecutive tokens (or words) that are True in `mask`.
 
     Args:
         mask: [T] bool.
@@ -117,16 +117,17 @@ def spans_from_mask(mask: np.ndarray, offsets: np.ndarray, text: str) -> list[li
 
 
 def evidence_kept_fraction(spans: Spans, offsets: np.ndarray, text: str, *, truncated: bool = True) -> float | None:
-    """Returns the fraction of the spans' visible characters that lie between the first and the last token, inclusive.
+    """Returns the fraction of the spans' visible characters that were not lost when the text was truncated.
 
-    The other characters were lost to truncation. The result is None if the spans contain no visible character.
+    These are the characters from the first to the last remaining token. The result is None if the spans contain no
+    visible character.
 
     Args:
-        spans: [begin, end] in characters, end exclusive.
-        offsets: [T, 2] character offsets into `text` of the tokens that were kept, without special tokens.
+        spans: [start, end] in characters, end exclusive.
+        offsets: [T, 2] character offsets in `text` of the remaining tokens, without special tokens.
         text: the text.
-        truncated: whether tokens were cut off. If False, the tokenizer itself dropped the characters outside all
-            tokens, so all evidence counts as kept.
+        truncated: whether tokens were cut off. If False, characters outside all tokens were dropped by the tokenizer
+            itself, so all evidence counts as kept.
 
     Example:
         >>> evidence_kept_fraction([[0, 7]], np.array([[0, 2]]), "so good")  # 2 of 6 visible characters
