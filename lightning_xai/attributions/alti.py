@@ -70,7 +70,7 @@ class ALTI(DifferentiableAttribution):
     Passes: one forward pass for all classes.
 
     Args:
-        norm: the norm |.| in c_ij, "l1" or "l2"; the paper takes "l1".
+        norm: the norm |.| in c_ij, "l1" or "l2"; the paper uses "l1".
 
     Reference: Ferrando et al. (2022), "Measuring the Mixing of Contextual Information in the Transformer",
     arXiv 2203.04212, Section 3.

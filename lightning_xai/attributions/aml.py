@@ -22,7 +22,7 @@ from lightning_xai.models.text_reader import TextRows
 from lightning_xai.types import Attribution, Batch, Passes, Selector, TextInputs
 
 DECAY_STEPS = 20  # the learning rate would reach 0 after this number of steps
-_LEAF_BYTES = {"cpu": 2**28, "accelerator": 2**32}  # limit on the weights tuned at once, of which each text has a copy
+_LEAF_BYTES = {"cpu": 2**28, "accelerator": 2**32}  # limit on the tuned weights in memory; each text has its own copy
 
 
 def best_candidates(values: Tensor, *, higher_is_better: bool) -> Tensor:
@@ -57,14 +57,14 @@ class AMLAttribution(AttributionMethod):
     of erased versions that the metric needs. Equal versions are evaluated once.
 
     Args:
-        scorer: checkpoint or run folder of an AML run. None uses the scorer of the AML objective that the run tests.
+        scorer: checkpoint or run folder of an AML run; by default, the scorer of the AML objective that the run tests.
         num_steps: number of optimizer steps for each text; 0 for pAML, 10 in the paper.
         metric: the metric that chooses among the candidates; None if num_steps is 0.
-        lr: learning rate of the first step; each step lowers it by a twentieth of this value. None takes the learning
-            rate of the pretraining.
+        lr: learning rate of the first step; each step lowers it by a twentieth of this value. By default, it is the
+            learning rate of the pretraining.
         tuned: the weights of the scorer that are tuned: "all"; "last:K", the head and the last K layers; or "lora:R",
             updates of rank R to the matrices of the encoder.
-        chunk_size: largest number of texts that are tuned together; None takes as many as memory allows. Scores do not
+        chunk_size: largest number of texts that are tuned together; None for as many as memory allows. Scores do not
             depend on it.
 
     Raises:
@@ -125,7 +125,7 @@ class AMLAttribution(AttributionMethod):
         self.aligned_tokens: Counter[str] = Counter()
         self._texts: TextRows | None = None  # set by `give_texts`
         self._split: str | None = None
-        self._checked: tuple[int, ...] = ()  # identity and weight versions of the model that was checked
+        self._checked: tuple[int, ...] = ()  # id of the model that was checked last, and the versions of its weights
 
     @property
     def selected_on(self) -> str:
@@ -259,7 +259,7 @@ def give_scorer(methods: Iterable[AttributionMethod], source: Callable[[], Train
     """Gives the running objective's scorer to every AMLAttribution that names no scorer, even inside other methods.
 
     Args:
-        source: returns the scorer; it is called at the first explanation. None if the objective has no scorer.
+        source: function that returns the scorer, called at the first explanation; None if the objective has no scorer.
 
     Example:
         >>> give_scorer([AMLAttribution(scorer=None)], None)

@@ -65,8 +65,7 @@ class AttentionGradient(OnePassAttribution):
         return self.sign == "signed"
 
     def needs(self, model: Classifier) -> Needs:
-        # `embeds` asks for embeddings that require a gradient: even if all weights are frozen, attention is then
-        # differentiable
+        # the embeddings require a gradient, so attention is differentiable even if all weights are frozen
         return Needs(embeds=True, attentions=not model.readout_is_attention, double_backward=True)
 
     def from_pass(self, done: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:

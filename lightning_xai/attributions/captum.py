@@ -51,13 +51,13 @@ class Captum(AttributionMethod):
         arguments: further arguments of the algorithm's constructor or of its `attribute`, such as n_steps.
         wrapped: for NoiseTunnel, the algorithm whose scores are averaged over noise.
         layer: name of the layer that a layer algorithm explains, such as "transformer.bert.encoder.layer.0". The layer
-            must return one state per token. With None, the embeddings are explained.
+            must return one state per token. If None, the embeddings are explained.
         pooling: how the D values of a token become one score. Perturbation algorithms do not use this option.
         baseline: "fill" replaces explainable tokens by the encoder's fill token; "zero" sets all embeddings to 0.
             Perturbation algorithms always use "fill".
         seed: seed of the random draws, at least 0.
         delta_tolerance: largest completeness error, in logits, without a warning. Only algorithms with a convergence
-            delta in captum are checked. An instance warns at most once. None switches the warning off.
+            delta in captum are checked. An instance warns at most once. None for no check.
 
     Raises:
         ValueError: the adapter cannot call the algorithm (the message says why), or an argument in `arguments` does not

@@ -51,8 +51,8 @@ class CoalitionAttribution(AttributionMethod):
         erasure: how units outside the coalition are erased: "delete" removes their tokens, "mask" replaces them by the
             fill token, "pad" by the padding token, and "embed_zero" sets their embeddings to 0.
         output: the output that is explained: the "logit" or the "probability" of the class.
-        chunk_size: largest number of versions in one forward pass (perturbations_per_eval in captum); None chooses the
-            number for the device. Scores do not depend on it.
+        chunk_size: largest number of versions in one forward pass (perturbations_per_eval in captum). By default, it is
+            chosen for the device. Scores do not depend on it.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

@@ -88,7 +88,7 @@ def decompose_segment(
 ) -> tuple[Tensor, Tensor]:
     """Divides R states, weighted sums of a segment's token states, among its S tokens.
 
-    Returns the tokens' vectors [R, S, D] and the states [R, D], their sums. "token" adds one vector, for all biases.
+    Returns vectors [R, S, D] and their sums, the states [R, D]; the rule "token" adds a last vector for the biases.
 
     Args:
         layers: the first layers, or all layers, of the network that gave `output`. The states after the last of these
@@ -141,7 +141,7 @@ def decompose_segment(
 
 
 def _attend_from_tokens(layer: FrozenLayer, rules: DecompositionRules) -> Attended:
-    """Yields the parts of the first layer's attention output by chunks of tokens; "token" adds zeros for the biases."""
+    """Yields the first layer's attention output by chunks of source tokens; the rule "token" adds zeros for biases."""
     num_tokens, size = len(layer.hidden), layer.hidden.shape[-1]
     for start in range(0, num_tokens, rules.chunk_size):
         yield layer.attend_to_tokens(slice(start, min(start + rules.chunk_size, num_tokens)))

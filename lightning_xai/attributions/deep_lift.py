@@ -71,10 +71,10 @@ class DeepLift(AttributionMethod):
         pooling: how the D values of a token become one score; only "sum" makes scores complete.
         baseline: "fill" replaces explainable tokens by the encoder's fill token and keeps the others; "zero" sets all
             embeddings to 0.
-        chunk_size: largest number of rows in one forward pass, where an example and its baseline are two rows; None
-            chooses the number for the device. Scores do not depend on it.
+        chunk_size: largest number of rows in one forward pass, where an example and its baseline are two rows. By
+            default, it is chosen for the device. Scores do not depend on it.
         delta_tolerance: largest completeness error, in logits, that does not cause a warning. An instance warns at most
-            once. None switches the check off; the check needs no further passes.
+            once. None for no check; the check needs no additional passes.
 
     Reference: Shrikumar et al. (2017), "Learning Important Features Through Propagating Activation Differences",
     arXiv 1704.02685, Section 3.5.1.

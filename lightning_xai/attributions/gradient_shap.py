@@ -34,7 +34,8 @@ def random_points(
 ) -> tuple[Tensor, Tensor]:
     """Draws points [B, n, 1, 1] from U(0, 1), and noise [B, n, T, D] from N(0, noise_std ** 2) with 0 at padding.
 
-    A draw depends only on the seed, the number of the sample, and the index and length of the example.
+    A point is a position between the baseline (0) and the input (1). A draw depends only on the seed, the number of the
+    sample, and the index and length of the example.
 
     Args:
         inputs: B texts.
@@ -87,9 +88,9 @@ def expected_gradients(
         inputs: B texts.
         targets: [B, K] long, the classes.
         ends: embeddings of the baselines and of the inputs.
-        draw: takes the numbers that identify n samples; returns the samples' points and noise, see `random_points`.
+        draw: function that takes the numbers of n samples and returns their points and noise, as in `random_points`.
         num_samples: number of samples in the average.
-        chunk_size: largest number of rows (examples times samples) in one forward pass; None chooses the number for the
+        chunk_size: largest number of rows (examples times samples) in one forward pass; if None, it is chosen for the
             device.
         create_graph: whether the averages can be differentiated.
 
@@ -145,8 +146,8 @@ class GradientSHAP(DifferentiableAttribution):
         baseline: "fill" replaces explainable tokens by the encoder's fill token and keeps the others; "zero" sets all
             embeddings to 0.
         seed: non-negative; another seed draws other points.
-        chunk_size: largest number of rows (examples times samples) in one forward pass; None chooses the number for the
-            device. Scores do not depend on it.
+        chunk_size: largest number of rows (examples times samples) in one forward pass. By default, it is chosen for
+            the device. Scores do not depend on it.
 
     Reference: Lundberg and Lee (2017), "A Unified Approach to Interpreting Model Predictions", arXiv 1705.07874; Erion
         et al. (2021), "Improving performance of deep learning models with axiomatic attribution priors and expected

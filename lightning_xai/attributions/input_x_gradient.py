@@ -19,7 +19,7 @@ class InputXGradient(OnePassAttribution):
     Passes: one forward pass, and one backward pass for each class.
 
     Args:
-        pooling: how the D products of a token become one score; Edin et al. (2024) take "l2". The signed "sum" is 0,
+        pooling: how the D products of a token become one score; Edin et al. (2024) use "l2". The signed "sum" is 0,
             apart from rounding, if a LayerNorm acts directly on the explained embeddings (word embeddings of DeBERTa-v2
             and ModernBERT), because scaling an embedding then changes no logit.
 

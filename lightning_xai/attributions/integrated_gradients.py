@@ -58,10 +58,10 @@ class IntegratedGradients(DifferentiableAttribution):
         multiply_by_inputs: False leaves out the factor (input - baseline), as the published numbers of Edin et al. do.
         baseline: "fill" replaces explainable tokens by the encoder's fill token and keeps the others; "zero" sets all
             embeddings to 0.
-        chunk_size: largest number of rows (examples times points) in one forward pass (internal_batch_size in captum);
-            None chooses the number for the device. Scores do not depend on it.
+        chunk_size: largest number of rows (examples times points) in one forward pass (internal_batch_size in captum).
+            By default, it is chosen for the device. Scores do not depend on it.
         delta_tolerance: largest completeness error, in logits, that does not cause a warning. An instance warns at most
-            once. None switches the check off.
+            once. None for no check.
 
     Reference: Sundararajan et al. (2017), "Axiomatic Attribution for Deep Networks", arXiv 1703.01365, Section 3.
     Differs: the released code of Edin et al. (2024) equals multiply_by_inputs=False with pooling "l2". The released

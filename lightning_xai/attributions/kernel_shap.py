@@ -110,7 +110,7 @@ class KernelSHAP(CoalitionAttribution):
 
     Args:
         num_samples: number of coalitions for each example, without the full and the empty coalition. It is limited to
-            2^M - 2 for M units. None takes 3 for each unit, but at least 64.
+            2^M - 2 for M units. By default, 3 for each unit, but at least 64.
         unit: see CoalitionAttribution, also for `erasure`, `output` and `chunk_size`.
         seed: non-negative; another seed draws other coalitions.
 

@@ -198,7 +198,7 @@ def passes_are_as_made(method: AttributionMethod, model: Classifier) -> None:
     method.attribute(model, random_texts([9, 9, 9]), TARGETS)
     handle.remove()
     stated = method.passes(7, 2)  # nine tokens, two of them special
-    # cross-attention lets one backward pass serve all classes; `version_logits` is not a pass of the whole network
+    # fewer may be counted: cross-attention shares backward passes; `version_logits` runs only a part of the network
     fewest, least = method.passes_at_most, 0 if hasattr(model, "version_logits") else 1
     may_be_fewer = {"forward": fewest or not least, "backward": fewest or model.readout_is_attention}
     for direction, number in made.items():

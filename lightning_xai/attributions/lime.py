@@ -27,8 +27,8 @@ def similarities(keep: Tensor, similarity: Similarity, kernel_width: float) -> T
 
     Args:
         keep: [N, M] bool, the units that each coalition keeps.
-        similarity: how the distance d between the binary vectors of coalition and text is measured. "cosine" takes
-            1 - sqrt(fraction of kept units), which is 1 minus the cosine; "euclidean" takes sqrt(number of erased
+        similarity: how the distance d between the binary vectors of coalition and text is measured. "cosine" is
+            1 - sqrt(fraction of kept units), which is 1 minus the cosine; "euclidean" is sqrt(number of erased
             units).
         kernel_width: positive; a smaller width gives distant coalitions less weight.
 
@@ -53,7 +53,7 @@ class LIME(CoalitionAttribution):
     Passes: at most one forward pass for each sample.
 
     Args:
-        num_samples: number of samples for each example; None takes 3 for each unit, but at least 32.
+        num_samples: number of samples for each example; by default, 3 for each unit, but at least 32.
         similarity: how the distance between a sample and the text is measured, "cosine" or "euclidean".
         kernel_width: positive; a smaller width gives distant samples less weight.
         regressor: "ridge" or "lasso", both with an intercept that is not penalized.
@@ -65,7 +65,7 @@ class LIME(CoalitionAttribution):
         1602.04938, Section 3.
     Differs: captum measures the cosine between token ids instead of binary vectors, and fits a lasso. Edin et al.
         (2024) use captum with 3 samples for each token, and take absolute values. The authors' package marcotcr/lime
-        draws the number of erased units at random, includes the unerased text among the samples, and takes a kernel
+        draws the number of erased units at random, includes the unerased text among the samples, and uses a kernel
         width of 0.25 and a ridge with alpha 1.
 
     Example:

@@ -21,7 +21,7 @@ class AttentionRollout(OnePassAttribution):
     Passes: one forward pass for all classes.
 
     Args:
-        residual_fraction: r in (1 - r) A + r I, the mixture of attention matrix A and identity I; the paper takes 0.5.
+        residual_fraction: r in (1 - r) A + r I, the mixture of attention matrix A and identity I; the paper uses 0.5.
 
     Reference: Abnar and Zuidema (2020), "Quantifying Attention Flow in Transformers", arXiv 2005.00928.
     Differs: the released code of Edin et al. (2024) multiplies matrices A + I / 2, whose rows do not sum to 1. It reads

@@ -43,7 +43,7 @@ class SequentialIntegratedGradients(AttributionMethod):
         num_steps: number of points on each token's line; not used by the closed form.
         quadrature: rule that gives the points and their weights.
         multiply_by_inputs: False leaves out the factor (input - fill token).
-        chunk_size: largest number of rows (tokens times points) in one forward pass; None chooses the number for the
+        chunk_size: largest number of rows (tokens times points) in one forward pass. By default, it is chosen for the
             device. Scores do not depend on it.
 
     Reference: Enguehard (2023), "Sequential Integrated Gradients: a simple but effective method for explaining language

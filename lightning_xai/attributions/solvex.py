@@ -78,7 +78,7 @@ class Solvex(AttributionMethod):
         erasure: how a unit is erased: "delete" removes its tokens, "mask" replaces them by the fill token, "pad" by the
             padding token, and "embed_zero" sets their embeddings to 0.
         unit: "token" or "word".
-        chunk_size: largest number of erased inputs in one forward pass; None chooses the number for the device. Scores
+        chunk_size: largest number of erased inputs in one forward pass. By default, it is chosen for the device. Scores
             do not depend on it.
 
     Reference: Zhou and Shah (2023), "The Solvability of Interpretability Evaluation Metrics", arXiv 2205.08696.

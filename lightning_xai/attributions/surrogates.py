@@ -18,7 +18,7 @@ def _products(design: Tensor, shift: Tensor, outputs: Tensor, weights: Tensor) -
     """Returns X'WX [B, M, M] and X'WY [B, M, K] for X = `design` - `shift`, computed for a few rows of X at a time.
 
     Args:
-        design: [B, N, M], the kept units of each sample.
+        design: [B, N, M] bool, True where a sample keeps a unit.
         shift: [B, N, 1] float64, subtracted from all units of a sample.
         outputs: [B, N, K] float64, Y.
         weights: [B, N] float64, the diagonal of W.
