@@ -13,7 +13,7 @@ from lightning_xai.functional.erasure.duplicates import distinct_rows
 
 
 class ExampleMean(Metric):
-    """The mean of values with weights. Each example index counts once, even if a distributed sampler repeats it.
+    """The weighted mean of values. Each example index counts once, even if a distributed sampler repeats it.
 
     Example:
         >>> metric = ExampleMean()

@@ -25,7 +25,7 @@ Explained = tuple[Attribution, Batch]
 def bag_of_words(inputs: TextInputs, embed_mask: Tensor | None = None, *, multilabel: bool = True) -> Tensor:
     """Returns the probabilities [B, C] float64 of a linear model of token ids and positions.
 
-    The weights of id 0 are random too, not 0.
+    Id 0 has random weights, like all other ids.
 
     Example:
         >>> bag_of_words(random_texts([4])).shape
@@ -46,7 +46,7 @@ def explained_batch(
     Args:
         lengths: number of tokens of each text, special tokens included.
         seed: seed of texts, scores, labels and evidence.
-        pad_to: smallest number of columns.
+        pad_to: smallest number of columns T, padding included.
         num_targets: number of explained classes.
 
     Example:
@@ -146,7 +146,7 @@ def order_changes_nothing(make: Make) -> None:
 
 
 def some_row_is_measured(make: Make) -> None:
-    """On random texts, at least one row is measured, and the name of a value begins with the metric's name."""
+    """On random texts, at least one row is measured, and at least one value is named after the metric."""
     values, metric = values_of(make, [explained_batch(LENGTHS)]), make()
     remedy = "return numbers from `measure`; NaN means that a value is undefined for the row"
     require(values["num_examples"] > 0, f"{_name(metric)} measures no row of random texts", remedy)

@@ -27,7 +27,7 @@ def counts_above(scores: Tensor, weights: Tensor, thresholds: Tensor) -> Tensor:
 
 
 def span_ids(evidence: Tensor) -> Tensor:
-    """Returns [R, T] long: the number of each token's span, counted from 0 in each row; T outside of spans.
+    """Returns [R, T] long: the index of the span that contains the token, from 0 in each row; T outside of spans.
 
     A span is a maximal run of True in `evidence` [R, T].
 

@@ -72,7 +72,7 @@ def best_f1_threshold(thresholds: Tensor, num_hits: Tensor, num_selected: Tensor
 
 
 def micro_f1_threshold(probs: Tensor, gold: Tensor, num_points: int = 100) -> float:
-    """Returns the first threshold with the best micro-F1 of `probs > threshold`; 0.5 if nothing is gold.
+    """Returns the first threshold with the best micro-F1 of `probs > threshold`; 0.5 if no class is gold.
 
     Args:
         probs: [B, C] probabilities.

@@ -44,7 +44,7 @@ class Ranking:
         Args:
             scores: [B, K, T].
             inputs: the B scored texts.
-            ranked: [B, T] bool, the tokens that are ranked; None ranks the tokens of `inputs.token_mask`.
+            ranked: [B, T] bool, the tokens that are ranked; by default, those of `inputs.token_mask`.
 
         Raises:
             ValueError: words are ranked, but the inputs have no word ids.
@@ -70,7 +70,7 @@ class Ranking:
 
 @dataclass(frozen=True)
 class Range:
-    """Whole numbers at equal distances.
+    """Evenly spaced whole numbers.
 
     Args:
         first: the first number.
