@@ -42,7 +42,7 @@ class TextDataModule(LightningDataModule, NetworkArguments):
         seed: seed of the shuffling, and of the choice of training examples that `max_examples` keeps.
         max_examples: largest number of examples to use, either for every split or as split -> number. Only the choice
             of training examples depends on `seed`.
-        extra_test_splits: splits to test on besides "test"; None takes all remaining splits of the source.
+        extra_test_splits: splits to test on besides "test"; by default, all remaining splits of the source.
         predict_split: the split that `trainer.predict` reads.
         tune_on_validation: whether tests begin with the validation split, to tune thresholds on it.
         erasures: folder with a store of tokens to erase for every split; None to erase nothing.
@@ -167,7 +167,7 @@ class TextDataModule(LightningDataModule, NetworkArguments):
         self.encoded_source.release()
 
     def setup(self, stage: str | None = None) -> None:
-        """Opens the splits that `stage` needs, and encodes missing ones. None stands for all stages."""
+        """Opens the splits that `stage` needs (None for all stages), and encodes those that are not encoded yet."""
         limited = self.max_examples if isinstance(self.max_examples, dict) else {}
         for unknown in sorted(set(limited) - set(self.split_names)):
             raise ValueError(f"max_examples names split {unknown!r}, but {self._existing()}")
@@ -244,7 +244,7 @@ class TextDataModule(LightningDataModule, NetworkArguments):
 
     def _loader(self, split: str, *, shuffle: bool) -> DataLoader:
         data = self.split(split)
-        report_unknown_tokens(self._unerased_splits, self.encoder)  # only now is the vocabulary sure to be final
+        report_unknown_tokens(self._unerased_splits, self.encoder)  # not before: a checkpoint may set the vocabulary
         return DataLoader(
             data,
             batch_size=None,  # the sampler yields whole batches

@@ -43,7 +43,7 @@ class PromptEncoder(TokenizerEncoder):
         shots: the solved examples, as a list of `text` and `label` (a class name), or the number of training rows to
             draw as shots. Every class gets nearly the same number of drawn rows. Rows whose text is in another split
             are not drawn.
-        seed: seed of the draw.
+        seed: seed of the random choice of shots.
         chat: whether the prompt becomes a user's message in the tokenizer's chat template.
         max_length: largest number of tokens of prompt and text together.
         fill: as in FastTokenizerEncoder.

@@ -86,7 +86,7 @@ def draw_shots(texts: Sequence[str], labels: Sequence[str], num_shots: int, seed
         texts: texts of the training rows.
         labels: class name of each row.
         num_shots: number of shots.
-        seed: seed of the draw.
+        seed: seed of the random choice.
 
     Raises:
         ValueError: there are too few rows.

@@ -91,8 +91,8 @@ class VocabularyEncoder(FastTokenizerEncoder):
         lowercase: whether words are converted to lower case before they are looked up.
         min_count: a built vocabulary keeps only words that occur in at least this many training rows.
         max_words: a built vocabulary keeps at most this many words, those that occur in the most training rows. None
-            keeps all.
-        vectors: file of pretrained word vectors, in a format that `read_word_vectors` reads. None means no vectors.
+            for no limit.
+        vectors: file of pretrained word vectors, in a format that `read_word_vectors` reads. None for no vectors.
 
     Raises:
         ValueError: a word is repeated or special, or a number is not positive. `fit` raises the error if no word

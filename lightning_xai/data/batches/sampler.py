@@ -12,7 +12,7 @@ from torch.utils.data import Dataset, DistributedSampler
 from lightning_xai.runs.small_integers import smallest
 
 _BATCHES_PER_BUCKET = 4  # rows are shuffled within buckets: large buckets shuffle more, small ones need less padding
-_LENGTH_RATIO = 1.15  # a bucket gets more than these batches if more rows are at least 1/1.15 as long as its longest
+_LENGTH_RATIO = 1.15  # a bucket has more batches if more rows are at least 1/1.15 as long as its longest row
 
 
 def bucket_rows(lengths: np.ndarray, batch_size: int, max_tokens: int | None) -> list[tuple[np.ndarray, int]]:
@@ -66,7 +66,7 @@ class Batches(Sequence[list[int]]):
     Args:
         rows: [R] the rows of all batches, one batch after another.
         bounds: [number of batches + 1] batch i has the rows from bounds[i] to bounds[i + 1].
-        order: [number of batches] order in which the batches are read; None reads them as in `rows`.
+        order: [number of batches] order in which the batches are read; by default, their order in `rows`.
 
     Example:
         >>> batches = Batches(np.array([3, 1, 2]), np.array([0, 1, 3]), order=np.array([1, 0]))

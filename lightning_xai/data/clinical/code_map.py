@@ -15,7 +15,7 @@ class CodeMap:
         systems: the code systems in use; codes of other systems are dropped.
         known: the codes of MIMIC-III. Other codes lose characters at their end until they are known. If None, no code
             is shortened.
-        classes: the classes of a checkpoint; all other codes are dropped. None keeps all codes.
+        classes: the classes of a checkpoint; all other codes are dropped. If None, all codes are kept.
 
     Attributes:
         dropped: reason -> number of codes that were dropped.

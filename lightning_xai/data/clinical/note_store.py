@@ -23,7 +23,7 @@ class NoteStore:
     Only the owner of the process can read the file. Memory holds eight numbers per note.
 
     Args:
-        folder: the folder of the file. If it is missing, it is made, with access for its owner only.
+        folder: the folder of the file. If the folder is missing, it is created, with access for its owner only.
 
     Example:
         >>> store = NoteStore(Path(tempfile.mkdtemp()))
@@ -111,14 +111,14 @@ def read_notes(
 
     Args:
         folder: folder of the tables of MIMIC-III 1.4.
-        wants: function of ROW_ID, HADM_ID and CATEGORY.
+        wants: function of a note's ROW_ID, HADM_ID and CATEGORY that returns whether to store the note.
         scratch_dir: folder of the store's file.
 
     Returns:
         The store, and the numbers of notes in the table and of notes without an admission.
 
     Raises:
-        ValueError: the table is missing or damaged, has no rows, as in the demo, or repeats a ROW_ID.
+        ValueError: the table is missing or damaged, has no rows (as in MIMIC-III's demo), or repeats a ROW_ID.
 
     Example:
         >>> folder = Path(tempfile.mkdtemp())

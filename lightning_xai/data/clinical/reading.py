@@ -23,7 +23,7 @@ NO_SPANS: Mapping[str, list[list[int]]] = MappingProxyType({})  # all admissions
 
 @dataclass(frozen=True)
 class Charts:
-    """Selects the annotations of MDACE to read.
+    """Which annotations of MDACE are read, and how their spans are trimmed.
 
     Attributes:
         mdace_dir: folder with MDACE's folders data and splits.

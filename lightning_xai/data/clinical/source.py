@@ -32,7 +32,7 @@ class ClinicalSource(TextSource):
         splits: the lists of admissions, as `read_id_lists` reads them.
         code_systems: the code systems whose codes are labels, all of ICD-9 or all of ICD-10.
         classes: file with the classes of a checkpoint, as in `read_class_names`. Other codes are dropped, and documents
-            without a remaining code are left out. None takes the codes of all splits together, sorted.
+            without a remaining code are left out. By default, the classes are the codes of all splits, sorted.
         charts: the annotations of MDACE to read; None to read no annotations.
         shared_patients: whether a patient may be in two splits.
         allow_text: whether text of notes may leave the folder of the corpora, in heatmaps, explanations and

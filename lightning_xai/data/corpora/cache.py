@@ -38,9 +38,9 @@ def write_corpus(
         rows: the rows, with the columns of TextSource.
         encoder: turns rows into tokens.
         index: [R] the number of each row in the full split; by default 0, 1, ...
-        columns: names of the columns; by default, those of the first row of a sequence.
+        columns: names of the columns; by default, those of the first row.
         multilabel: whether the labels of a row are a list.
-        facts: further facts for the manifest.
+        facts: additional facts for the manifest.
 
     Raises:
         ValueError: the disk is full, or a row cannot be encoded.
@@ -101,7 +101,7 @@ class CorpusCache:
     """The corpora in a folder. Each is named by the hash of the facts that determine its contents.
 
     Args:
-        folder: the folder, which is made if missing.
+        folder: the folder, which is created if it is missing.
 
     Example:
         >>> import tempfile

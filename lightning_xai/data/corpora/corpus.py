@@ -31,7 +31,7 @@ class Corpus:
         index: [R] the number of each row in the full split, in ascending order.
         lengths: [R] number of tokens of each row.
         ordinary, unknown: [R] number of tokens of each row that are not special, and how many of these are unknown.
-        evidence_kept: [R] as in TokenTable. truncated: [R] 0 or 1.
+        evidence_kept, truncated: [R] as in TokenTable, but `truncated` is 0 or 1.
         evidence_runs: [R] number of runs of evidence tokens.
 
     Raises:
@@ -53,7 +53,7 @@ class Corpus:
         blocks = self.manifest["blocks"]  # number of rows of each block, by shard
         self._starts = bounds_of([size for sizes in blocks for size in sizes])  # first row of each block
         self._first_blocks = bounds_of([len(sizes) for sizes in blocks])  # number of each shard's first block
-        self._tables: dict[int, TokenTable] = {}  # block -> its table, for blocks that were read lately
+        self._tables: dict[int, TokenTable] = {}  # block -> its table, for blocks that were read recently
         self._shards = [Shard(folder / shard_name(number), len(sizes)) for number, sizes in enumerate(blocks)]
         rows = pa.ipc.open_file(pa.memory_map(str(folder / ROWS_FILE))).get_batch(0)
         columns = {name: rows.column(name) for name in rows.schema.names}

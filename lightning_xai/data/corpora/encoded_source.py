@@ -32,7 +32,7 @@ from lightning_xai.runs.locks.shared_work import found_or_made
 from lightning_xai.runs.progress import unsaid
 from lightning_xai.runs.ranks import rank
 
-FEWEST_OF_A_VIEW = 4  # a selection of at least 1/4 of a split is a view of the corpus of the whole split
+FEWEST_OF_A_VIEW = 4  # at least 1/4 of a split's rows use the corpus of the whole split; fewer get their own corpus
 
 
 class EncodedSource:
@@ -174,7 +174,7 @@ class EncodedSource:
         Args:
             split: name of the split.
             index: ascending numbers of the rows to encode. If these are fewer than a quarter of the split, the corpus
-                has only these rows; otherwise it has all rows of the split. None stands for all rows.
+                has only these rows; otherwise it has all rows of the split. None for all rows.
 
         Raises:
             ValueError: a row breaks the format of TextSource, or the disk is full.

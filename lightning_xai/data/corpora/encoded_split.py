@@ -41,7 +41,7 @@ class EncodedSplit(Dataset[Items]):
 
     Args:
         corpus: the encoded rows.
-        index: [number of examples] the examples' row numbers in the full split, ascending. None uses all rows of the
+        index: [number of examples] the examples' row numbers in the full split, ascending; by default, all rows of the
             corpus.
         erasures: tokens to remove whenever an example is read; None to remove none.
         lengths: [number of examples] number of tokens of each example after erasure; None if nothing is erased.

@@ -36,7 +36,7 @@ def require_public(source: TextSource, what: str, remedy: str) -> None:
 
     Args:
         source: the source.
-        what: the subject and verb of the operation, which begin the error message.
+        what: first words of the error message, which say what would write the text.
         remedy: what to do instead.
 
     Raises:

@@ -43,8 +43,8 @@ class Bundle(TextSource):
         evidence_per_document: smallest and largest number of labelled snippets. The class of each is drawn uniformly.
         filler_per_document: smallest and largest number of filler snippets.
         words_per_document: smallest and largest target length, in whitespace words. Each document draws its target
-            from this range, and more filler is added until the document reaches the target. None sets no target.
-        train_words_per_document: the same range for the training split; None takes `words_per_document`. A network
+            from this range, and more filler is added until the document reaches the target. None for no target.
+        train_words_per_document: the same range for the training split; by default, `words_per_document`. A network
             learns faster from short documents.
         separator: text between snippets.
         num_train, num_validation, num_test: numbers of documents.

@@ -84,7 +84,7 @@ class Eraser(TextSource):
 
     Args:
         data_dir: the corpus folder.
-        class_names: the values of "classification" for the classes 0, 1, ...; None sorts the values in the corpus.
+        class_names: the values of "classification" for the classes 0, 1, ...; by default, all values, sorted.
         query_as_pair: whether the query becomes `text_pair`, for corpora whose queries differ between rows.
 
     Raises:

@@ -34,8 +34,8 @@ class Files(ColumnSource):
             or arrow. Text files may be compressed (csv.gz, jsonl.zst). A name with *, ? or [...] stands for all
             matching files, sorted by name. A split whose name is not "train", "validation" or "test" is treated as an
             additional test split.
-        quoting: whether cells of csv and tsv files may be in double quotes. None means true for csv files. For tsv
-            files it means false: quotes are ordinary characters, and every line is a row.
+        quoting: whether cells of csv and tsv files may be in double quotes; by default, true for csv and false for tsv
+            files. If false, quotes are ordinary characters, and every line is a row.
         encoding: encoding of csv, tsv, json and jsonl files, such as latin-1, cp1252 or utf-16.
         field: key of the rows, if each json file holds one object with the rows under one of its keys. None if the
             files hold only rows.

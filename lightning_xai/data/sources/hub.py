@@ -64,8 +64,8 @@ class Hub(ColumnSource):
     Args:
         path: a hub id, or a folder.
         config_name: the data set's configuration; None if it has only one.
-        splits: name of a split in this package -> its name in the data set; None keeps all names. Splits with names
-            other than "train", "validation" and "test" are treated as additional test splits.
+        splits: name of a split in this package -> its name in the data set; by default, all names stay. Splits with
+            names other than "train", "validation" and "test" are treated as additional test splits.
         revision: commit, tag or branch; None for the newest version. The branch "refs/convert/parquet" of the hub has
             Parquet copies. Use this branch if a script defines the data set: `datasets` no longer runs scripts.
         data_dir: folder of the data set from which files are read; None for all folders. The Parquet copies have one
@@ -117,7 +117,7 @@ class Hub(ColumnSource):
         if Path(self.path).exists() or self.revision is not None and re.fullmatch("[0-9a-f]{40}", self.revision):
             return ""
         with self._hub_errors():
-            return "/".join(Path(self._new_builder()().cache_dir).parts[-3:])  # has the version's hash, also offline
+            return "/".join(Path(self._new_builder()().cache_dir).parts[-3:])  # holds the version's hash, also offline
 
     @contextmanager
     def _hub_errors(self) -> Iterator[None]:

@@ -43,7 +43,7 @@ class Mdace(ClinicalSource):
     Args:
         mimic_dir: folder with NOTEEVENTS, DIAGNOSES_ICD and PROCEDURES_ICD of MIMIC-III 1.4, as csv or csv.gz.
         mdace_dir: copy of MDACE's repository, with the folders data and splits.
-        splits: as in Mimic; None uses MDACE's own lists.
+        splits: as in Mimic; by default, MDACE's own lists.
         setting: "Inpatient" or "Profee".
         notes: "discharge" for discharge summaries, or "annotated" for annotated notes of every category.
         code_systems: for ICD-9, ICD-9-CM (diagnoses) and ICD-9-PCS (procedures); for ICD-10, ICD-10-CM and ICD-10-PCS.

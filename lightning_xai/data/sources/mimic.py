@@ -22,7 +22,7 @@ class Mimic(ClinicalSource):
         code_systems: ICD-9-CM for diagnoses, ICD-9-PCS for procedures.
         classes: file with the classes of a checkpoint: a JSON list, a text file with one code per line, or a folder
             with target_tokenizer.json. Other codes are dropped and counted, and documents without a remaining code are
-            left out. None takes the codes of all splits together, sorted.
+            left out. By default, the classes are the codes of all splits, sorted.
         shared_patients: whether a patient may be in two splits.
         allow_text: whether text of notes may leave the folder of the corpora, in heatmaps, explanations and
             vocabularies.

@@ -51,8 +51,8 @@ LABELS: dict[str, tuple[list[str], Callable[[Collection[str]], int | None]]] = {
 def normalize(text: str) -> str:
     """Returns the words and punctuation marks of a note in lower case, separated by spaces.
 
-    MIMIC-III has "[**...**]" in place of private data, which becomes "<de>". Of a repeated punctuation mark, one is
-    kept. A word with a digit becomes "qqq".
+    MIMIC-III has "[**...**]" in place of private data, which becomes "<de>". Repetitions of a punctuation mark are
+    removed. A word with a digit becomes "qqq".
 
     Example:
         >>> normalize("Dr. [**Last Name**] gave 2 mg!!")
@@ -169,8 +169,8 @@ class MimicLabels(TextSource):
             The files have several gigabytes and are read row by row; memory holds only the notes in use.
         task: "diabetes" or "anemia".
         splits_dir: folder with train_50_hadm_ids.csv, dev_50_hadm_ids.csv and test_50_hadm_ids.csv, which list one
-            admission per line; other admissions are left out. None takes all admissions of the task, and divides them
-            so that all admissions of a patient are in the same split.
+            admission per line; other admissions are left out. If None, all admissions of the task are used, and are
+            divided so that all admissions of a patient are in the same split.
         normalized: whether `normalize` is applied to the text.
         max_words: documents with more words, counted after `normalize`, are left out. None for no limit.
         validation_fraction, test_fraction: fractions of the patients, if `splits_dir` is None.

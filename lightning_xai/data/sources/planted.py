@@ -21,7 +21,7 @@ def planted_document(
     """Returns a text of background words with signal words at random positions, and the rationales of the classes.
 
     Args:
-        words: the vocabulary. The other arguments give words by their numbers, from 0.
+        words: the vocabulary. The other arguments identify a word by its index in this list.
         signals: class -> the signal words to plant; their character spans are the class's rationale.
         background: words that support no class.
         length: number of words in the text.

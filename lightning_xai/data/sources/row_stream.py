@@ -19,7 +19,7 @@ class RowStream:
     Args:
         make: returns the rows, with the columns of TextSource. Every call must return the same rows.
         column_names: names of the columns.
-        num_rows: number of rows; None counts them when `len` is first called.
+        num_rows: number of rows. If None, they are counted when `len` is first called.
 
     Example:
         >>> stream = RowStream(lambda: ({"text": f"w{i}", "labels": 0, "id": str(i)} for i in range(3)), ["text"])
@@ -54,7 +54,7 @@ def read_rows(rows: Rows, index: np.ndarray | None = None) -> Iterator[dict[str,
 
     Args:
         rows: the rows of a split.
-        index: ascending numbers of the rows to yield; None yields all rows.
+        index: ascending numbers of the rows to yield; None for all rows.
 
     Example:
         >>> rows = Dataset.from_dict({"text": ["a", "b", "c"]})

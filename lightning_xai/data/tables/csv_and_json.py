@@ -25,8 +25,8 @@ def read_delimited(path: Path, *, delimiter: str, quoting: bool, encoding: str =
         encoding: encoding of the file.
 
     Raises:
-        ValueError: the cells of a row do not match the columns in number, a quote is misplaced, or the file has another
-            encoding than `encoding`.
+        ValueError: a row has more or fewer cells than there are columns, a quote is misplaced, or the file is not in
+            the given encoding.
 
     Example:
         >>> import tempfile
@@ -61,7 +61,7 @@ def read_delimited(path: Path, *, delimiter: str, quoting: bool, encoding: str =
 
 
 def _cells(path: Path, delimiter: str, quoting: bool, encoding: str) -> Iterator[tuple[int, list[str]]]:
-    """Yields, for each row, the number of its last line and its cells."""
+    """Yields (line number, cells) for each row; if a row spans several lines, the number is that of its last line."""
     if not quoting:
         with open_text(path, codec_of(encoding), newline="\n") as lines:
             for number, line in enumerate(lines, start=1):

@@ -61,7 +61,7 @@ class ClassNumbers:
     """Finds the class of a label by four rules.
 
     1. A label that is a class name means that class.
-    2. If all class names are whole numbers, 1.0 means the class 1.
+    2. If all class names are whole numbers, the label 1.0 means the class "1".
     3. If no class name is a number, a whole number means the class with this number, counted from 0.
     4. The label True means the class "true". If there are two classes with other names, False and True mean 0 and 1.
 
