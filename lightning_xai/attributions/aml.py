@@ -47,8 +47,8 @@ class AMLAttribution(AttributionMethod):
     With `num_steps` 0 (pAML), one pass of the scorer gives the scores. With more steps (fAML), a copy of the scorer's
     weights is tuned on each text: AdamW steps lower the dual-mask loss, with the loss weights of the pretraining. The
     scores before tuning and after each step are candidates. The metric chooses the best candidate; ties go to the
-    earliest. These scores have an advantage under the metric that chose them. For a fair comparison, use another
-    metric, or methods that the same metric chose.
+    earliest. These scores have an advantage under the metric that chose them. For a fair comparison, evaluate with
+    another metric, or compare only methods whose scores the same metric chose.
 
     A scorer with `condition: probabilities` explains only the predicted class, so set `targets: predicted`.
 

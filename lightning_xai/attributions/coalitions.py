@@ -34,7 +34,7 @@ class Coalitions(NamedTuple):
     """
 
     keep: Tensor  # [N, M] bool, True where a unit is left in the text
-    weights: Tensor  # [N], passed on to `unit_scores`
+    weights: Tensor  # [N], one number per coalition, for `unit_scores`
 
 
 class CoalitionAttribution(AttributionMethod):

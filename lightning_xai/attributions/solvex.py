@@ -200,9 +200,9 @@ class Solvex(AttributionMethod):
 
 
 def _probabilities_of(model: Classifier) -> Evaluate:
-    """Returns a function that computes the float64 probabilities, on the CPU, of erased inputs.
+    """Returns a function that computes the probabilities of erased inputs, in float64 on the CPU.
 
-    Different probabilities close to 1 can round to the same float32 number, but not in float64.
+    In float32, different probabilities close to 1 may round to the same number.
     """
 
     def probabilities(logits: Tensor) -> Tensor:
