@@ -152,7 +152,7 @@ class NormalizedAOPC(AttributionMetric):
     def passes(self, num_units: int, num_methods: int) -> float:
         if num_units > self.search.max_units:
             return 0.0
-        return float(num_methods * num_units + self.search.beam_size * num_units**2)  # one search serves all methods
+        return float(num_methods * num_units + self.search.beam_size * num_units**2)  # all methods share a search
 
     def measure(self, attribution: Attribution, batch: Batch, predict: PredictOnce) -> Tensor:
         records = torch.full((*attribution.targets.shape, len(self.columns)), torch.nan, dtype=torch.float64)
