@@ -93,7 +93,7 @@ class EncodedSplit(Dataset[Items]):
 
     @property
     def index(self) -> np.ndarray:
-        """[number of examples] ascending; the number of each example's row in the full split."""
+        """[number of examples] the row number of each example in the full split, ascending."""
         return self.corpus.index if self._rows is None else self.corpus.index[self._rows]
 
     @property

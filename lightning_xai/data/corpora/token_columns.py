@@ -63,7 +63,7 @@ def clean_offsets(
 
     Args:
         texts: the texts.
-        in_text: [N] number of the text that each token belongs to.
+        in_text: [N] index, in `texts`, of the text to which each token belongs.
         offsets: [N, 2] character offsets of each token in its text.
         count_words: whether words are counted, from 0 in each text; words end at white space. If False, None is
             returned in place of the word numbers.

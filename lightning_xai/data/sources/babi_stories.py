@@ -66,7 +66,7 @@ class _World:
         self.tell(actor, MOVE_VERBS, place)
 
     def take_or_drop(self) -> None:
-        """Lets an actor take an object at the same place, or drop a held object; if neither is possible, moves one."""
+        """Lets an actor take an object at the same place or drop one. If neither is possible, moves an actor."""
         free = [thing for thing in OBJECTS if thing not in self.holders]
         possible = [(a, t) for t in free for a in ACTORS if self.actor_places[a] == self.object_places[t]]
         possible += [(holder, thing) for thing, holder in self.holders.items()]

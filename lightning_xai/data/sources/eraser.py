@@ -33,8 +33,8 @@ def read_jsonl(path: Path) -> list[dict[str, Any]]:
 def document_ids(annotation: dict[str, Any]) -> list[str]:
     """Returns the ids of an annotation's documents.
 
-    These are its "docids", if it has this key. Otherwise, they are the documents of its evidence. Without evidence, the
-    only document has the annotation's own id.
+    These are the documents listed under "docids" or, if there are none, the documents of the evidence. An annotation
+    without both has one document, with the same id as the annotation.
 
     Example:
         >>> document_ids({"annotation_id": "a1", "evidences": [[{"docid": "d7"}]]})
