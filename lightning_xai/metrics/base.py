@@ -83,7 +83,7 @@ class PredictOnce:
 
     @property
     def for_versions(self) -> ForVersions | None:
-        """`predict.for_versions`, with a check that probabilities are finite; None if `predict` has none."""
+        """`predict.for_versions`, with a check that probabilities are finite; None if `predict` lacks the method."""
         if (entry := for_versions_of(self.predict)) is None:
             return None
 
