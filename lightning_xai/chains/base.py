@@ -35,9 +35,9 @@ from lightning_xai.types import Batch
 class AsksForRuns(Protocol):
     """An objective or callback that needs other runs, such as the training of a teacher before the fit.
 
-    Both methods return the command-line overrides of one run, or [] if no other run is needed. After that run has
-    ended, the same method is called again, until it returns []. All processes call the method, and it must return the
-    same value to all.
+    Both methods return command-line options that turn this run's command into that of one other run, or [] if no other
+    run is needed. When that run has ended, the method is called again, until it returns []. All processes call the
+    method, which must return the same value in all of them.
 
     Example:
         >>> class NeedsTeacher:
@@ -50,16 +50,19 @@ class AsksForRuns(Protocol):
     """
 
     def runs_before(self, trainer: Trainer, data: TextDataModule) -> list[str]:
-        """Returns overrides for a run that must finish first, or []. Called before the fit starts or resumes."""
+        """Returns the options of a run that must finish first, or []. Called before the fit starts or resumes."""
         ...
 
     def runs_after(self, trainer: Trainer, data: TextDataModule) -> list[str]:
-        """Returns overrides for a run that follows this fit, or []. Called after the test of this fit."""
+        """Returns the options of a run that follows this fit, or []. Called after the test of this fit."""
         ...
 
 
 class ChainCallback(Callback, ABC):
-    """Runs a chain of stages. The run with this callback is the first stage. Finished stages are never repeated.
+    """Runs a chain of stages, each of which is a run of its own. Finished stages are never repeated.
+
+    The run that is started with this callback is the first stage, the root. A stage may train on texts without the
+    tokens that an earlier stage chose to erase; such a choice for all examples is called an erasure.
 
     Args:
         methods: name in folders and tables -> attribution method.
@@ -93,7 +96,7 @@ class ChainCallback(Callback, ABC):
 
     @abstractmethod
     def erasures_by(self, stage: Stage) -> dict[str, dict[str, Any]]:
-        """Returns, for each erasure that a stage's best checkpoint decides, its name and its facts.
+        """Returns name -> facts, for each erasure that a stage decides after its test, with its best checkpoint.
 
         The facts are JSON types and include "method", the name of the method that scores the tokens.
         """
@@ -109,7 +112,7 @@ class ChainCallback(Callback, ABC):
             batch: examples of the run's own data.
             split: name of the split that `batch` comes from.
             keep: [B, T] bool, False at tokens that are already erased in the run's own data.
-            erasures: the erasures to decide: name -> facts, from `erasures_by`.
+            erasures: name -> facts of each erasure to decide, as returned by `erasures_by`.
         """
 
     @abstractmethod
@@ -127,7 +130,7 @@ class ChainCallback(Callback, ABC):
         self._in_fit = True
 
     def tried(self, trial: TrialRun) -> None:
-        """Tries each method on short texts, and writes no erasures. A chain cannot leave out a method that fails."""
+        """Tries each method on short texts, without writing erasures. A method that fails cannot be left out."""
         _, stage = self.chain_of(trial.trainer)
         if not (trial.fits and "test" in trial.stages):
             return  # erasures are written only after a fit's test
@@ -156,7 +159,7 @@ class ChainCallback(Callback, ABC):
                 self.keep_masks(trial.module, batch, split, keep, erasures)
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """After a fit's test, writes the erasures on which later runs train. Does nothing after other tests."""
+        """After a fit's test, writes the erasures for the data on which later stages train; not after other tests."""
         chain, stage = self.chain_of(trainer)
         erasures = self.erasures_by(stage)
         if not erasures or not self._in_fit or is_dry_run(trainer):
@@ -184,12 +187,12 @@ class ChainCallback(Callback, ABC):
             self.clock.record(chain.run(stage), num_examples=num_examples / trainer.world_size)
 
     def runs_before(self, trainer: Trainer, data: TextDataModule) -> list[str]:
-        """Checks that this stage may begin, or may be tested, and prints the chain's progress. Always returns [].
+        """Checks that this stage may start, or may be tested, and prints the chain's progress. Always returns [].
 
         Raises:
-            ValueError: the stage may not begin, for a reason that `Chain.begin` lists.
+            ValueError: the stage may not start, for a reason that `Chain.begin` lists.
         """
-        self._in_fit = True  # also if the training has already ended
+        self._in_fit = True  # even if the training has ended before, so that `on_fit_start` is not called
         if not is_dry_run(trainer):
             chain, stage = self.chain_of(trainer)
             chain.begin(stage, data, writes=trainer.is_global_zero)
@@ -198,9 +201,10 @@ class ChainCallback(Callback, ABC):
         return []
 
     def runs_after(self, trainer: Trainer, data: TextDataModule) -> list[str]:
-        """Returns overrides for the first unfinished stage. If there is none, writes the report and returns [].
+        """Returns the options of the first unfinished stage. If there is none, writes the report and returns [].
 
-        A finished stage with a `config` is returned once more, so that its command checks whether the file has changed.
+        The first stage with a `config` is returned even if it is finished, so that its command checks whether the file
+        has changed.
 
         Raises:
             ValueError: a finished stage has other settings than the root, or was trained on other erasures.
@@ -216,7 +220,7 @@ class ChainCallback(Callback, ABC):
         return []
 
     def overrides(self, name: str, run: RunFolder) -> list[str]:
-        """Returns arguments that make the command of `run` run only one stage.
+        """Returns the options that make the command of `run` run only one stage.
 
         Args:
             name: name of the stage; "root" is the first stage.
@@ -224,7 +228,7 @@ class ChainCallback(Callback, ABC):
 
         Raises:
             ValueError: there is no such stage (the message lists all stages), `name` is the root but `run` is a later
-                stage, the root has not begun, or the stage's erasures are missing.
+                stage, the root has not started, or the erasures that the stage trains on are missing.
         """
         chain, own = Chain.of_run(run.path, self.stages)
         stage = chain.stage(name)
@@ -233,16 +237,16 @@ class ChainCallback(Callback, ABC):
         return [*(chain.overrides(stage) if stage.name else []), "--stage=null", "--follow_up=false"]
 
     def _scores_with(self, stage: Stage) -> list[str]:
-        """Returns the methods whose scores decide erasures after the test of a stage."""
+        """Returns the names of the methods with which a stage scores tokens after its test, to decide erasures."""
         return list({str(facts["method"]): None for facts in self.erasures_by(stage).values()})
 
     def chain_of(self, trainer: Trainer) -> tuple[Chain, Stage]:
-        """Returns the chain that the trainer's run belongs to, and the run's stage."""
+        """Returns the chain to which the trainer's run belongs, and the stage that this run is."""
         return Chain.of_run(Path(trainer.default_root_dir), self.stages)
 
 
 def scores_of(chain: Chain, stage: Stage) -> pd.DataFrame:
-    """Returns a stage's classification results on its test splits. The column "run" has the folder of its run.
+    """Returns a stage's classification results on its test splits. The column "run" is the folder of the stage's run.
 
     Raises:
         ValueError: the stage is not tested yet.

@@ -1,4 +1,4 @@
-"""The erasure pass: goes over all splits and stores which tokens the later runs of a chain erase."""
+"""The erasure pass: goes over all examples and stores which of their tokens are erased in later runs of a chain."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from lightning_xai.runs.splits import VALIDATION
 from lightning_xai.runs.stores.store import OLD_STORE, RaggedStore, RaggedWriter, is_store
 from lightning_xai.types import Batch
 
-COMPLETE = "complete.json"  # file with the facts; written last, so a folder with it is complete
+COMPLETE = "complete.json"  # file with the facts about an erasure; it is written last, when the folder is complete
 Facts = Mapping[str, Any]  # facts about an erasure, as JSON types
 # (batch, split, mask [B, T] of tokens not yet erased) -> {name of an erasure: mask [B, T] of tokens to keep}
 KeepMasks = Callable[[Batch, str, Tensor], dict[str, Tensor]]
@@ -40,11 +40,11 @@ def write_erasures(
     Args:
         trainer: trainer whose test has ended.
         folders: name of an erasure -> its folder, which gets one store per split.
-        keep_masks: function that decides which tokens are not erased. It gets batches on the module's device.
+        keep_masks: function that decides which tokens are not erased. Its batches are on the module's device.
         facts: name of an erasure -> facts to store with it.
 
     Raises:
-        ValueError: a folder holds erasures with other facts or in another format.
+        ValueError: a folder holds an erasure with other facts or in another format.
     """
     for name, folder in folders.items():
         check_complete(folder, facts[name])
@@ -66,7 +66,7 @@ def write_erasures(
 
 
 def check_complete(folder: Path, facts: Facts) -> None:
-    """Raises ValueError if a folder holds complete erasures with other facts.
+    """Raises ValueError if a folder holds a complete erasure with other facts.
 
     Example:
         >>> check_complete(Path("no/such/folder"), {"method": "gradient"})
@@ -77,10 +77,10 @@ def check_complete(folder: Path, facts: Facts) -> None:
 
 
 def read_complete(folder: Path) -> dict[str, Any] | None:
-    """Returns the facts about the erasures in a folder, or None if the erasures are missing or incomplete.
+    """Returns the facts about the erasure in a folder, or None if the erasure is missing or incomplete.
 
     Raises:
-        ValueError: the erasures are stored in another format.
+        ValueError: the erasure is stored in another format.
 
     Example:
         >>> print(read_complete(Path("no/such/folder")))
@@ -115,7 +115,7 @@ def splits_of(trainer: Trainer) -> list[str]:
 def _is_complete(trainer: Trainer, folder: Path, split: str) -> bool:
     """Returns whether a folder is complete and has all examples of a split.
 
-    A complete folder may lack examples of a test split that was added later.
+    A folder with `complete.json` may still lack a test split that was added later.
     """
     if read_complete(folder) is None or split in ("train", VALIDATION):
         return read_complete(folder) is not None

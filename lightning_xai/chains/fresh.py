@@ -30,14 +30,14 @@ COLUMNS = ["seed", "method", "split", "metric", "value", "run"]
 
 
 def select_rationale(scores: Tensor, mask: Tensor, counts: Tensor, *, selection: Selection = "top") -> Tensor:
-    """Returns the rationales [B, T] bool: `counts` tokens of `mask` per example, or all if there are fewer.
+    """Returns the rationales [B, T] bool: in each example, `counts` tokens of `mask`, or all if `mask` has fewer.
 
     If several tokens have the same score, or several windows the same sum, the first token or window is taken.
 
     Args:
-        scores: [B, T].
+        scores: [B, T] attribution scores.
         mask: [B, T] bool, tokens that may be chosen.
-        counts: [B], number of tokens in each rationale.
+        counts: [B] number of tokens in each rationale.
         selection: "top" takes the tokens with the highest scores. "contiguous" takes the window of neighboring tokens
             with the largest sum of scores; tokens outside `mask` are skipped and do not separate neighbors.
 
@@ -85,29 +85,30 @@ def fresh_stages(methods: Sequence[str], classifier: str | None) -> list[Stage]:
 
 
 class FRESH(ChainCallback):
-    """Trains one classifier on each method's rationales, and compares it with a classifier on full texts.
+    """Trains one classifier on each method's rationales, and compares it with a classifier that sees full texts.
 
-    The run with this callback trains the extractor on the full text, with any objective. The extractor's best
+    The run with this callback trains the latter, called the extractor, with any objective. The extractor's best
     checkpoint predicts a class for every example of all splits, including test sets of other domains. Each method
     scores the tokens for the predicted class, so the labels do not influence the rationales. The tokens outside the
     rationale are deleted, and a new classifier is trained and tested on the remaining tokens. Finished runs are never
     repeated; the same command continues an interrupted chain.
 
-    When all runs are finished, the extractor's folder gets `fresh.csv` with the columns seed, method ("full text" for
-    the extractor), split, metric, value and run. The printed table shows means over the seeds finished so far.
+    When all runs are finished, `fresh.csv` is written to the extractor's folder, with the columns seed, method ("full
+    text" for the extractor), split, metric, value and run. A table of means over the seeds finished so far is printed.
 
     Args:
         methods: name in folders and tables -> attribution method.
         ratio: length of a rationale as a fraction of the explainable tokens, rounded up to whole tokens.
         split_ratios: name of a split -> the ratio that replaces `ratio` in this split.
-        selection: "top" takes the tokens with the highest scores, "contiguous" the window with the largest sum.
+        selection: "top" takes the tokens with the highest scores, "contiguous" the window of neighboring tokens with
+            the largest sum of scores.
         classifier: configuration file that overrides the command's own configuration for the classifiers; it must not
             set trainer.callbacks. None trains the classifiers with the settings of the extractor.
         metric: metric of the printed table; `fresh.csv` has all metrics.
 
     Raises:
-        ValueError: `methods` is empty or has a name that cannot be used, a ratio is outside (0, 1], or `selection` or
-            `metric` is unknown. At setup: the data are multi-label, or `split_ratios` names an unknown split.
+        ValueError: `methods` is empty or has an invalid name, a ratio is outside (0, 1], or `selection` or `metric` is
+            unknown. At setup: the data are multi-label, or `split_ratios` names an unknown split.
 
     Example:
         >>> from lightning_xai.attributions.gradient import Gradient
@@ -162,7 +163,7 @@ class FRESH(ChainCallback):
         network, inputs = network_of(module), batch.inputs
         with explaining(network, inputs.device.type):
             predicted = network.predict(inputs).argmax(dim=1, keepdim=True)  # [B, 1]
-        # an exact fraction, because 100 * 0.07 is a little above 7 in floating point and would round up to 8
+        # an exact fraction, because 100 * 0.07 is a little above 7 in floating point and would be rounded up to 8
         percentage = str(100 * Fraction(str(self.split_ratios.get(split, self.ratio))))
         counts = percent_of(inputs.token_mask.sum(dim=1), percentage, rounding="ceil")
         masks = {}

@@ -1,4 +1,4 @@
-"""Recursive ROAR: repeatedly erases the tokens with the highest scores, trains again, and measures the performance."""
+"""Recursive ROAR: repeatedly erases the tokens with the highest scores, trains again, and measures performance."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ from lightning_xai.types import Batch
 
 Metric = Literal["macro_f1", "accuracy", "auroc"]
 
-EVIDENCE_ORDERS = {"evidence_first": 1, "evidence_last": -1}  # sign with which evidence is added to the scores
-ONCE = "_once"  # suffix of a method's name if the root's network scores the tokens for all runs
+EVIDENCE_ORDERS = {"evidence_first": 1, "evidence_last": -1}  # sign with which evidence is added to random scores
+ONCE = "_once"  # suffix of a method's name: the root's network scores the tokens once, for all runs of the method
 COLUMNS = ["seed", "method", "amount", "split", "metric", "value", "control", "amount_unit", "run"]
 
 
 def num_erased(num_tokens: Tensor, amount: int, *, amount_unit: AmountUnit) -> Tensor:
-    """Returns the number of erased tokens of every example, long [B], by integer arithmetic.
+    """Returns the number [B] long of tokens to erase from every example, computed with integers only.
 
     Args:
-        num_tokens: [B], number of tokens that may be erased or are already erased.
-        amount: percentage from 0 to 100, rounded down to whole tokens, or a number of tokens.
+        num_tokens: [B] number of tokens that may be erased, including those that are already erased.
+        amount: how much to erase: a percentage of these tokens, rounded down to whole tokens, or a number of tokens.
         amount_unit: the unit of `amount`.
 
     Raises:
@@ -61,16 +61,16 @@ def num_erased(num_tokens: Tensor, amount: int, *, amount_unit: AmountUnit) -> T
 
 
 def extend_erasure(scores: Tensor, token_mask: Tensor, keep: Tensor, counts: Tensor) -> Tensor:
-    """Returns a mask [B, T] bool, False at the tokens that are erased: `counts` tokens of each example.
+    """Erases more tokens. Returns a mask [B, T] bool that is False at the erased tokens, `counts` in each example.
 
     Tokens that are already erased stay erased and are included in `counts`. The other erased tokens are those with the
-    highest scores. Ties go to the first token, so that the result is the same on all machines.
+    highest scores. Of equal scores, the first token is erased, so that the result is the same on all machines.
 
     Args:
-        scores: [B, T].
+        scores: [B, T] attribution scores.
         token_mask: [B, T] bool, tokens that may be erased.
-        keep: [B, T] bool, False at tokens of `token_mask` that are erased already.
-        counts: [B], total number of erased tokens per example.
+        keep: [B, T] bool, False at tokens of `token_mask` that are already erased.
+        counts: [B] total number of erased tokens of each example.
 
     Example:
         >>> scores, tokens = torch.tensor([[0.1, 0.4, 0.3, 0.2]]), torch.tensor([[True, True, True, True]])
@@ -88,25 +88,27 @@ class ROAR(ChainCallback):
 
     The run with this callback is the root, in which nothing is erased. With the root's best checkpoint, every method
     scores the tokens of all splits for the gold class, and the tokens with the highest scores are erased. The next run
-    trains on the remaining tokens, its best checkpoint scores them, and so on. Erased tokens stay erased and count in
-    later amounts. The baseline "random" erases each example's tokens in random order. Finished runs are never repeated:
-    the same command continues an interrupted chain.
+    trains on the remaining tokens, its best checkpoint scores them, and so on. Erased tokens stay erased and are part
+    of the amounts erased later. The baseline "random" erases each example's tokens in random order. Finished runs are
+    never repeated: the same command continues an interrupted chain.
 
-    When all runs are finished, the root's folder gets `roar.csv` with the columns seed, method, amount, split, metric,
-    value, control, amount_unit and run. The runs at 0 and 100 percent appear in the rows of every method. The
-    experiment's folder `report` gets the RACU and the curves over the seeds finished so far.
+    When all runs are finished, `roar.csv` is written to the root's folder, with the columns seed, method, amount,
+    split, metric, value, control, amount_unit and run. All methods share the runs at 0 and 100 percent, whose results
+    are repeated for each. The RACU and the curves over the seeds finished so far are written to the experiment's folder
+    `report`.
 
     Args:
-        methods: name in folders and tables -> attribution method. Large scores are erased first, so wrap signed methods
-            in Transformed with "absolute", as the authors do.
-        percentages: percentages of each example's explainable tokens, ascending; rounded down to whole tokens.
-        amount_unit: "percentage" erases `percentages`. "token" erases one more token in every run, up to `max_tokens`,
-            and has no run that erases everything.
+        methods: name in folders and tables -> attribution method. The highest scores are erased first, so wrap signed
+            methods in Transformed with "absolute", as the authors do.
+        percentages: amounts to erase, in percent of each example's explainable tokens, ascending; rounded down to whole
+            tokens.
+        amount_unit: "percentage" erases the amounts `percentages`. "token" erases one more token in every run, up to
+            `max_tokens`, and has no run that erases everything.
         max_tokens: largest number of erased tokens if `amount_unit` is "token".
-        recursive: True if each run's network scores the tokens that the next run erases. False if the root's network
-            scores the tokens for all runs (ROAR). "both" runs every method twice: "gradient" is recursive,
+        recursive: True if each run's network chooses the tokens that are erased in the next run. False if the root's
+            network chooses the tokens for all runs (ROAR). "both" runs every method twice: "gradient" is recursive,
             "gradient_once" is not.
-        control: whether to train controls. A control sees only the positions of the erasures, because the unknown token
+        control: whether to train controls. A control sees only which positions are erased, because the unknown token
             replaces all tokens that are not erased. If a control performs better than the run at 100 percent, the
             choice of the erased tokens leaks the label. The run at 100 percent is also the control at 0 and 100
             percent.
@@ -117,8 +119,9 @@ class ROAR(ChainCallback):
             single-label.
 
     Raises:
-        ValueError: a name, percentage or number is not allowed. At setup: multi-label data, `bounds` without annotated
-            evidence, text pairs with both texts explained, or `control` with an encoder without an unknown token.
+        ValueError: a name, percentage or number is not allowed. At setup: the data are multi-label, `bounds` needs
+            annotated evidence that they lack, both texts of pairs are explained, or `control` needs an unknown token
+            that the encoder lacks.
 
     Example:
         >>> from lightning_xai.attributions.gradient import Gradient
@@ -131,7 +134,7 @@ class ROAR(ChainCallback):
     Reference: Madsen et al. (2022), "Evaluating the Faithfulness of Importance Measures in NLP by Recursively Masking
     Allegedly Important Tokens and Retraining", arXiv 2110.08412, Section 3; after Hooker et al. (2019).
     Differs: the authors draw the random orders of the whole data set from one generator; here each example has its own
-    generator, so its order does not depend on other examples. The control is ours.
+    generator, so that its order does not depend on other examples. The authors have no control.
     """
 
     explained: ClassVar[str] = "gold"
@@ -156,7 +159,7 @@ class ROAR(ChainCallback):
         if max_tokens < 1:
             raise ValueError(f"max_tokens is {max_tokens}: give 1 or more")
         self.amounts = list(percentages) if amount_unit == "percentage" else list(range(1, max_tokens + 1))
-        self.fixed_orders = [RANDOM, *EVIDENCE_ORDERS] if bounds else [RANDOM]  # erasure orders that need no network
+        self.fixed_orders = [RANDOM, *EVIDENCE_ORDERS] if bounds else [RANDOM]  # orders of erasure without a network
         self.recursive_methods = set(methods) if recursive else set()
         methods_once = {f"{name}{ONCE}": method for name, method in methods.items()} if recursive == "both" else {}
         stages = roar_stages(
@@ -247,8 +250,8 @@ class ROAR(ChainCallback):
             return [(method, 0, False) for method in methods]
         if not stage.name.startswith(f"{EVERYTHING}/"):
             return [parse_stage_name(stage.name)]
-        # all tokens are erased here, so only positions are left. The result also stands for each control at 0 and 100
-        # percent
+        # with all tokens erased, only positions are left, as in a control at 0 or 100 percent; so this result is used
+        # for these controls too
         controls = sorted(self.methods) if self.control else []
         ends = [(method, amount, True) for method in controls for amount in (0, 100)]
         return [*((method, 100, False) for method in methods), *ends]

@@ -9,13 +9,13 @@ from lightning_xai.chains.stages import Stage
 
 AmountUnit = Literal["percentage", "token"]
 
-RANDOM = "random"  # name of the random order, the baseline of all methods
-EVERYTHING = "all"  # stands for the method in the name of the stage that erases all tokens
-POSITIONS = "_positions"  # suffix of a control, which trains only on the positions of the erasures
+RANDOM = "random"  # the baseline that erases tokens in random order
+EVERYTHING = "all"  # takes the place of the method in the name of the stage in which all tokens are erased
+POSITIONS = "_positions"  # suffix of the method in a control's name; a control sees only which positions are erased
 
 
 def stage_name(method: str, amount: int, *, control: bool = False) -> str:
-    """Returns the name of a stage, which is also its folder below the root's experiment.
+    """Returns the name of a stage, which is also the path of its folder below the root's experiment.
 
     Example:
         >>> stage_name("gradient", 30), stage_name("gradient", 30, control=True)
@@ -44,16 +44,16 @@ def roar_stages(
     recursive_methods: Collection[str],
     fixed_orders: Sequence[str] = (RANDOM,),
 ) -> list[Stage]:
-    """Returns the stages of a chain: nothing erased, all erased, fixed orders, methods, controls.
+    """Returns the stages of a chain in this order: nothing erased, all erased, fixed orders, methods, controls.
 
     Args:
         methods: names of attribution methods.
         amounts: percentages or numbers of erased tokens, ascending.
-        amount_unit: unit of `amounts`. Only "percentage" adds a stage that erases all tokens.
-        control: whether to add stages that train only on the positions of the erasures.
-        recursive_methods: names of the methods for which each run decides the erasures of the next run. For other
-            methods, the root decides the erasures of all runs.
-        fixed_orders: names of erasure orders that do not depend on a network.
+        amount_unit: unit of `amounts`. Only with "percentage" is there a stage in which all tokens are erased.
+        control: whether to add controls: stages that see only which positions are erased.
+        recursive_methods: names of the methods for which each run decides what is erased in the next run. For other
+            methods, the root decides what is erased in all runs.
+        fixed_orders: names of the orders of erasure that do not depend on a network.
 
     Example:
         >>> options = {"amount_unit": "percentage", "control": False, "recursive_methods": ["gradient"]}
@@ -80,7 +80,7 @@ def roar_stages(
 
 
 def _control_of(stage: Stage) -> Stage:
-    """Returns the control of a stage, which trains only on the positions of that stage's erasures."""
+    """Returns the control of a stage: a stage that sees only which positions are erased in that stage."""
     method, amount, _ = parse_stage_name(stage.name)
     return Stage(
         stage_name(method, amount, control=True),

@@ -25,15 +25,15 @@ BY_STAGE = ("experiment", ERASURES, ERASURE)  # settings that may differ between
 
 @dataclass(frozen=True)
 class Stage:
-    """One run of a chain.
+    """One run of a chain. Its data may be erased: an earlier stage has chosen and stored which tokens to erase.
 
     Attributes:
         name: folder of the stage below the root's experiment, such as "gradient/030"; "" for the root, the first stage.
         title: name of the stage in messages.
         group: name of a group of stages that take about the same time.
-        erasures: name of the erasure that the stage trains on; "" if nothing is erased.
+        erasures: folder name of the stored choice of erased tokens; "" if nothing is erased.
         erasure: what the data module does with erased tokens: "mask", "delete" or "positions".
-        writer: name of the stage that writes this erasure; "" for the root.
+        writer: name of the stage that makes and stores this choice; "" for the root.
         config: configuration file that overrides the command's own configuration; None if there is none.
 
     Example:
@@ -72,7 +72,7 @@ class Chain:
 
     @classmethod
     def of_run(cls, run: Path, stages: Sequence[Stage]) -> tuple[Chain, Stage]:
-        """Returns the chain that a run's folder belongs to, and the run's stage."""
+        """Returns the chain to which a run's folder belongs, and the stage that this run is."""
         for stage in stages[1:]:
             root = RunFolder(run).root_of_stage(stage.name)
             if root is not None and root.has_begun:  # otherwise `run` is itself a root, in a folder named like a stage
@@ -86,7 +86,7 @@ class Chain:
         return self.root.erasures_dir / name
 
     def stage(self, name: str) -> Stage:
-        """Returns the stage of this name; "root" is the first stage.
+        """Returns the stage with a given name; "root" is the first stage.
 
         Raises:
             ValueError: there is no such stage; the message lists the names of all stages.
@@ -97,11 +97,11 @@ class Chain:
         return by_name[name]
 
     def unfinished(self, current: Stage | None = None) -> list[Stage]:
-        """Returns the stages that are unfinished, or whose results were made with other evaluation settings.
+        """Returns the stages that are unfinished, or that were tested with other evaluation settings than expected.
 
-        A stage without a `config` needs the evaluation settings of the root. A stage with a `config` needs the
-        evaluation settings of `current`, the stage that has just run, if `current` has the same `config`; otherwise
-        the settings of the first run with this `config`.
+        A stage without a `config` is expected to have the evaluation settings of the root. A stage with a `config` is
+        expected to have those of `current`, the stage that has just run, if `current` has the same `config`, and
+        otherwise those of the first run with this `config`.
         """
         return [stage for stage in self.stages if not self._is_done(stage, current)]
 
@@ -115,16 +115,16 @@ class Chain:
         return not settings or not run.settings or is_evaluated_with(run, settings)
 
     def _first_alike(self, stage: Stage) -> RunFolder:
-        """Returns the first run with the same `config` as `stage`, or the root run if no such run has begun."""
+        """Returns the first run with the same `config` as `stage`; the root if no such run has started."""
         alike = (self.run(other) for other in self.stages if other.config == stage.config)
         return next((run for run in alike if run.has_begun), self.root)
 
     def to_compare(self, current: Stage) -> list[Stage]:
-        """Returns the first stage with a `config`, since its command checks that file; [] if `current` has one."""
+        """Returns the first stage with a `config`, whose command checks that file; [] if `current` has a `config`."""
         return [stage for stage in self.stages if stage.config is not None and current.config is None][:1]
 
     def begin(self, stage: Stage, data: TextDataModule, *, writes: bool = True) -> None:
-        """Checks that the run of a stage may begin, and records the facts of the erasure that it trains on.
+        """Checks that the run of a stage may start, and records the facts about the erased tokens of its data.
 
         Args:
             stage: the stage.
@@ -133,7 +133,8 @@ class Chain:
 
         Raises:
             ValueError: the data are not the stage's data (the message names the remedy), the settings differ from
-                those of other stages, or the stage's erasures are missing or have changed since the run first began.
+                those of other stages, or the stored choice of erased tokens is missing or has changed since the run
+                first started.
         """
         run = self.run(stage)
         if not stage.erasures:
@@ -150,7 +151,7 @@ class Chain:
                 f"{data.erasure}: add {' '.join(self._data_overrides(stage))}"
             )
         self._check_settings(stage)
-        if writes:  # other processes may not see this command's settings yet
+        if writes:  # the process that has written this command's settings; others may not see them yet
             self._check_evaluation(stage)
         if run.holds_work:
             self._check_trained_on(stage)
@@ -158,10 +159,10 @@ class Chain:
             write_json(run.trained_on_file, with_format(facts))
 
     def check_finished(self) -> None:
-        """Raises ValueError if a finished run has other settings than the root, or was trained on other erasures.
+        """Raises ValueError if a finished run has other settings than the root, or was trained on other erased data.
 
         Such a run belongs to another root, which was removed or trained by another command. The error is also raised if
-        the root's last evaluation failed, because the root's results are then too old.
+        the root's last evaluation failed, because the root then has only the results of an earlier evaluation.
         """
         root = self.root
         if root.is_finished and root.is_tested and not is_evaluated_with(root, root.settings or {}):
@@ -169,11 +170,11 @@ class Chain:
         for stage in self.stages[1:]:
             if self.run(stage).is_finished:
                 self._check_settings(stage)
-                if read_complete(self.erasures(stage.erasures)) is not None:  # None if removed to save space
+                if read_complete(self.erasures(stage.erasures)) is not None:  # None if a user removed it to save space
                     self._check_trained_on(stage)
 
     def _erasure_facts(self, stage: Stage) -> dict[str, Any]:
-        """Returns the facts of a stage's erasure. Raises ValueError if the erasure is incomplete."""
+        """Returns the facts about the erased tokens of a stage's data. Raises ValueError if these are incomplete."""
         folder = self.erasures(stage.erasures)
         facts = read_complete(folder)
         if facts is None:
@@ -220,10 +221,10 @@ class Chain:
         return [f"--{ERASURES}={self.erasures(stage.erasures)}", f"--{ERASURE}={stage.erasure}"]
 
     def overrides(self, stage: Stage) -> list[str]:
-        """Returns the arguments that make the chain's command run a stage other than the root.
+        """Returns the options that make the chain's command run a stage other than the root.
 
         Raises:
-            ValueError: the root has not begun, or the stage's erasures are missing.
+            ValueError: the root has not started, or the stored choice of the stage's erased tokens is missing.
         """
         if not self.root.has_begun:
             raise ValueError(f"the chain has not begun: run --stage {ROOT} first, which trains {self.root.path}")
@@ -234,7 +235,7 @@ class Chain:
         experiment = (self.root.settings or {})["experiment"]
         # --config comes first, so that the arguments after it override its settings
         config = ["--config", stage.config] if stage.config is not None else []
-        # --ckpt_path=null: only the root may start from a given checkpoint
+        # --ckpt_path=null, because only the root may start from a given checkpoint
         named = [f"--experiment={experiment}/{stage.name}", f"--runs_dir={self.root.runs_dir}", "--ckpt_path=null"]
         return [*config, *named, *data]
 
@@ -243,8 +244,8 @@ class Chain:
 
         Args:
             current: the stage that runs now.
-            scores_with: function that returns the methods whose scores decide erasures after a stage; None if no
-                methods do.
+            scores_with: function that returns the methods with which a stage scores tokens after its test, to choose
+                the tokens to erase; None if no stage does so.
         """
         unfinished = self.unfinished(current)
         times = [

@@ -11,12 +11,14 @@ from typing import Any
 
 from lightning_xai.runs.folder import RunFolder
 
-ERASURE_PASS = "erasure_pass"  # manifest key: times of the erasure pass of a run
+ERASURE_PASS = "erasure_pass"  # key of the manifest: times that the run took to choose tokens to erase
 
 
 @dataclass(frozen=True)
 class StageTime:
     """The measured times of one stage, and its remaining work.
+
+    After its test, a stage may score the tokens of all examples to choose which later stages erase (erasure pass).
 
     Attributes:
         group: name of a group of stages that train on about equally many tokens.
@@ -24,8 +26,8 @@ class StageTime:
         training: seconds of training so far; if the training was killed, up to its last finished epoch.
         is_trained: whether the training has ended.
         testing: seconds of the last test, without the erasure pass; None if there was no test.
-        scores_with: methods whose scores will decide erasures after the test of this stage.
-        scoring: method -> measured seconds for the scores of all examples, if this stage has computed them.
+        scores_with: methods that score tokens in the erasure pass.
+        scoring: method -> measured seconds in the erasure pass, empty before it.
 
     Example:
         >>> StageTime("gradient", is_done=False).testing is None
@@ -42,7 +44,7 @@ class StageTime:
 
 
 def stage_time(manifest: Mapping[str, Any], group: str, *, is_done: bool, scores_with: Sequence[str]) -> StageTime:
-    """Returns the times in a run's manifest.
+    """Returns the times of a stage that the manifest of its run records.
 
     Example:
         >>> facts = {"status": "finished", "seconds": 60, "training_seconds": 40, "erasure_pass": {"seconds": 15}}
@@ -51,17 +53,17 @@ def stage_time(manifest: Mapping[str, Any], group: str, *, is_done: bool, scores
         (40, 5)
     """
     erasure_pass, total = manifest.get(ERASURE_PASS, {}), manifest.get("seconds")
-    training = manifest.get("training_seconds", total or 0.0)  # older manifests hold the total only
+    training = manifest.get("training_seconds", total or 0.0)  # older manifests have only the total
     testing = None if total is None else max(0.0, total - training - erasure_pass.get("seconds", 0.0))
     is_trained = is_done or manifest.get("trained", manifest["status"] == "finished")
     return StageTime(group, is_done, training, is_trained, testing, scores_with, erasure_pass.get("methods", {}))
 
 
 class ScoringClock:
-    """Measures the total time and the time per method of an erasure pass, in which methods score all examples.
+    """Measures how long an erasure pass takes, in which methods score all examples: in total, and for each method.
 
     Attributes:
-        num_examples: number of examples scored so far. After an interruption, only the remaining examples are scored.
+        num_examples: number of examples scored so far by this process; without those from before an interruption.
 
     Example:
         >>> clock = ScoringClock()
@@ -82,7 +84,7 @@ class ScoringClock:
 
     @contextmanager
     def timed(self, method: str) -> Iterator[None]:
-        """Measures the seconds of a `with` block, and adds them to the seconds of a method."""
+        """Measures the seconds of a `with` block, and adds them to those of a method."""
         began = time.monotonic()
         yield
         self.seconds[method] = self.seconds.get(method, 0.0) + time.monotonic() - began
@@ -91,9 +93,9 @@ class ScoringClock:
         """Writes the seconds of the pass to a run's manifest.
 
         Args:
-            run: the run that decides the erasures.
+            run: the run that made the pass.
             num_examples: number of examples that this process scores in an uninterrupted pass. The methods' seconds are
-                scaled to it.
+                scaled to this number.
         """
         methods = run.manifest.get(ERASURE_PASS, {}).get("methods", {})
         if self.num_examples:  # 0 if an earlier command had already decided all erasures
@@ -103,11 +105,11 @@ class ScoringClock:
 
 
 def seconds_left(stages: Sequence[StageTime]) -> float | None:
-    """Returns the estimated seconds of all unfinished stages, or None if no stage is finished.
+    """Returns the estimated seconds that all unfinished stages will take, or None if no stage is finished.
 
-    The estimate of a stage is the mean time of the finished stages in its group, or in all groups if its group has no
-    finished stage. The erasure pass is estimated separately for each method, because methods differ in cost by orders
-    of magnitude and the cheap ones may come first. If a training was killed, its seconds so far are subtracted.
+    The estimate for a stage is the median time of the finished stages in its group, or in all groups if its group has
+    no finished stage. The erasure pass is estimated separately for each method, because methods differ in cost by
+    orders of magnitude and the cheap ones may come first. If a training was killed, its seconds so far are subtracted.
 
     Example:
         >>> root = StageTime("root", True, 60.0, True, 5.0, scoring={"slow": 300.0})
