@@ -1,4 +1,4 @@
-"""Imports classes that configurations and checkpoints name. Base classes are checked before a class is called."""
+"""Imports the classes that configurations and checkpoints name, and checks their base classes before any is called."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 def require_derived(value: Any, bases: Sequence[type], *, key: str, class_path: str) -> None:
     """Raises ValueError unless `value` is a class that is derived from one of `bases` and is not abstract.
 
-    Only real ancestors count, not abstract classes that recognize `value` by its methods.
+    Only real ancestors count. Abstract classes that merely recognize `value` by its methods do not.
 
     Args:
         value: object that the class path names.
         bases: classes; at least one must be an ancestor of `value`.
-        key: setting that holds the class path, for the message.
+        key: name of the setting that holds the class path, for the message.
         class_path: dotted name of `value`, for the message.
 
     Example:
@@ -38,12 +38,12 @@ def require_derived(value: Any, bases: Sequence[type], *, key: str, class_path: 
 
 
 def imported_class(class_path: str, base: type, *, key: str = "class_path") -> type[Any]:
-    """Returns the class of a dotted name. The module is imported, but none of its functions or classes is called.
+    """Returns the class with a dotted name. Imports its module, but calls none of the module's functions or classes.
 
     Args:
         class_path: dotted name of the class.
         base: required ancestor of the class.
-        key: setting that holds the class path, for messages.
+        key: name of the setting that holds the class path, for messages.
 
     Raises:
         ValueError: the name cannot be imported, or is not a class derived from `base`.
@@ -58,7 +58,7 @@ def imported_class(class_path: str, base: type, *, key: str = "class_path") -> t
     module, _, name = class_path.rpartition(".")
     try:
         value = getattr(import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:  # ValueError: the name has no module
+    except (ImportError, AttributeError, ValueError) as error:  # ValueError if the name has no module
         raise ValueError(
             f"{key} names {class_path}, which cannot be imported ({error}): install its package or correct the name"
         ) from error

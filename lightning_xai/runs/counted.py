@@ -1,4 +1,4 @@
-"""Shows the progress of a long loop, in one changing line on a terminal or a new line every 30 s in a file."""
+"""Shows the progress of a long loop: on a terminal in one line that changes, in a file by a new line every 30 s."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ ERASE_LINE = "\r\x1b[K"
 
 
 class Counted:
-    """Counts finished items and shows the number in the first process.
+    """Counts finished items. The first process shows their number.
 
     Args:
-        title: description of the work, at the beginning of the line.
-        total: number of items in this process.
+        title: description of the loop, with which the line starts.
+        total: number of items that this process handles.
         pace: decides when a line is due. None means a line every 30 s in a file, and two updates per second on a
             terminal.
 

@@ -1,7 +1,8 @@
-"""Facts about the encoder with which a network, store or run was made, and checks that compare them.
+"""Facts about the encoder with which a network was trained or a store was written, and checks that compare them.
 
-Facts are plain values: `class_path` and `init_args` rebuild the encoder, `vocab_size` is its number of token ids,
-`fingerprint` is a hash of its tokenization, and `learned` is the vocabulary that the encoder built from texts, if any.
+Facts are a dictionary of plain values: `class_path` and `init_args`, from which the encoder can be rebuilt;
+`vocab_size`, its number of token ids; `fingerprint`, a hash of its tokenization; and, if the encoder built a vocabulary
+from texts, this vocabulary as `learned`.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from lightning_xai.runs.stores.store import is_store, read_metadata
 
 Facts = Mapping[str, Any]
 TOKENIZER_ENCODER = "lightning_xai.data.encoding.TokenizerEncoder"
-# arguments of an encoder that change which tokens are kept or erasable, but not the meaning of token ids
+# arguments of an encoder that change which tokens are cut off, explained or erased, but not the meaning of token ids
 OPTIONS = ("max_length", "fill", "explain_pair")
 
 
 def tokenizer_at(path: str) -> dict[str, Any]:
-    """Returns the class and arguments of an encoder with the tokenizer at a path (a folder or a hub id).
+    """Returns the `class_path` and `init_args` of an encoder with the tokenizer at a path (a folder or a hub id).
 
     Example:
         >>> tokenizer_at("models/bert")["init_args"]
@@ -45,7 +46,7 @@ def is_plain(value: Any) -> bool:
 
 
 def short_facts(facts: Facts) -> dict[str, Any]:
-    """Returns the facts without long lists of words, for files that only compare facts.
+    """Returns the facts without long lists of words, for files whose facts are only compared.
 
     Example:
         >>> short_facts({"fingerprint": "12ab", "init_args": {"words": ["a", "b"], "fill": "mask"}})
@@ -56,7 +57,7 @@ def short_facts(facts: Facts) -> dict[str, Any]:
 
 
 def encoder_name(facts: Facts) -> str:
-    """Returns a description of an encoder for messages.
+    """Returns a short description of an encoder for messages.
 
     Example:
         >>> path = {"path": "models/bert"}
@@ -69,9 +70,9 @@ def encoder_name(facts: Facts) -> str:
 
 
 def changed_options(before: Facts, now: Facts) -> str:
-    """Returns a text that lists the OPTIONS in which two encoders differ; "" if there are none.
+    """Returns a text that lists the OPTIONS in which two encoders differ; "" if they do not differ.
 
-    If both facts have a hash of a prompt, the hashes are compared, too.
+    If both encoders have a prompt, the hashes of the prompts are compared, too.
 
     Example:
         >>> before, now = ({"init_args": {"max_length": length, "fill": "mask"}} for length in (128, 512))
@@ -88,7 +89,7 @@ def changed_options(before: Facts, now: Facts) -> str:
 def check_network_encoder(before: Facts | None, now: Facts, place: str) -> None:
     """Raises ValueError unless the data use the tokenizer with which a network was trained.
 
-    Prints a line, only once, if the network's fingerprint is unknown or the encoders differ in OPTIONS.
+    If the fingerprint of the network's tokenizer is unknown, or the encoders differ in OPTIONS, prints a line, once.
 
     Args:
         before: facts about the network's encoder; None if unknown.
@@ -128,7 +129,8 @@ def check_positions(before: Facts | None, now: Facts, place: str) -> None:
     """Raises ValueError unless stored token positions are valid for the encoder of the data.
 
     Args:
-        before: facts about the encoder whose token positions are stored; None if unknown, which raises no error.
+        before: facts about the encoder whose token positions are stored; None if unknown, in which case the positions
+            are assumed to be valid.
         now: facts about the encoder of the data.
         place: folder of the stored positions.
 
@@ -155,10 +157,12 @@ def check_positions(before: Facts | None, now: Facts, place: str) -> None:
 
 
 def encoder_metadata(store: Path, now: Facts) -> dict[str, Any]:
-    """Returns the metadata about a store's encoder; {} for a store of an older version without such metadata.
+    """Returns the metadata about the encoder with which a store is written.
+
+    If the store exists, these are its present metadata; {} if an older version wrote it without such metadata.
 
     Args:
-        store: folder of the store. If the store exists, its metadata stay unchanged.
+        store: folder of the store, which may exist.
         now: facts about the encoder whose token positions are to be stored.
 
     Raises:

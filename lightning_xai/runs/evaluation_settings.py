@@ -1,4 +1,4 @@
-"""Divides a run's settings into training settings and evaluation settings."""
+"""Divides a run's settings into those that affect training and those that affect evaluation."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from lightning_xai.runs.class_paths import imported_class
 from lightning_xai.runs.new_options import without_new_options
 from lightning_xai.runs.settings import changed_settings
 
-# settings that only tests and predictions read; settings of callbacks that only evaluate are not listed
+# settings that only tests and predictions use; settings of callbacks that only evaluate count too, but are not listed
 ONLY_EVALUATION = {
     "data.init_args.eval_batch_size", "data.init_args.extra_test_splits", "data.init_args.predict_split",
     "data.init_args.tune_on_validation", "trainer.limit_test_batches", "trainer.limit_predict_batches",
 }  # fmt: skip
 TRAINING_AND_EVALUATION = {"trainer.precision"}
-CALLBACK = re.compile(r"trainer\.callbacks\.(?:(\d+)\.)?(.+)")  # no number if the setting is not a list
+CALLBACK = re.compile(r"trainer\.callbacks\.(?:(\d+)\.)?(.+)")  # no number if the setting is one callback, not a list
 Settings = Mapping[str, Any]  # dotted name -> value, as `run_settings` returns
 
 
 def training_settings(settings: Settings) -> dict[str, Any]:
     """Returns the settings that can change the trained weights.
 
-    All settings count, except the settings in ONLY_EVALUATION and the settings of callbacks that only evaluate. A
-    callback only evaluates if its own class (not a base class) sets `only_evaluates = True`, and its argument
-    `during_fit` is not True. With `during_fit`, a callback counts as training, because `checkpoint.monitor` can read
-    its values. The training callbacks are renumbered from 0, so the positions of left-out callbacks have no effect.
+    These are all settings except those in ONLY_EVALUATION and those of callbacks that only evaluate. A callback only
+    evaluates if its own class (not a base class) sets `only_evaluates = True`, and its argument `during_fit` is not
+    True. With `during_fit`, it can change the weights, because `checkpoint.monitor` can name a value that it logs. The
+    remaining callbacks are renumbered from 0, so that the positions of left-out callbacks have no effect.
 
     Example:
         >>> name = "lightning_xai.callbacks.heatmaps.Heatmaps"
@@ -45,10 +45,10 @@ def training_settings(settings: Settings) -> dict[str, Any]:
 
 
 def evaluation_settings(settings: Settings) -> dict[str, Any]:
-    """Returns the settings that can change the results of a test, if weights and examples are fixed.
+    """Returns the settings that can change the results of a test of the same weights on the same examples.
 
-    They include all callbacks that declare `only_evaluates`. A callback with `during_fit` belongs to both the training
-    settings and the evaluation settings.
+    They include the settings of all callbacks whose class sets `only_evaluates`. If such a callback has `during_fit`,
+    its settings are both training settings and evaluation settings.
 
     Example:
         >>> name = "lightning_xai.callbacks.heatmaps.Heatmaps"
@@ -61,7 +61,7 @@ def evaluation_settings(settings: Settings) -> dict[str, Any]:
 
 
 def changed_training(before: Settings, now: Settings) -> list[str]:
-    """Returns the sorted names of the training settings that differ.
+    """Returns the sorted names of the training settings that differ between `before` and `now`.
 
     Example:
         >>> changed_training({"lr": 1, "trainer.limit_test_batches": 2}, {"lr": 3, "trainer.limit_test_batches": 4})
@@ -71,7 +71,7 @@ def changed_training(before: Settings, now: Settings) -> list[str]:
 
 
 def changed_evaluation(before: Settings, now: Settings) -> list[str]:
-    """Returns the sorted names of the evaluation settings that differ.
+    """Returns the sorted names of the evaluation settings that differ between `before` and `now`.
 
     Example:
         >>> changed_evaluation({"lr": 1, "trainer.limit_test_batches": 2}, {"lr": 3, "trainer.limit_test_batches": 4})
@@ -81,7 +81,7 @@ def changed_evaluation(before: Settings, now: Settings) -> list[str]:
 
 
 def hash_of_evaluation(settings: Settings) -> str:
-    """Returns 8 hex digits that identify the evaluation settings. Settings of None are left out of the hash.
+    """Returns 8 hex digits that identify the evaluation settings. A setting that is None counts as missing.
 
     Example:
         >>> hash_of_evaluation({"trainer.limit_test_batches": 2, "trainer.max_epochs": 1})
@@ -115,7 +115,7 @@ def _numbered(callbacks: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _only_evaluates(callback: Settings) -> bool:
-    """Returns whether the class of a callback declares `only_evaluates`; False if the class is unknown."""
+    """Returns whether the class of a callback sets `only_evaluates = True`; False if the class is unknown."""
     try:
         declared = vars(imported_class(str(callback.get("class_path")), object))
     except ValueError:

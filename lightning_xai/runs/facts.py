@@ -1,4 +1,4 @@
-"""Facts about a command's run and test that the callback ResultsFile needs."""
+"""Facts about the run and the test that a command starts; the callback ResultsFile needs them."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class FactsOfTest:
     """Facts about the test that a command starts.
 
     Attributes:
-        checkpoint: hash of the tested checkpoint, a column of the table.
-        table: files to which the results are written.
+        checkpoint: hash of the tested checkpoint, which becomes a column of the table.
+        table: files to which the table of results is written.
 
     Example:
         >>> from pathlib import Path
@@ -53,9 +53,9 @@ class FactsOfTest:
 def table_of_test(run: RunFolder, checkpoint: str, settings: Mapping[str, Any]) -> ResultsTable:
     """Returns the files for the results of the command `test`. Results of other tests are never overwritten.
 
-    By default, the files are the run's current table. If the test uses other examples than the run, or if the current
-    table has results of another checkpoint or of other evaluation settings, hashes of the examples, checkpoint or
-    settings are added to the files' names.
+    By default, these are the files of the run's current table, `results.*`. Hashes are added to the names if the test
+    uses other examples than the run (hashes of checkpoint and examples), or if the current table has results of another
+    checkpoint (hash of the checkpoint) or of other evaluation settings (hash of the settings).
 
     Args:
         run: the run.

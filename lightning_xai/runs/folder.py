@@ -38,7 +38,7 @@ class RunFolder:
 
     @classmethod
     def of(cls, runs_dir: str | Path, experiment: str, seed: int) -> RunFolder:
-        """Returns the folder of the run of an experiment with a given seed.
+        """Returns the folder of an experiment's run with a given seed.
 
         Raises:
             ValueError: the name of the experiment cannot be a path below `runs_dir`.
@@ -52,7 +52,7 @@ class RunFolder:
 
     @classmethod
     def of_checkpoint(cls, file: Path) -> RunFolder:
-        """Returns the run that a checkpoint file belongs to. Its folder is two levels above the file.
+        """Returns the run to which a checkpoint file belongs. The run's folder is two levels above the file.
 
         Example:
             >>> RunFolder.of_checkpoint(Path("runs/tm/seed0/checkpoints/best.ckpt")).path.as_posix()
@@ -67,7 +67,7 @@ class RunFolder:
 
     @property
     def name(self) -> tuple[str, str]:
-        """The last part of the experiment's name, and the name of the seed's folder. Moving `runs_dir` changes neither.
+        """The last part of the experiment's name, and the name of the seed's folder. Both survive a move of `runs_dir`.
 
         Example:
             >>> RunFolder(Path("runs/roar/gradient/seed0")).name
@@ -76,7 +76,7 @@ class RunFolder:
         return self.experiment_dir.name, self.path.name
 
     def sibling(self, experiment: str) -> RunFolder:
-        """Returns the run with the same seed in another experiment, whose folder is beside this experiment's folder.
+        """Returns the run with the same seed in another experiment, whose folder is next to this experiment's folder.
 
         Example:
             >>> RunFolder(Path("runs/uniwise/seed0")).sibling("uniwise_teacher").path.as_posix()
@@ -90,7 +90,7 @@ class RunFolder:
         return self.sibling(f"{self.experiment_dir.name}_teacher")
 
     def stage(self, name: str) -> RunFolder:
-        """Returns the run of a stage in the chain whose root is this run. The stage "" is the root itself.
+        """Returns the run of a stage in the chain of which this run is the root. The stage "" is the root itself.
 
         Example:
             >>> RunFolder(Path("runs/roar/seed0")).stage("gradient/030").path.as_posix()
@@ -99,7 +99,7 @@ class RunFolder:
         return RunFolder(self.experiment_dir / name / self.path.name)
 
     def root_of_stage(self, name: str) -> RunFolder | None:
-        """Returns the root of the chain whose stage `name` is this run; None if this run's path does not end in `name`.
+        """Returns the root of the chain in which this run is the stage `name`; None if its path does not fit that name.
 
         Example:
             >>> RunFolder(Path("runs/roar/gradient/030/seed0")).root_of_stage("gradient/030").path.as_posix()
@@ -156,7 +156,9 @@ class RunFolder:
         return self.path / "attributions"
 
     def predictions_file(self, split: str, other_data: str = "") -> Path:
-        """File with the predictions on a split. `other_data` is a result of `hash_of_other_test_data`.
+        """File with the predictions on a split.
+
+        `other_data` is the result of `hash_of_other_test_data`, "" if the run's own data are used.
 
         Example:
             >>> RunFolder(Path("runs/tm/seed0")).predictions_file("test").name
@@ -166,22 +168,22 @@ class RunFolder:
 
     @property
     def stability_dir(self) -> Path:
-        """Folder of comparisons with the attributions of other runs."""
+        """Folder of reports that compare this run's attributions with those of other runs."""
         return self.path / "stability"
 
     @property
     def erasures_dir(self) -> Path:
-        """Folder of the erasures for later runs of the chain, `<name>/<split>`."""
+        """Folder `<name>/<split>` of the tokens to erase in the data of a chain's later runs."""
         return self.path / "erasures"
 
     @property
     def trained_on_file(self) -> Path:
-        """File with facts about the erasure that this run trains on."""
+        """File that describes how the texts on which this run trains were erased."""
         return self.path / "erasures.json"
 
     @property
     def validations_file(self) -> Path:
-        """File with the validation metrics of a search's trial, by step."""
+        """File with the validation metrics at each step, if this run is a trial of a search."""
         return self.path / "validations.json"
 
     @property
@@ -205,7 +207,7 @@ class RunFolder:
 
     @property
     def best_checkpoint(self) -> Path | None:
-        """The best checkpoint; the last one if there is no best; None if there is neither."""
+        """The best checkpoint; without one, the last checkpoint; None if there is neither."""
         return self.checkpoint("best") or self.checkpoint("last")
 
     @property
@@ -215,7 +217,7 @@ class RunFolder:
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """Facts about the run, such as its settings; {"status": "new"} before the run begins.
+        """Facts about the run, such as its settings; {"status": "new"} before the run has started.
 
         Raises:
             ValueError: the run is stored in another format.
@@ -249,16 +251,16 @@ class RunFolder:
 
     @property
     def is_trained(self) -> bool:
-        """Whether the training has ended. The test after it may be missing."""
+        """Whether the training has ended. The test that follows it may not have ended yet."""
         return self.is_finished or (self.manifest.get("trained", False) and self.checkpoint("last") is not None)
 
     @property
     def settings(self) -> dict[str, Any] | None:
-        """The settings of the last fit; None if no fit has begun."""
+        """The settings of the last fit; None if no fit has started."""
         return self.manifest.get("settings")
 
     def write_manifest(self, **facts: Any) -> None:
-        """Adds facts to the manifest atomically: after a kill, the file holds either the old or the new manifest."""
+        """Adds facts to the manifest atomically: after a kill, the file has either the old or the new facts."""
         write_json(self.manifest_file, with_format({**self.manifest, **facts}))
 
     @property
@@ -272,9 +274,9 @@ class RunFolder:
             without_format(self._written_manifest, self.path, remedy)
 
     def hash_of_other_test_data(self, settings: Mapping[str, Any]) -> str:
-        """Returns a short hash of the test examples of `settings`, or "" if this run tests the same examples.
+        """Returns a short hash that identifies the test examples of `settings`, if they differ from this run's.
 
-        The result is also "" if the run has no settings yet.
+        Returns "" if they do not differ, or if the run has no settings yet.
         """
         if self.settings is None:
             return ""
@@ -285,9 +287,9 @@ class RunFolder:
     def runs_dir(self) -> Path:
         """The folder of all runs: the part of `path` before the experiment and the seed.
 
-        The name of the experiment is read from the manifest. Without a manifest, a folder whose name begins with "seed"
-        counts as a run of an experiment without a slash in its name. If this gives no folder, the working directory is
-        returned.
+        The name of the experiment is read from the manifest. Without a manifest, a folder whose name starts with "seed"
+        counts as a run of an experiment without a slash in its name. If no folder is found in this way, the working
+        directory is returned.
         """
         experiment = (self.settings or {}).get("experiment") or ("?" if self.path.name.startswith("seed") else "")
         parents, depth = self.path.parents, len(Path(experiment).parts)

@@ -1,4 +1,4 @@
-"""The format number of runs, chains and stores on disk. Files in another format cause an error."""
+"""The format number in the files of runs, chains and stores. Files in another format cause an error."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def is_current(facts: Mapping[str, Any]) -> bool:
 
 
 def with_format(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns facts with the format number in front, ready to be written to disk.
+    """Returns facts with the format number added in front, to be written to disk.
 
     Example:
         >>> with_format({"status": "finished"})
@@ -43,8 +43,8 @@ def without_format(facts: Mapping[str, Any], place: Path, remedy: str) -> dict[s
     """Returns facts that were read from disk, without their format number.
 
     Args:
-        facts: contents of a JSON file; facts without a format number are in format 1.
-        place: the folder that the error message names.
+        facts: contents of a JSON file; without a format number, they are in format 1.
+        place: the file's folder, for the error message.
         remedy: end of the error message, with advice for the user.
 
     Raises:

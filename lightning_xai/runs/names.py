@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import unicodedata
 
-MAX_BYTES = 200  # file systems allow 255 bytes per part, including the file ending
+MAX_BYTES = 200  # file systems allow 255 bytes in each part of a path, including suffixes
 
 
 def check_name(kind: str, name: str, *, nested: bool = False) -> None:
-    """Raises ValueError if a name could leave its folder as a path, or is not allowed on some file system.
+    """Raises ValueError if a name, as a path, could lead out of its folder, or is not allowed on some file system.
 
     Args:
-        kind: the kind of name for messages, such as "split".
+        kind: what the name is for, such as "split", for messages.
         name: the name.
         nested: whether the name may have several parts, such as the experiment "roar/gradient/010".
 
@@ -32,7 +32,7 @@ def check_name(kind: str, name: str, *, nested: bool = False) -> None:
 
 
 def _problem(part: str) -> str | None:
-    """Returns the rule that a part of a name breaks, such as "has no backslash"; None if the part is allowed."""
+    """Returns the rule that a part of a name breaks, such as "has no backslash"; None if it breaks no rule."""
     if not part:
         return "is not empty and neither begins nor ends with /"
     if part in (".", ".."):

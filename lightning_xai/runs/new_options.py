@@ -1,4 +1,4 @@
-"""Leaves out new options with their default value, so that runs of older versions can be compared."""
+"""Leaves new options out of settings if they have their default value, to compare them with an older version's run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lightning_xai.runs.settings import flat
 
 
 def without_new_options(settings: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings without the options that `other` lacks and whose value is the default of their class.
+    """Returns the settings without those that `other` lacks and that have the default value of their class.
 
     Args:
         settings: dotted name -> setting.

@@ -1,4 +1,4 @@
-"""Prints a run's messages in one process only, and silences needless messages of libraries."""
+"""Prints a run's messages in one process only, and silences libraries' messages that users do not need."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lightning_xai.runs.ranks import rank
 
 PACKAGE = Path(__file__).parents[1]
 
-# warnings about deliberate choices of this package, or about things that a user cannot change
+# regular expressions for warnings about deliberate choices of this package, or about things that users cannot change
 SILENCED_WARNINGS = (
     ".*treespec, LeafSpec.*",
     ".*does not have many workers.*",
@@ -48,7 +48,7 @@ LOGGERS = (
     "lightning.fabric.utilities.rank_zero",
     "lightning.fabric.utilities.seed",
 )
-_SAID: list[set[str]] = []  # lines that the running command has printed; empty outside of commands
+_SAID: list[set[str]] = []  # for each nested `quiet`, the lines that the command has printed; [] outside of commands
 
 
 @contextmanager
@@ -104,9 +104,9 @@ def say(message: str) -> None:
 
 
 def unsaid(lines: Sequence[str]) -> list[str]:
-    """Returns the lines that this command has not printed yet, so that the stages of a chain do not repeat lines.
+    """Returns those of `lines` that this command has not printed yet, so that a chain's stages do not repeat them.
 
-    Outside of commands, all lines are returned.
+    Outside of commands, returns all lines.
 
     Example:
         >>> with quiet():

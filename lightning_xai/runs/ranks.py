@@ -30,15 +30,15 @@ def is_first() -> bool:
         >>> is_first()
         True
     """
-    # without RANK, local ranks start at 0 on each node
+    # if RANK is not set, `rank` returns the local rank, which is 0 for one process on each node
     on_first_node = "RANK" in os.environ or int(os.environ.get("NODE_RANK", 0)) == 0
     return rank() == 0 and on_first_node
 
 
 def first_does(action: Callable[[], object]) -> None:
-    """Calls a function in the first process only. A ValueError of the call is raised in every process.
+    """Calls a function in the first process only. If it raises a ValueError there, every process raises this error.
 
-    Every process must call this function.
+    Every process must call `first_does`.
 
     Example:
         >>> first_does(lambda: print("locked"))

@@ -1,6 +1,6 @@
-"""Renamed class paths and arguments, so that networks and encoders of older runs can still be built.
+"""Old and current names of class paths and arguments, so that networks and encoders of older runs can still be built.
 
-Nothing has been renamed since format 2 began. If you move or rename a network, an encoder, or an argument of
+Nothing has been renamed since format 2 was introduced. If you move or rename a network, an encoder, or an argument of
 either, add an entry here.
 """
 
@@ -15,7 +15,7 @@ RENAMED_ARGUMENTS: dict[str, dict[str, str]] = {}
 
 
 def current_spec(spec: dict[str, Any]) -> dict[str, Any]:
-    """Returns `spec` ("class_path" and "init_args") with current names, also in arguments that are specs themselves.
+    """Returns `spec` ("class_path" and "init_args") with current names, also inside arguments that have a class_path.
 
     Example:
         >>> spec = {"class_path": "mine.Network", "init_args": {"size": 3}}

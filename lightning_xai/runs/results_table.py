@@ -1,4 +1,4 @@
-"""A table of results on disk, with the hash of the tested checkpoint and the settings of the test."""
+"""A table of a test's results on disk, with the hash of the tested checkpoint and the settings of the test."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from lightning_xai.runs.files.whole_files import damaged, read_json, write_json,
 from lightning_xai.runs.format import with_format
 
 RESULTS = "results"
-KEYS = ["split", "preset", "method", "metric"]  # columns that identify a value of a run
+KEYS = ["split", "preset", "method", "metric"]  # columns that identify a row among the results of a run
 
 
 def read_table(file: Path, columns: list[str] | None = None) -> pd.DataFrame:
-    """Returns a table of results, or some of its columns.
+    """Reads a table of results, or only some of its columns.
 
     Raises:
         ValueError: the file is damaged.
@@ -35,7 +35,7 @@ def read_table(file: Path, columns: list[str] | None = None) -> pd.DataFrame:
     try:
         return pd.read_parquet(file, columns=columns)
     except (pa.ArrowException, OSError) as error:
-        if isinstance(error, OSError) and error.errno is not None:  # the error is not about the contents of the file
+        if isinstance(error, OSError) and error.errno is not None:  # the file could not be read, but may be intact
             raise
         raise damaged(file, str(error).removeprefix(f"Could not open Parquet input source '{file}': ")) from error
 
@@ -43,7 +43,7 @@ def read_table(file: Path, columns: list[str] | None = None) -> pd.DataFrame:
 def run_results(folder: Path) -> pd.DataFrame:
     """Returns all results of a run's tested checkpoint, including later tests on other data.
 
-    If several tables have the same result, results.parquet takes precedence, then the newest table.
+    If several tables have a row with the same KEYS, that of results.parquet is kept or, without one, the newest.
 
     Example:
         >>> import tempfile
@@ -66,8 +66,8 @@ def run_results(folder: Path) -> pd.DataFrame:
 class ResultsTable:
     """One table of results in a run's folder, in the files `<stem>.csv`, `<stem>.parquet` and `<stem>.json`.
 
-    The JSON file holds the hash of the tested checkpoint and all settings of the command. The run's current table has
-    the stem "results". Reports prefer the current table: see `run_results`.
+    The JSON file holds the hash of the tested checkpoint and all settings of the command. The run's current table,
+    which reports prefer (see `run_results`), has the stem "results".
 
     Example:
         >>> import tempfile
@@ -115,9 +115,9 @@ class ResultsTable:
         return settings
 
     def write(self, table: pd.DataFrame, settings: Mapping[str, Any]) -> None:
-        """Writes the three files, each atomically. The parquet file comes last, so if it exists, the table is complete.
+        """Writes the three files, each atomically. The parquet file comes last: if it exists, the table is complete.
 
-        If an earlier table has other evaluation settings, it is first renamed to `<stem>_<hash of these settings>`.
+        If an earlier table has other evaluation settings, it is first renamed to `<stem>_<hash of its settings>`.
         """
         earlier = self.settings
         if self.exists and earlier is not None and changed_evaluation(earlier, settings):
@@ -130,7 +130,7 @@ class ResultsTable:
         write_json(self.settings_file, with_format({"checkpoint": checkpoint, "settings": dict(settings)}))
 
     def move(self, stem: str) -> ResultsTable:
-        """Renames the files to another stem. After a kill, a second call moves the remaining files."""
+        """Renames the files, with `stem` as their new stem. After a kill, a second call renames the remaining files."""
         target = ResultsTable(self.folder, stem)
         if self.settings_file.exists():  # copied first and removed last, so that a kill loses no settings
             write_json(target.settings_file, read_json(self.settings_file))

@@ -1,4 +1,4 @@
-"""Records in the manifest of a run that a fit begins, continues or ends."""
+"""Records in the manifest of a run that a fit starts, continues or ends."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from lightning_xai.runs.format import with_format
 
 
 def begin_run(run: RunFolder, settings: Mapping[str, Any]) -> None:
-    """Records that a run begins, or checks that an earlier run may continue with these settings.
+    """Records that a run starts, or checks that the run in the folder may continue with these settings.
 
     A run may continue with other evaluation settings, but not with other training settings. A run without a checkpoint
-    starts from the beginning. If its folder has an old results table, the hash of the tested checkpoint is added to the
-    table's name.
+    is trained from the start; if its folder has an old results table, the hash of the checkpoint that was tested is
+    added to the table's name.
 
     Raises:
         ValueError: the folder holds a finished or resumable run in another format or with other training settings (the
-            message names the first three settings).
+            message names up to three of these).
 
     Example:
         >>> import tempfile
@@ -48,7 +48,7 @@ def begin_run(run: RunFolder, settings: Mapping[str, Any]) -> None:
 
 
 def finish_run(run: RunFolder, *, seconds: float, **facts: Any) -> None:
-    """Records in the manifest that a run is finished, with its seconds and additional facts.
+    """Records in the manifest that a run is finished, with the seconds that it took and additional facts.
 
     Args:
         run: the run.
@@ -70,13 +70,13 @@ def finish_run(run: RunFolder, *, seconds: float, **facts: Any) -> None:
 
 
 def is_evaluated_with(run: RunFolder, settings: Mapping[str, Any]) -> bool:
-    """Returns whether the run's current results table was made with these evaluation settings.
+    """Returns whether the run's current results table exists and was made with these evaluation settings.
 
     Example:
         >>> from pathlib import Path
         >>> is_evaluated_with(RunFolder(Path("no/such/run")), {})
         False
     """
-    begun = run.settings  # read before the table, because `begin_run` writes the table before the manifest
+    begun = run.settings  # read before the table's settings, because `begin_run` may write those before the manifest
     made_with = run.results_table.settings or begun or settings
     return run.is_tested and not changed_evaluation(made_with, settings)

@@ -1,4 +1,4 @@
-"""The settings of a run by dotted name, and the selection of those that affect its results or its data."""
+"""Selects, among the settings of a run, those that affect its results or its data."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ INCIDENTAL = {
 INCIDENTAL_OF_TRAINER = {"default_root_dir", "logger", "enable_progress_bar", "enable_model_summary"}
 ERASURES = "data.init_args.erasures"
 ERASURE = "data.init_args.erasure"
-CACHE_DIR = "data.init_args.cache_dir"  # the encoded data do not depend on their folder
-# prefixes of the data module's arguments that determine the test examples
+CACHE_DIR = "data.init_args.cache_dir"  # does not affect results: encoded data are the same in every folder
+# the arguments of the data module that determine the test examples have these names or start with them
 TEST_DATA_ARGUMENTS = ("source", "encoder", "max_examples", "extra_test_splits", "erasure")
 
 
 def run_settings(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns dotted name -> setting, for the settings on which a run's results depend.
+    """Returns dotted name -> value, for the settings in a configuration on which a run's results depend.
 
     Example:
         >>> run_settings({"runs_dir": "runs", "trainer": {"max_epochs": 3, "logger": None}, "data": {"sizes": [8, 2]}})
@@ -40,7 +40,7 @@ def run_settings(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def data_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings that determine how examples are loaded and encoded, without settings of erasures.
+    """Returns the settings that determine how examples are loaded and encoded, before any tokens are erased.
 
     Example:
         >>> data_settings({"data.init_args.batch_size": 8, "data.init_args.erasure": "mask", "seed_everything": 0})
@@ -52,7 +52,7 @@ def data_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def trial_key(settings: Mapping[str, Any]) -> str:
-    """Returns a text that identifies the methods, the network and the data (before erasures) of a run.
+    """Returns a text that identifies the methods, the network and the data (before tokens are erased) of a run.
 
     Example:
         >>> trial_key({"data.init_args.erasure": "mask", "model.size": 2, "experiment": "a"})
@@ -94,7 +94,7 @@ def changed_settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[
 
 
 def flat(value: Any, prefix: str = "") -> dict[str, Any]:
-    """Returns nested dictionaries and lists as one dictionary by dotted name. Empty containers become values.
+    """Turns nested dictionaries and lists into one dictionary: dotted name -> value. An empty container is a value.
 
     Example:
         >>> flat({"a": {"b": [1, 2]}, "c": []})

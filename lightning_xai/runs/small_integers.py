@@ -1,4 +1,4 @@
-"""Stores integers in the smallest type that fits."""
+"""Stores integers as int32 if they fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The names of splits, in tables and in log tags."""
+"""The names of splits in tables and in log tags."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ from lightning_xai.runs.files.whole_files import write_whole
 def save_checkpoint(checkpoint: dict[str, Any], file: Path) -> None:
     """Writes a checkpoint atomically: to a temporary file in the same folder, which then replaces the old checkpoint.
 
-    Lightning itself writes to the system's temporary folder. If this folder is on another file system, Lightning copies
-    the file, and a kill leaves an incomplete checkpoint.
+    Lightning itself writes to the system's temporary folder. If this folder is on another file system, Lightning then
+    copies the file, and a kill during the copy leaves an incomplete checkpoint.
 
     Raises:
         ValueError: the disk is full or read-only, or another process has taken over the run's folder.
@@ -31,14 +31,14 @@ def save_checkpoint(checkpoint: dict[str, Any], file: Path) -> None:
 
 
 def _write(checkpoint: dict[str, Any], partial: Path) -> None:
-    with partial.open("wb") as stream:  # with a path, torch would store the file's name in the file
+    with partial.open("wb") as stream:  # given a path, torch would store the temporary name in the file
         torch.save(checkpoint, stream)
 
 
 def require_whole(file: Path) -> None:
     """Raises ValueError if a checkpoint is incomplete. Earlier versions left such files if they were killed.
 
-    Files that are not checkpoints pass this check. They cause an error when they are read.
+    Files that are not checkpoints pass this check; they cause an error only when they are read.
 
     Example:
         >>> import tempfile
@@ -50,7 +50,8 @@ def require_whole(file: Path) -> None:
     """
     with file.open("rb") as stream:
         head = stream.read(2)
-    # the index of a zip file is at the end, so an incomplete file has none; after a power cut, bytes may be 0
+    # a checkpoint is a zip file, whose index is at the end, so that an incomplete file has none; after a power cut, the
+    # bytes may be 0
     if head.strip(b"\0") == b"" or head == b"PK" and not zipfile.is_zipfile(file):
         raise ValueError(
             f"{file} is incomplete ({file.stat().st_size:,} bytes): remove it and run fit again, which trains from the "

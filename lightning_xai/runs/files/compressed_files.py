@@ -1,4 +1,4 @@
-"""Opens files that may be compressed: .gz by Python, .zst by pyarrow."""
+"""Opens files that may be compressed, and decompresses them: .gz with Python's gzip, .zst with pyarrow."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GZIP, ZSTD = ".gz", ".zst"
 
 
 def kind_of(path: str | Path) -> str:
-    """Returns the suffix of a file's name, without the suffix of the compression.
+    """Returns the suffix of a file's name that tells its format; a suffix of compression after it is ignored.
 
     Example:
         >>> kind_of("train.csv.gz"), kind_of("train.jsonl"), kind_of("parts/*.jsonl.zst")
@@ -27,7 +27,7 @@ def kind_of(path: str | Path) -> str:
 
 
 def check_compression(path: Path) -> None:
-    """Raises ValueError if files with this compression cannot be read here.
+    """Raises ValueError if a file is compressed in a way that cannot be read here.
 
     Example:
         >>> check_compression(Path("train.csv.gz"))
@@ -65,7 +65,7 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
     except (EOFError, gzip.BadGzipFile, zlib.error, pa.ArrowException) as error:
         raise _damaged(path, error) from error
     except OSError as error:
-        if path.suffix != ZSTD or error.errno is not None:  # errors of pyarrow's decompression have no number
+        if path.suffix != ZSTD or error.errno is not None:  # pyarrow's errors about damaged files have no errno
             raise
         raise _damaged(path, error) from error
 
@@ -76,8 +76,8 @@ def open_text(path: Path, encoding: str, newline: str | None = None) -> Iterator
 
     Args:
         path: the file.
-        encoding: name of Python's codec.
-        newline: as in `open`.
+        encoding: name of a codec of Python.
+        newline: as in Python's `open`.
 
     Raises:
         ValueError: the compressed file is truncated or damaged.

@@ -19,15 +19,15 @@ REMEDIES = {
     errno.ENOTDIR: "a part of this path is a file, so choose another path",
     errno.EISDIR: "remove the folder of this name, or choose another name",
 }
-OF_WRITING = {  # only for writing, because these errors have other causes when a file is read
+OF_WRITING = {  # only if writing failed; when reading fails, these errors have other causes
     errno.ENOENT: "choose a folder that can be made",
     errno.EEXIST: "a part of this path is a file, so choose another path",
 }
-LONGEST_NAME = 120  # characters of a name that a message shows
+LONGEST_NAME = 120  # largest number of characters of a file's name that a message shows
 
 
 def disk_message(error: BaseException, file: Path | str | None = None, *, action: str = "written") -> str | None:
-    """Returns a one-line message about an unusable disk or file name, or None if the error has another cause.
+    """Returns a one-line message if an error is caused by an unusable disk or file name, and otherwise None.
 
     Args:
         error: the disk's error, or an error that was raised while the disk's error was handled.
@@ -66,7 +66,7 @@ def writing(file: Path) -> Iterator[None]:
     """
     try:
         yield
-    except (OSError, RuntimeError) as error:  # torch.save raises a RuntimeError while it handles the disk's error
+    except (OSError, RuntimeError) as error:  # while torch.save handles an OSError, it raises a RuntimeError
         message = disk_message(error, file)
         if message is None:
             raise

@@ -1,4 +1,4 @@
-"""Reads text files in any encoding. Errors name the file, the place in the file, and the probable encoding."""
+"""Reads text files in a given encoding. If it is wrong, the error names the file, the place and a probable encoding."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lightning_xai.runs.files.compressed_files import open_bytes, open_text
 
 
 def check_encoding(encoding: str) -> None:
-    """Raises ValueError unless Python has a text encoding of this name.
+    """Raises ValueError unless Python knows a text encoding with this name.
 
     Example:
         >>> check_encoding("latin-1")
@@ -93,8 +93,8 @@ def other_encoding(
 
     Args:
         path: the file.
-        encoding: the encoding in which the file was read.
-        error: error of the codec; None if there was no error but the text has NUL characters.
+        encoding: the encoding with which the file was read.
+        error: error of the codec; None if the file could be decoded but has NUL characters.
         has_option: whether the error message advises the user to set an option `encoding`.
 
     Example:
@@ -114,18 +114,19 @@ def other_encoding(
         probable = "latin-1" if codec_of(encoding) == "utf-8-sig" else "utf-8"
     wrong = _wrong_place(path, encoding)
     if probable == "latin-1" and wrong is not None and any(0x80 <= byte < 0xA0 for byte in wrong[2]):
-        probable = "cp1252"  # curly quotes and dashes, which latin-1 would read as control characters
+        probable = "cp1252"  # these bytes are curly quotes or dashes there, but control characters in latin-1
     first_wrong = "" if wrong is None else f"; line {wrong[0]} is the first that is wrong"
     if error is None:
         place = f"byte {first.find(0)} is 0"
-    else:  # the offset in the error counts from the decoded block, not from the beginning of the file
+    else:  # not `error.start`, which counts from the start of the decoded block, not of the file
         place = getattr(error, "reason", str(error)) if wrong is None else f"byte {wrong[1]}"
     remedy = f", or set encoding: {probable}" if has_option else f" (iconv -f {probable} -t utf-8)"
     return ValueError(f"{path} is not {encoding.upper()} ({place}): save it as UTF-8{remedy}{first_wrong}")
 
 
 def _wrong_place(path: Path, encoding: str) -> tuple[int, int, bytes] | None:
-    """Returns the number of the first line that is not UTF-8, the offset of its first wrong byte, and the line.
+    """Finds the first line that is not UTF-8: returns its number, the offset of its first wrong byte in the file, and
+    the line.
 
     Returns None if all lines are UTF-8 or if `encoding` is not UTF-8.
     """

@@ -1,4 +1,4 @@
-"""Writes files atomically: first to a temporary file in the same folder, which is synced to disk and renamed."""
+"""Writes files atomically: first a temporary file in the same folder, which is synced to disk and then renamed."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def partial_file(file: Path) -> Path:
 
 
 def write_whole(file: Path, write: Callable[[Path], Any]) -> None:
-    """Writes a file atomically. The file is never partial, even after a kill or if two jobs write at the same time.
+    """Writes a file atomically: it is never incomplete, even after a kill or if two jobs write it at the same time.
 
-    The earlier file remains until the new file is complete on the disk.
+    An earlier file of this name remains until the new file is complete on the disk.
 
     Args:
         file: the file. Its folder is created if it is missing.
@@ -57,10 +57,10 @@ def write_whole(file: Path, write: Callable[[Path], Any]) -> None:
             file.parent.mkdir(parents=True, exist_ok=True)
             write(partial)
             sync(partial)
-            check_owned()  # again, because the lock may be lost during a long write
+            check_owned()  # again, because another process may have taken over the lock during a long write
             partial.replace(file)
         except BaseException:
-            with contextlib.suppress(OSError):  # the error may be about the name itself
+            with contextlib.suppress(OSError):  # if the file's name is not usable, unlink fails too
                 partial.unlink(missing_ok=True)
             raise
         sync(file.parent)
@@ -120,8 +120,8 @@ def remove_partial_files(folder: Path, file: str = "", *, owned: bool = True) ->
     Args:
         folder: the folder.
         file: name of the file whose temporary files are removed; "" for all files of the folder.
-        owned: whether this process owns the folder, so that no process of another machine writes there. If not,
-            temporary files from other machines are kept.
+        owned: whether this process holds the folder's lock, so that no process on another machine writes there. If
+            not, temporary files from other machines are kept.
 
     Example:
         >>> import tempfile

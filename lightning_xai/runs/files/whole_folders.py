@@ -1,4 +1,4 @@
-"""Writes folders atomically: first under a temporary name, which is synced to disk and renamed."""
+"""Writes folders atomically: first under a temporary name; then the folder is synced to disk and renamed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lightning_xai.runs.locks.owner import process_runs
 
 BAD = ".bad"  # suffix of a damaged folder that was renamed
 OWNER_ONLY = 0o700
-IS_THERE = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)  # errors of a rename to a name that is in use
+IS_THERE = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)  # errors of a rename to a name that is already in use
 
 
 def write_whole_folder(folder: Path, write: Callable[[Path], Any]) -> bool:
@@ -48,7 +48,7 @@ def write_whole_folder(folder: Path, write: Callable[[Path], Any]) -> bool:
     with writing(folder):
         try:
             make_private(folder.parent)
-            shutil.rmtree(partial, ignore_errors=True)  # left by a killed process with the same pid
+            shutil.rmtree(partial, ignore_errors=True)  # a killed process with the same pid may have left it
             partial.mkdir(mode=OWNER_ONLY)
             write(partial)
             for file in partial.iterdir():
@@ -77,7 +77,7 @@ def make_private(folder: Path) -> None:
 
 
 def set_aside(folder: Path) -> None:
-    """Renames a damaged folder, so that it can be written again. Processes that read from it can go on.
+    """Renames a damaged folder, so that it can be written again. Processes that have opened its files can go on.
 
     Example:
         >>> import tempfile

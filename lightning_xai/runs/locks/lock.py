@@ -13,11 +13,11 @@ from lightning_xai.runs.files.disk import writing
 from lightning_xai.runs.locks.owner import Owner
 from lightning_xai.runs.progress import say
 
-FOLDER_LOCK = "owner.lock"  # locks its whole folder; any other lock is for one file
+FOLDER_LOCK = "owner.lock"  # name of a lock file for its whole folder; any other lock file is for one file
 TOUCH_SECONDS = 20.0  # interval at which an owner touches its lock file, to show that it is alive
 PATIENCE_SECONDS = 120.0  # an owner on another machine counts as dead after this time without a touch
-GRACE_SECONDS = 1.0  # another process that moves a living owner's file by mistake restores it within this time
-ASIDE = ".stale"  # suffix of a lock file that is being removed
+GRACE_SECONDS = 1.0  # if another process renames a living owner's lock file by mistake, it restores the file by then
+ASIDE = ".stale"  # suffix to which a lock file is renamed before it is removed
 WAIT = "wait until that command has ended or stop it, or name another --experiment"
 
 _held: dict[Path, Lock] = {}  # the locks that this process must hold to write
@@ -30,14 +30,14 @@ class Taken(ValueError):
 class Lock:
     """A lock file whose owner is this process or, in a distributed command, the first process of the command.
 
-    A daemon thread touches the file, so that processes on other machines see that the owner is alive. `take` and
-    `follow` create locks.
+    A daemon thread touches the file, so that processes on other machines see that the owner is alive. Call `take` or
+    `follow` to create locks.
 
     Args:
         file: the lock file.
         contents: contents of the file.
         owner: the owner; None in the other processes of a distributed command, which neither touch nor remove the file.
-        touch_seconds: seconds between two touches.
+        touch_seconds: seconds from one touch of the file to the next.
     """
 
     def __init__(self, file: Path, contents: bytes, owner: Owner | None, touch_seconds: float) -> None:
@@ -54,7 +54,10 @@ class Lock:
         return self.file.name == FOLDER_LOCK and file.is_relative_to(self.file.parent)
 
     def check(self, every: float = 0.0) -> None:
-        """Raises ValueError if the lock file is missing or names another owner. Checks only every `every` seconds."""
+        """Raises ValueError if the lock file is missing or names another owner.
+
+        Does nothing if the last check was less than `every` seconds ago.
+        """
         now = time.monotonic()
         if now - self._checked < every:
             return
@@ -68,7 +71,7 @@ class Lock:
             raise ValueError(f"{_place(self.file)} {now_of}: this command ends without writing there")
 
     def release(self) -> None:
-        """Removes the lock file if this process made the file and the file still names this process."""
+        """Removes the lock file if this process created it and it still names this process as the owner."""
         self._released.set()
         if self._owner is not None and self._owner.pid == os.getpid():  # a forked child must not remove the file
             with contextlib.suppress(OSError):
@@ -85,15 +88,15 @@ class Lock:
 def take(
     file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_SECONDS, touch_seconds: float = TOUCH_SECONDS
 ) -> None:
-    """Makes this process the owner of a lock file until `release`, or until the process ends.
+    """Makes this process the owner of a lock file until `release` is called or the process ends.
 
     Does nothing if this process already holds the lock or the lock of a parent folder. A dead owner's lock is removed.
 
     Args:
         file: the lock file. Its folder is created if it is missing.
         remedy: end of the error message, with advice for the user.
-        patience: seconds without a change after which an owner on another machine counts as dead.
-        touch_seconds: seconds between two touches of the file.
+        patience: an owner on another machine counts as dead if its lock file does not change for this many seconds.
+        touch_seconds: seconds from one touch of the file to the next.
 
     Raises:
         ValueError: another process owns the lock, or the file cannot be written.
@@ -122,7 +125,7 @@ def take(
 def require_free(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_SECONDS) -> None:
     """Raises ValueError if a living process owns a lock file. Removes the lock of a dead owner.
 
-    The operating system knows whether an owner in the same container is alive. For an owner elsewhere, the lock file is
+    If the owner is in the same container, the operating system tells whether it is alive. Otherwise the lock file is
     watched: a change shows that the owner is alive. If the file does not change for `patience` seconds (20 s for an
     empty file), the owner counts as dead.
 
@@ -157,10 +160,10 @@ def require_free(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_S
 
 
 def follow(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_SECONDS) -> None:
-    """Waits until the first process of a distributed command has taken the lock. Only the other processes call this.
+    """Waits until the first process of a distributed command has taken the lock. Only its other processes call this.
 
-    The other processes never take the lock. If another command owns the lock, they raise the error that the first
-    process raises, at about the same time.
+    These never take the lock themselves. If another command owns the lock, they raise the same error as the first
+    process, at about the same time.
 
     Args:
         file, remedy, patience: as in `take`.
@@ -189,7 +192,7 @@ def follow(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_SECONDS
 
 
 def remove_moved_locks(file: Path) -> None:
-    """Removes renamed lock files of processes that were killed during `_remove`. This process must own the lock.
+    """Removes lock files that `_remove` renamed before its process was killed. This process must own the lock.
 
     Example:
         >>> import tempfile
@@ -202,7 +205,7 @@ def remove_moved_locks(file: Path) -> None:
     """
     own = _contents(file)
     for aside in file.parent.glob(f"{file.name}.*{ASIDE}"):
-        if _contents(aside) != own:  # if equal, another process moved this lock by mistake and will restore it
+        if _contents(aside) != own:  # if equal, another process renamed it by mistake and will restore it
             aside.unlink(missing_ok=True)
 
 
@@ -210,7 +213,7 @@ def check_owned(every: float = 0.0) -> None:
     """Raises ValueError if another process has taken over a lock of this process. Called before every write.
 
     Args:
-        every: smallest number of seconds between two checks. Callers that write often pass more than 0.
+        every: smallest number of seconds between two checks. Callers that write often pass a number above 0.
 
     Example:
         >>> check_owned()
@@ -255,10 +258,10 @@ def _create(file: Path, contents: bytes) -> bool:
 
 
 def _remove(file: Path, contents: bytes, here: Owner) -> None:
-    """Removes a lock file that has the given contents. If several processes call this at once, only one succeeds.
+    """Removes a lock file if it has the given contents. If several processes call this at once, only one succeeds.
 
-    The file is first renamed to a name that no other process uses, and then read. If another process has replaced the
-    file in the meantime, the moved file is the lock of a living owner and is put back.
+    The file is first renamed to a name that no other process uses, and then read. If its contents differ, another
+    process has replaced the file in the meantime: then it is the lock of a living owner, and is put back.
     """
     aside = file.with_name(f"{file.name}.{here.token}{ASIDE}")
     try:

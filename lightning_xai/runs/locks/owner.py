@@ -1,4 +1,4 @@
-"""Identifies the process that owns a lock, and checks whether this process is still running."""
+"""Identifies the process that owns a lock, and checks whether that process is still running."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Owner:
         namespace: PID namespace of `pid`. Two containers on one machine have different namespaces.
         pid: number of the process.
         started: start time of the process, in clock ticks since boot. It distinguishes processes with the same pid.
-        token: random characters that no other owner has.
-        command: the command line.
+        token: random characters, which differ for each owner.
+        command: the command line of the process.
         since: local time at which the process became the owner.
         launch: id that all processes of one distributed launch share; "" for a single process.
         job, task: SLURM job and array task; "" outside SLURM.
@@ -61,7 +61,7 @@ class Owner:
 
     @classmethod
     def of_this_process(cls) -> Owner:
-        """Returns the facts of this process with a new token."""
+        """Returns the facts that identify this process, with a new token."""
         has_proc = _link(PROC / "self") == str(os.getpid())  # False if /proc shows another container's processes
         return cls(
             host=platform.node(),
@@ -99,20 +99,20 @@ class Owner:
         return f"process {self.pid} on {self.host} since {self.since} ({self.command})"
 
     def shares_processes_with(self, here: Owner) -> bool:
-        """Returns whether `here` is on the same machine, boot and container, and so sees the same pids."""
+        """Returns whether `here` has the same machine, boot and container as this owner, and so sees the same pids."""
         place = (self.host, self.boot, self.namespace)
         return all(place) and place == (here.host, here.boot, here.namespace)
 
     def is_running(self, here: Owner) -> bool | None:
-        """Returns whether this process runs; None if the answer is unknown, for example on another machine."""
+        """Returns whether the owner is running; None if `here` cannot know, for example on another machine."""
         return process_runs(self.pid, self.started) if self.shares_processes_with(here) else None
 
     def is_requeued(self, here: Owner) -> bool:
-        """Returns whether `here` is a later start of the same SLURM job and task."""
+        """Returns whether SLURM has restarted the owner's job, and `here` is the same task of the restarted job."""
         return bool(self.job) and (self.job, self.task) == (here.job, here.task) and self.restarts < here.restarts
 
     def leads(self, here: Owner) -> bool:
-        """Returns whether this process is the first process of the distributed command to which `here` belongs."""
+        """Returns whether the owner is the first process of the distributed command to which `here` belongs."""
         # with Lightning, the first process is the parent of the others
         is_parent = self.shares_processes_with(here) and self.pid == os.getppid()
         return is_parent or bool(self.launch) and self.launch == here.launch
@@ -130,7 +130,7 @@ def launch_id() -> str:
 
 
 def launch_of(environment: Mapping[str, str]) -> str:
-    """Returns a text with the names and values of the LAUNCH variables in `environment`.
+    """Returns the names and values of the LAUNCH variables in `environment`, as one text.
 
     Example:
         >>> launch_of({"MASTER_ADDR": "node1", "MASTER_PORT": "29500", "HOME": "/root"})
@@ -140,12 +140,12 @@ def launch_of(environment: Mapping[str, str]) -> str:
 
 
 def process_runs(pid: int, started: str | None = None) -> bool | None:
-    """Returns whether the process with the number `pid` runs; None if the system hides the answer.
+    """Returns whether the process with the number `pid` is running; None if the system does not tell.
 
     Args:
         pid: number of the process.
-        started: start time of the process. A process with the same number and another start time does not count. None
-            ignores the start time.
+        started: start time of the process. A process with the same number but another start time does not count. If
+            None, any start time counts.
 
     Example:
         >>> process_runs(os.getpid(), started="0")  # another process had this number
@@ -165,7 +165,7 @@ def process_runs(pid: int, started: str | None = None) -> bool | None:
 
 
 def _state_and_start(pid: int) -> tuple[str, str] | None:
-    """Returns the state letter and the start time of a process, or None if /proc does not show the process."""
+    """Returns the letter of a process's state, and its start time; None if /proc does not show the process."""
     try:
         stat = (PROC / str(pid) / "stat").read_text()
     except OSError:

@@ -1,4 +1,4 @@
-"""Locks that commands take: a fit locks its run's folder, other commands a results file or a folder of scores."""
+"""The locks that commands take: a fit locks its run's folder; other commands lock a results file or stored scores."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def own_run(run: RunFolder, *, is_first: bool = True, patience: float = PATIENCE
         run: the run.
         is_first: whether this is the first process of the command. Other processes wait for a limited time until the
             first process has taken the lock.
-        patience: seconds without a change after which an owner on another machine counts as dead.
+        patience: an owner on another machine counts as dead if its lock file does not change for this many seconds.
 
     Raises:
         ValueError: another command owns the folder, or is writing results or scores there.
@@ -55,7 +55,7 @@ def own_results(run: RunFolder, file: Path) -> None:
     """Takes the lock of a results file in a run's folder for a test.
 
     Raises:
-        ValueError: another test writes this file, or a fit owns the folder.
+        ValueError: another test is writing this file, or a fit owns the folder.
 
     Example:
         >>> import tempfile
@@ -85,7 +85,7 @@ def own_scores(folder: Path, run: RunFolder) -> None:
         run: the run whose attributions the command stores.
 
     Raises:
-        ValueError: another command writes to the folder.
+        ValueError: another command is writing to the folder.
 
     Example:
         >>> import tempfile

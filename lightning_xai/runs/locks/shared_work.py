@@ -1,4 +1,4 @@
-"""Lets one of several processes do some work while the others wait for the result."""
+"""Lets one of several processes make a result, such as a file, while the others wait for it."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ POLL_SECONDS = 0.2
 
 
 def found_or_made(find: Callable[[], Result | None], make: Callable[[], Result], lock: Path, *, waiting: str) -> Result:
-    """Returns the existing result or, if there is none, the result that `make` produces.
+    """Returns the existing result that `find` returns or, if there is none, the result that `make` makes.
 
-    A lock file prevents several processes from doing the same work at once. `make` must be correct without the lock
-    too, because locks do not work on some file systems. If this function creates the lock's folder, only its owner may
+    A lock file prevents several processes from calling `make` at once. Nevertheless `make` must allow this, because
+    locks do not work on some file systems. If this function creates the lock's folder, only the user who owns it may
     read it.
 
     Args:
         find: returns the result, or None if it does not exist yet.
-        make: does the work and returns its result.
-        lock: file that names the process at work.
-        waiting: line that is printed once if another process is at work.
+        make: makes the result and returns it.
+        lock: lock file that names the process that is making the result.
+        waiting: line that is printed, once, if another process is making the result.
 
     Example:
         >>> import tempfile

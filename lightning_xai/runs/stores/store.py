@@ -1,4 +1,4 @@
-"""Stores rows of numbers or bits on disk, by (example index, class). A store stays valid if its writer is killed."""
+"""Stores a row of numbers or bits for each (example index, class) on disk. A kill of the writer does not corrupt it."""
 
 from __future__ import annotations
 
@@ -30,16 +30,15 @@ OLD_STORE = "remove it or choose another folder, or use the version that wrote i
 class RaggedWriter:
     """Appends rows to a shard of a store. Each process has its own shard, so that no process waits for another.
 
-    The values of a row reach the disk before the index entry that points to them. If the process is killed, the next
-    writer of the shard drops an incomplete row.
+    The values of a row are written before the index entry that points to them. If the process is killed in between, the
+    next writer of the shard drops the incomplete row.
 
     Args:
         path: the store's folder, which is created if missing.
         rank: rank of the process, which names the shard's files.
         metadata: facts about all rows as JSON types, such as method and split. An existing store must have the same
             facts.
-        bits: whether to store the values, which are 0 or 1, as bits. An existing store of numbers is continued with
-            numbers.
+        bits: whether to store values that are 0 or 1 as bits. If the shard already has numbers, numbers are appended.
 
     Raises:
         ValueError: the folder holds rows with other metadata or in another format.
@@ -61,12 +60,12 @@ class RaggedWriter:
         description = self.path / STORE_FILE
         if description.exists() and metadata is not None:
             check_metadata(self.path, metadata)
-        elif rank == 0 or not description.exists():  # process 0 may have no rows
+        elif rank == 0 or not description.exists():  # other processes write it too, because process 0 may have no rows
             write_json(description, with_format(metadata or {}))
         rows = complete_rows(self.path, rank)
         self._file = values_file(self.path, rank, bits=bits)
         last = rows[-1:]
-        self._end = int((last["offset"] + sizes_of(last["length"], self._file)).sum())  # where the next row begins
+        self._end = int((last["offset"] + sizes_of(last["length"], self._file)).sum())  # offset of the next row
         self._values = open_at(self._file, self._end * (1 if self._file.suffix == BITS else 4))
         # opened last, so that a kill cannot leave a file of rows without a file of values
         self._rows = open_at(self.path / f"{rank}{ROWS}", len(rows) * ROW.itemsize)
@@ -101,9 +100,10 @@ class RaggedWriter:
 
 
 class RaggedStore:
-    """Reads all shards of a store through memory maps. If two shards have the same key, the lower rank counts.
+    """Reads all shards of a store through memory maps.
 
-    The process holds in memory only the sorted keys and the places of their rows, at most 12 bytes per row.
+    If two shards have a row with the same key (example index, class), that of the lower rank is read. The process holds
+    in memory only the sorted keys and the places of their rows, usually at most 12 bytes per row.
 
     Args:
         path: the store's folder.
@@ -143,7 +143,7 @@ class RaggedStore:
         number = self._index.dtype.type
         if not np.iinfo(number).min <= index <= np.iinfo(number).max:
             return None
-        # searched as a number of the same type, because a Python integer would convert the whole array to int64
+        # `number(index)`, because NumPy would convert the whole array to int64 to search a Python integer
         begin, end = (int(self._index.searchsorted(number(index), side=side)) for side in ("left", "right"))
         within = begin + int(self._target[begin:end].searchsorted(target)) if end > begin else end
         if within == end or self._target[within] != target:
@@ -180,7 +180,7 @@ class RaggedStore:
 
 
 def check_metadata(path: Path, metadata: dict[str, Any]) -> None:
-    """Raises ValueError if a store has other metadata. The message names only the differing facts.
+    """Raises ValueError if the metadata of a store differ from `metadata`. The message names only what differs.
 
     Example:
         >>> import tempfile

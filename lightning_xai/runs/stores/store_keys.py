@@ -1,4 +1,4 @@
-"""The keys of a store's rows as sorted arrays."""
+"""The keys (example index, class) of a store's rows, as sorted arrays."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def bounds_of_shards(entries: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def sorted_keys(entries: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns the distinct keys, sorted, as arrays of index [N], target [N] and place [N].
+    """Returns the N distinct keys, sorted, as three arrays [N]: example index, class (target), and place of the row.
 
-    The place of a key is the number of its row, counted over all shards. If several rows have the same key, the first
-    row counts. Arrays take 4 bytes per row, or 8 if their values need them. Targets that are all equal take no memory.
+    The place counts rows from 0 over all shards. If several rows have the same key, the place is that of the first.
+    Each array takes 4 bytes per row, or 8 if its values need them. If all targets are equal, their array takes none.
 
     Args:
         entries: for each shard, its index entries of dtype ROW.

@@ -1,4 +1,4 @@
-"""The files of one process in a store: an index of rows, and the rows' values as float32 or as bits."""
+"""The files that one process writes in a store: an index of rows, and the rows' values as float32 or as bits."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import BinaryIO
 
 import numpy as np
 
-# length: number of values in a row; offset: position of the first value, in values (float32) or in bytes (bits)
+# an index entry; length: number of values in the row; offset: where the row starts in the file of values, counted in
+# values (float32) or in bytes (bits)
 ROW = np.dtype([("index", "<i8"), ("target", "<i8"), ("offset", "<i8"), ("length", "<i8")])
 ROWS, FLOATS, BITS = ".rows", ".values", ".bits"  # suffixes of a shard's files; each row of bits starts at a byte
 
 
 def values_file(folder: Path, rank: int, *, bits: bool = False) -> Path:
-    """Returns the file of a shard's values: the existing file or, if there is none, the file that `bits` chooses.
+    """Returns the file of a shard's values: the existing one or, without one, the file for bits or for float32.
 
     Example:
         >>> values_file(Path("no/such/store"), 0, bits=True).as_posix()
@@ -26,7 +27,7 @@ def values_file(folder: Path, rank: int, *, bits: bool = False) -> Path:
 
 
 def sizes_of(lengths: np.ndarray, file: Path) -> np.ndarray:
-    """Returns the sizes of rows in the unit of offsets: values (float32) or bytes (bits).
+    """Returns the sizes of rows in a file of values, in the unit of offsets: values (float32) or bytes (bits).
 
     Example:
         >>> sizes_of(np.array([9]), Path("0.bits")).tolist(), sizes_of(np.array([9]), Path("0.values")).tolist()
@@ -36,7 +37,7 @@ def sizes_of(lengths: np.ndarray, file: Path) -> np.ndarray:
 
 
 def complete_rows(folder: Path, rank: int) -> np.ndarray:
-    """Returns the memory-mapped index entries of a shard, up to the first entry with incomplete values.
+    """Returns the memory-mapped index entries of a shard that precede the first one whose values are incomplete.
 
     Example:
         >>> len(complete_rows(Path("no/such/store"), 0))
@@ -54,7 +55,7 @@ def complete_rows(folder: Path, rank: int) -> np.ndarray:
 
 
 def map_values(file: Path) -> np.ndarray:
-    """Returns the memory-mapped values of a shard, as float32 or as bytes of eight bits.
+    """Returns the memory-mapped values of a shard: float32 numbers, or bytes of eight values each.
 
     Example:
         >>> import tempfile

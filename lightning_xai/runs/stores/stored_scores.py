@@ -13,14 +13,14 @@ from lightning_xai.runs.encoder_facts import Facts, check_positions
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.stores.store import RaggedStore, is_store, stores_in
 
-TOKEN_MASKS = "tokens"  # subfolder for the token masks
-TEXT_HASHES = "hashes"  # subfolder for the hashes of the texts
+TOKEN_MASKS = "tokens"  # subfolder of a store of scores: which tokens may be explained
+TEXT_HASHES = "hashes"  # subfolder of a store of scores: hashes of the texts
 CLASS_NAMES = "class_names"  # key of a store's metadata: the names of the classes 0, 1, ...
 NO_CLASS = 0  # class number in the keys of token masks and hashes, which do not depend on a class
 
 
 def text_hash(input_ids: np.ndarray) -> np.ndarray:
-    """Returns a hash [4] of a text's token ids [T] without padding. The numbers are integers, exact in float32.
+    """Returns a hash of a text's token ids [T] without padding, as four integers that float32 represents exactly.
 
     Example:
         >>> text_hash(np.array([1, 5, 2])).tolist(), text_hash(np.array([1, 6, 2])).tolist()
@@ -67,15 +67,17 @@ class StoredScores(RaggedStore):
     ) -> None:
         """Raises ValueError unless the scores were computed with these method settings, examples, encoder and classes.
 
+        What is None is not compared, except `settings`.
+
         Args:
             settings: expected class and arguments of the method.
-            examples: hash of the split's examples; None if unknown.
-            encoder: facts about the encoder; None if unknown.
-            class_names: names of the classes 0, 1, ...; None if unknown.
+            examples: expected hash of the split's examples.
+            encoder: facts about the expected encoder.
+            class_names: expected names of the classes 0, 1, ...
         """
         stored_names = self.metadata.get(CLASS_NAMES)
         if stored_names is not None and class_names is not None and stored_names != class_names:
-            if sorted(stored_names) == sorted(class_names):  # if the names differ, classes may just have been renamed
+            if sorted(stored_names) == sorted(class_names):  # not for other names, which may be new
                 raise ValueError(
                     f"{self.path} holds scores of the classes {stored_names[:10]}, not of {class_names[:10]} in this "
                     "order: give the sources of all runs the same class_names"
@@ -97,11 +99,11 @@ class StoredScores(RaggedStore):
 
         Args:
             key: (index of the example, class).
-            length: number of tokens that the example has in the run `reference`.
+            length: expected number of tokens, which the example has in the run `reference`.
             reference: name of the run with which the scores are compared, for error messages.
 
         Raises:
-            ValueError: the scores are not stored, or are stored for another number of tokens.
+            ValueError: the scores are not stored, or have another number of tokens.
         """
         if key not in self:
             raise ValueError(
@@ -117,7 +119,7 @@ class StoredScores(RaggedStore):
         return values
 
     def require_rows_among(self, keys: Container[tuple[int, int]], reference: str) -> None:
-        """Raises ValueError if a stored key (example, class) is missing in `keys`, the keys of the run `reference`."""
+        """Raises ValueError if scores of a key (example, class) are stored, but the run `reference` lacks the key."""
         for index, target in self.keys():
             if (index, target) not in keys:
                 raise ValueError(
@@ -126,7 +128,7 @@ class StoredScores(RaggedStore):
                 )
 
     def token_masks(self) -> RaggedStore:
-        """Returns the store of token masks by (index, NO_CLASS); a mask is 1 where a token may be explained.
+        """Returns the store of token masks, with keys (index, NO_CLASS). A mask is 1 where a token may be explained.
 
         Raises:
             ValueError: the mask of an example is missing, as in stores of earlier versions.
@@ -143,7 +145,7 @@ class StoredScores(RaggedStore):
 
 
 def stored_methods(run: Path) -> list[tuple[str, str]]:
-    """Returns the sorted pairs (split, method) for which a run's folder, or a `cache_dir`, holds scores.
+    """Returns the sorted pairs (split, method) for which scores are stored in a run's folder or in a `cache_dir`.
 
     Example:
         >>> import tempfile
