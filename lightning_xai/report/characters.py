@@ -1,4 +1,4 @@
-"""Grapheme clusters, the direction of writing, and the removal of control characters."""
+"""Finds grapheme clusters and the direction of writing of texts, and removes control characters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 
 import regex
 
-Direction = Literal["left", "right"]  # side on which lines begin: "right" for Arabic and Hebrew
+Direction = Literal["left", "right"]  # side on which lines start: "right" for Arabic and Hebrew
 
 # characters that change the direction of the text after them: embeddings, overrides and isolates
 TURNS_DIRECTION = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -31,7 +31,7 @@ def cluster_bounds(text: str) -> list[int]:
 
 
 def printable(text: str) -> str:
-    """Returns the text with each character that controls a terminal or the direction of writing replaced by a space.
+    """Replaces each character that controls a terminal or the direction of writing by a space.
 
     Line feeds and joiners are kept.
 
@@ -43,7 +43,7 @@ def printable(text: str) -> str:
 
 
 def direction(text: str) -> Direction | None:
-    """Returns the direction of the first letter of a text, or None if the text has no letter.
+    """Returns the direction in which the first letter of a text is written, or None if the text has no letter.
 
     Example:
         >>> direction("12 good"), direction("\\u05e9\\u05dc"), direction("3.")
@@ -61,12 +61,12 @@ def direction(text: str) -> Direction | None:
 def visual_order(directions: Sequence[Direction | None], base: Direction) -> list[int]:
     """Returns the indices of a line's pieces in the order in which they are drawn, from left to right.
 
-    A piece without a letter takes the direction of its neighbors if they agree, and the base direction otherwise. These
-    are rules N1, N2 and L2 of the Unicode Standard Annex 9 for two levels.
+    A piece without a letter takes the direction of its neighbors if they agree, and otherwise the direction `base`.
+    These are rules N1, N2 and L2 of the Unicode Standard Annex 9, for two levels.
 
     Args:
-        directions: direction of each piece in reading order.
-        base: direction of the paragraph.
+        directions: direction of each piece, in reading order; None for a piece without a letter.
+        base: direction of the whole text.
 
     Example:
         >>> visual_order(["left", "right", None, "right", "left"], base="left")
@@ -88,14 +88,14 @@ def visual_order(directions: Sequence[Direction | None], base: Direction) -> lis
             order += [*reversed(run), place]
             run = []
     order += reversed(run)
-    # runs of the other direction were reversed above, so reversing the whole line restores their order
+    # pieces in the opposite direction were already reversed above, so reversing the whole line puts them back in order
     return order if base == "left" else order[::-1]
 
 
 def joined_ends(before: str, piece: str, after: str) -> str:
-    """Returns a piece of text with a joiner at each end where a cursive letter connects to the neighboring text.
+    """Adds a joiner to each end of a piece of text where a cursive letter connects to the text before or after it.
 
-    The pieces of an Arabic word are drawn one by one. Joiners keep the shapes that the letters have in the whole word.
+    The pieces of an Arabic word are drawn one by one. With joiners, their letters have the same shapes as in the word.
 
     Example:
         >>> joined_ends("\\u0633", "\\u0644\\u0627", " ") == "\\u200d\\u0644\\u0627"

@@ -1,4 +1,4 @@
-"""Pearson's correlation of two quantities over runs, with an interval."""
+"""Pearson's correlation of two quantities over runs, with a confidence interval."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FEWEST_RUNS = 3  # the correlation of two runs is always 1 or -1
 
 
 class Correlation(NamedTuple):
-    """Pearson's correlation of N pairs, with a 95 % interval.
+    """Pearson's correlation of N pairs of values, with the ends of its 95 % confidence interval.
 
     Example:
         >>> print(Correlation(0.5, -0.25, 0.75, 9))
@@ -39,13 +39,14 @@ class Correlation(NamedTuple):
 
 
 def correlation(x: Sequence[float], y: Sequence[float], *, confidence: float = 0.95) -> Correlation:
-    """Returns Pearson's correlation, with an interval by Fisher's transformation, which assumes independent pairs.
+    """Returns Pearson's correlation, and its confidence interval by Fisher's transformation.
 
-    The value is NaN for fewer than three pairs or a constant x or y. The interval is NaN for fewer than four pairs.
+    The interval assumes that the pairs are independent. The correlation is NaN for fewer than three pairs or a constant
+    x or y. The interval is NaN for fewer than four pairs.
 
     Args:
-        x, y: [N] values of N runs.
-        confidence: probability of the interval, in (0, 1).
+        x, y: values of N runs.
+        confidence: confidence level of the interval, in (0, 1).
 
     Example:
         >>> pearson = correlation([0.0, 1.0, 2.0, 3.0, 4.0], [0.0, 1.0, 1.0, 3.0, 2.0])

@@ -20,7 +20,7 @@ from PIL import Image
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F3C8D", "#8C6D31")
 MARKERS = "osD^vPX*"
 REFERENCE_COLOR = "#555555"
-CONTROLS_LABEL = "their positions only"  # legend entry of controls, which see only the positions of a method's erasures
+CONTROLS_LABEL = "their positions only"  # legend entry of controls, networks that see only which positions are erased
 DOTS_PER_INCH = 150
 
 Role = Literal["curve", "control", "reference"]
@@ -34,9 +34,9 @@ class Curve:
     Attributes:
         name: name in the legend. Curves with the same name have the same color in all panels.
         x: [P] horizontal positions.
-        mean: [P] heights of the curve.
-        low: [P] lower end of the interval, NaN where there is none.
-        high: [P] upper end of the interval, NaN where there is none.
+        mean: [P] means, the heights of the curve.
+        low: [P] lower end of each interval, NaN where there is no interval.
+        high: [P] upper end of each interval, NaN where there is no interval.
         role: "curve" draws a solid line in the color of `name`, "control" a dashed line in this color, and "reference"
             a gray line.
 
@@ -59,9 +59,9 @@ class Panel:
 
     Attributes:
         title: text above the axes.
-        x_label: name of the horizontal axis.
-        y_label: name of the vertical axis.
-        curves: curves in drawing order, but references are drawn first, below the others.
+        x_label: label of the horizontal axis.
+        y_label: label of the vertical axis.
+        curves: the curves, in the order in which they are drawn; but references are drawn first, below the others.
 
     Example:
         >>> Panel("roar", "% of tokens erased", "accuracy [%]", curves=[]).title
@@ -75,7 +75,7 @@ class Panel:
 
 
 def curves_figure(panels: Sequence[Panel], *, max_columns: int = 3) -> Figure:
-    """Returns a figure with the panels side by side and one legend below.
+    """Returns a figure with the panels side by side and one legend below them.
 
     Args:
         panels: at least one panel.
@@ -95,7 +95,7 @@ def curves_figure(panels: Sequence[Panel], *, max_columns: int = 3) -> Figure:
     axes = list(figure.subplots(num_rows, num_columns, squeeze=False).flat)
     curves = [curve for panel in panels for curve in panel.curves]
     names = list(dict.fromkeys(curve.name for curve in curves if curve.role != "reference"))
-    lines: dict[tuple[bool, int, str], Line2D] = {}  # keys sort the legend, with references last
+    lines: dict[tuple[bool, int, str], Line2D] = {}  # the legend is sorted by the keys, which put references last
     for panel, axis in zip(panels, axes, strict=False):
         for curve in sorted(panel.curves, key=lambda curve: curve.role != "reference"):
             place = names.index(curve.name) if curve.role != "reference" else 0
@@ -113,7 +113,7 @@ def curves_figure(panels: Sequence[Panel], *, max_columns: int = 3) -> Figure:
 
 
 def figure_image(figure: Figure) -> np.ndarray:
-    """Returns the figure as an image [height, width, 3] in uint8.
+    """Returns a figure as an image [height, width, 3] uint8.
 
     Example:
         >>> curve = Curve("gradient", x=[0, 100], mean=[90.0, 50.0], low=[88.0, 45.0], high=[91.0, 56.0])
@@ -127,7 +127,7 @@ def figure_image(figure: Figure) -> np.ndarray:
 
 
 def save_png(image: np.ndarray, file: Path) -> None:
-    """Writes a uint8 image [height, width, 3] as PNG, whatever the suffix of the file.
+    """Writes an image [height, width, 3] uint8 as PNG, whatever the suffix of the file.
 
     Example:
         >>> import tempfile
@@ -140,7 +140,7 @@ def save_png(image: np.ndarray, file: Path) -> None:
 
 
 def _draw_curve(axis: Axes, curve: Curve, place: int) -> Line2D:
-    """Draws a curve and returns its line. `place` selects color and marker."""
+    """Draws a curve and returns its line. The number `place` selects color and marker."""
     color = REFERENCE_COLOR if curve.role == "reference" else COLORS[place % len(COLORS)]
     (line,) = axis.plot(
         curve.x,

@@ -1,4 +1,4 @@
-"""The explanation of a new text: lines for a terminal, and a record for a JSON Lines file."""
+"""Shows the explanation of a new text: as lines for a terminal, or as a record for a JSON Lines file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from lightning_xai.report.strongest import bar_lines, strongest_words
 def print_document(document: ExplainedDocument) -> None:
     """Prints each explained class with its probability, and for each method the text and bars for the strongest words.
 
-    On a terminal the text is colored. The last line of a method gives the probability of the class without these words.
+    On a terminal, the text is colored by the scores. The last line for each method gives the probability of the class
+    for the text without these words.
 
     Example:
         >>> import numpy as np
@@ -47,7 +48,7 @@ def print_document(document: ExplainedDocument) -> None:
 def json_record(document: ExplainedDocument) -> dict[str, Any]:
     """Returns a dictionary for JSON: the text, the tokens' character offsets [T, 2], and each class's scores [T].
 
-    `probability_without` holds the probability of the class without the strongest words, for each method.
+    For each class, `probability_without` is method -> probability of the class without the method's strongest words.
 
     Example:
         >>> import numpy as np

@@ -1,4 +1,4 @@
-"""A sequence of explained documents, for notebooks, pandas and files."""
+"""A sequence of explained documents, which can be shown in notebooks, turned into a pandas table, and saved."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Explanations(Sequence[ExplainedDocument]):
     Args:
         documents: the explained documents.
         title: title of the page of heatmaps.
-        labels: label of each text in tables, for example the index of a pandas Series. The default is 0, 1, ...
+        labels: row label of each text for tables, for example from the index of a pandas Series; by default 0, 1, ...
 
     Example:
         >>> import numpy as np
@@ -69,7 +69,7 @@ class Explanations(Sequence[ExplainedDocument]):
         return html_page(self.title, self.documents)
 
     def _repr_html_(self) -> str:
-        """Returns the page inside an iframe, so that its styles and its script do not affect the notebook."""
+        """Returns the heatmaps' page inside an iframe, so that its styles and script do not affect the notebook."""
         page = html.escape(self.to_html(), quote=True)
         style = f"width: 100%; height: {FRAME_HEIGHT}px; border: 0"
         return f'<iframe srcdoc="{page}" sandbox="allow-scripts" style="{style}"></iframe>'
@@ -94,7 +94,7 @@ class Explanations(Sequence[ExplainedDocument]):
         """Writes heatmaps (.html), one JSON record per text (.jsonl) or the table (.csv), and returns the path.
 
         Raises:
-            ValueError: the path has another suffix.
+            ValueError: the path does not have one of these suffixes.
 
         Example:
             >>> Explanations([]).save("scores.txt")

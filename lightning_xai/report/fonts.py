@@ -23,8 +23,8 @@ class GlyphRun(NamedTuple):
     """A part of a text that is drawn in one font.
 
     Attributes:
-        text: the characters.
-        font: the font. For characters without a glyph in any font, it is the first font, which draws boxes.
+        text: the characters of the part.
+        font: the font. Characters that no font has are drawn in the first font, as boxes.
 
     Example:
         >>> (run,) = glyph_runs("good", 16)
@@ -57,13 +57,13 @@ def font_files() -> tuple[str, ...]:
 def _characters_of(file: str) -> frozenset[int]:
     try:
         return frozenset(FT2Font(file).get_charmap())
-    except (RuntimeError, OSError):  # bitmap fonts have no scalable outlines
+    except (RuntimeError, OSError):  # for example a bitmap font, which has no scalable outlines
         return frozenset()
 
 
 @cache
 def font_file(cluster: str) -> str | None:
-    """Returns the first font file with all characters of a grapheme cluster, or None if there is none.
+    """Returns the first font file that has all characters of a grapheme cluster, or None if no font has them.
 
     Example:
         >>> Path(font_file("a") or "").name, font_file(chr(0x10FFFE))

@@ -1,4 +1,4 @@
-"""The table at the end of a FRESH chain: mean scores of its classifiers over seeds."""
+"""The table at the end of a FRESH chain: results of its classifiers, as means over seeds."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ def fresh_table(results: pd.DataFrame, metric: str, *, width: int = 80) -> str:
     Cells show the mean over seeds. With several seeds, the standard deviation follows in parentheses.
 
     Args:
-        results: rows of fresh.csv, of one or several seeds.
-        metric: name of the metric, a value of the column `metric`.
+        results: rows of the files fresh.csv of one or several seeds.
+        metric: name of the metric, as in the column `metric`.
         width: number of characters in a line.
 
     Example:

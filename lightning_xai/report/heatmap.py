@@ -1,6 +1,6 @@
 """Heatmaps: a text is cut into pieces, one for each token, and each token's score becomes a color.
 
-The page (heatmap_page), the image (heatmap_image) and the terminal draw the same pieces. The pieces are cut from the
+The same pieces are drawn on a page (heatmap_page), on an image (heatmap_image) and on a terminal. They are cut from the
 source text, not decoded from tokens, so that a reader sees every character.
 """
 
@@ -18,7 +18,7 @@ from lightning_xai.report.characters import cluster_bounds, printable
 Color = tuple[int, int, int]  # red, green and blue from 0 to 255
 
 SUPPORTS, OPPOSES, MAGNITUDE, EVIDENCE = (215, 84, 39), (49, 104, 189), (122, 72, 168), (0, 128, 60)
-MAX_STRENGTH = 0.85  # share of the pure color at a score of 1 or -1, so that black text stays legible
+MAX_STRENGTH = 0.85  # share of the pure color at a relative score of 1 or -1; below 1, so that black text stays legible
 MIN_TERMINAL_SCORE = 0.05  # smaller relative scores get no color in the terminal
 
 
@@ -31,10 +31,10 @@ class ExplainedClass:
         probability: predicted probability, from 0 to 1.
         gold: whether the class is a label of the document; None if the labels are unknown.
         predicted: whether the network predicts the class.
-        scores: name of a method -> [T] scores.
-        spans: human evidence as pairs (begin, end) of character offsets.
+        scores: name of a method -> [T] scores of the tokens.
+        spans: human evidence, as pairs (begin, end) of character offsets.
         magnitudes: names of the methods whose scores have no sign.
-        probability_without: name of a method -> probability of the class without the strongest words of the method.
+        probability_without: name of a method -> probability of the class if the method's strongest words are deleted.
 
     Example:
         >>> positive = ExplainedClass("positive", 0.75, gold=True, predicted=True, scores={"ig": np.array([4.0, -1.0])})
@@ -59,7 +59,7 @@ class ExplainedDocument:
     Attributes:
         name: title above the text.
         text: the source text.
-        offsets: [T, 2] character offsets of each token; begin and end of a special token are equal.
+        offsets: [T, 2] character offsets (begin, end) of each token; these are equal for a special token.
         classes: explained classes, in the order in which they are shown.
 
     Example:
@@ -94,7 +94,7 @@ class Piece(NamedTuple):
 
 
 def largest_score(scores: np.ndarray, offsets: np.ndarray) -> float:
-    """Returns the largest absolute score among tokens that have characters, or 0 if no token has characters.
+    """Returns the largest absolute score of the tokens that have characters in the text; 0 if there are none.
 
     Example:
         >>> largest_score(np.array([90.0, 1.0, -2.0]), np.array([[0, 0], [0, 4], [5, 9]]))
@@ -104,10 +104,10 @@ def largest_score(scores: np.ndarray, offsets: np.ndarray) -> float:
 
 
 def relative_scores(scores: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Returns [T] in [-1, 1]: scores [T] divided by the largest absolute score of a token that has characters.
+    """Divides scores [T] by the largest absolute score of a token that has characters in the text.
 
-    Special tokens have no characters and get 0. Their scores are often so large that all words would look white if
-    these scores counted.
+    The results are in [-1, 1]. Special tokens have no characters and get 0. Their scores are often so large that, if
+    they counted, all words would look white.
 
     Example:
         >>> relative_scores(np.array([90.0, 1.0, -2.0]), np.array([[0, 0], [0, 4], [5, 9]])).tolist()
@@ -126,9 +126,9 @@ def cut_text(text: str, offsets: np.ndarray, scores: np.ndarray, spans: Sequence
 
     Args:
         text: the source text. The pieces, joined together, equal this text.
-        offsets: [T, 2] character offsets of the tokens.
+        offsets: [T, 2] character offsets (begin, end) of the tokens.
         scores: [T] relative scores.
-        spans: pairs (begin, end) of character offsets of human evidence.
+        spans: human evidence, as pairs (begin, end) of character offsets.
 
     Example:
         >>> for piece in cut_text("so good", np.array([[0, 2], [3, 7]]), np.array([0.5, 1.0]), [(3, 7)]):
@@ -167,7 +167,7 @@ def method_pieces(document: ExplainedDocument, explained: ExplainedClass, method
 
 
 def class_status(explained: ExplainedClass) -> str:
-    """Returns a phrase that tells whether a class is gold and whether it is predicted.
+    """Returns a phrase that tells whether a class is gold, if this is known, and whether it is predicted.
 
     Example:
         >>> class_status(ExplainedClass("positive", 0.75, gold=False, predicted=True, scores={}))
@@ -203,7 +203,7 @@ def background_color(score: float, *, has_sign: bool = True) -> Color:
 
 
 def ansi(document: ExplainedDocument, explained: ExplainedClass, method: str) -> str:
-    """Returns the text of a document with 24-bit terminal colors behind its tokens.
+    """Returns the text of a document, with the background of each token in a 24-bit terminal color.
 
     Example:
         >>> positive = ExplainedClass("positive", 0.75, gold=True, predicted=True, scores={"ig": np.array([4.0, 0.0])})

@@ -28,9 +28,9 @@ class PlacedPiece(NamedTuple):
     """A piece of a text with its position in a line.
 
     Attributes:
-        x: pixels from the left end of the line.
+        x: distance in pixels from the left end of the line.
         width: width in pixels.
-        shown: the characters that are drawn, with joiners at the ends if the piece is a part of a cursive word.
+        shown: the characters to draw, with a joiner at each end where the piece continues a cursive word.
         piece: the piece.
 
     Example:
@@ -45,9 +45,9 @@ class PlacedPiece(NamedTuple):
 
 
 def image(document: ExplainedDocument, class_position: int = 0, width: int = 1000) -> np.ndarray:
-    """Returns an RGB image [height, width, 3] uint8 of one explained class, with a block of text for each method.
+    """Returns an RGB image [height, width, 3] uint8 for one explained class, which shows the text once for each method.
 
-    If some characters are missing in all installed fonts, the last line says so.
+    If no installed font has some of the characters, the last line says so.
 
     Args:
         document: a text with scores.
@@ -90,7 +90,7 @@ def image(document: ExplainedDocument, class_position: int = 0, width: int = 100
 
 
 def placed_lines(pieces: Sequence[Piece], width: float) -> Iterator[list[PlacedPiece]]:
-    """Yields the lines of a text as placed pieces, in the direction of the text's first letter.
+    """Yields the lines of a text as pieces with positions, written in the direction of the text's first letter.
 
     A line ends at a line feed, or before a piece that does not fit in `width`.
 
@@ -111,7 +111,7 @@ def placed_lines(pieces: Sequence[Piece], width: float) -> Iterator[list[PlacedP
 
 
 def _lines(pieces: Sequence[Piece], width: float) -> Iterator[list[PlacedPiece]]:
-    """Yields lines of pieces in reading order, without positions."""
+    """Yields the lines of a text as pieces in reading order, whose positions are not set yet."""
     line: list[PlacedPiece] = []
     used = 0.0
     for number, piece in enumerate(pieces):

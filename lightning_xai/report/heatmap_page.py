@@ -21,15 +21,15 @@ from lightning_xai.report.heatmap import (
 )
 from lightning_xai.report.strongest import strongest_words
 
-LEGEND_SCORE = 0.7  # relative score whose color the legend shows
+LEGEND_SCORE = 0.7  # the legend shows the colors of this relative score
 
 
 def html_page(title: str, documents: Sequence[ExplainedDocument], note: str = "") -> str:
     """Returns a self-contained page with a class selector, methods side by side, and underlined evidence.
 
-    The page contains, as JSON, the pieces, their scores in percent, and the color for each percent. Colors are
-    translucent, so they suit light and dark pages. The script of the page inserts texts and names through
-    `textContent`, so no text can become markup.
+    The page contains, as JSON, the pieces of the texts, their relative scores in percent, and the color for each
+    percent. Colors are translucent, so that they suit light and dark pages. The page's script inserts texts and names
+    through `textContent`, so that no text can become markup.
 
     Example:
         >>> page = html_page("Attributions on test", [], note="A <b>note")
@@ -51,7 +51,7 @@ def html_page(title: str, documents: Sequence[ExplainedDocument], note: str = ""
         },
         "documents": [_document_payload(document) for document in documents],
     }
-    # "<" is escaped, because "</script>" inside a text would end the element that holds the data
+    # "<" is escaped, because "</script>" inside a text would end the script element that contains the data
     data = json.dumps(payload, ensure_ascii=False).replace("&", "\\u0026").replace("<", "\\u003c")
     template = resources.files("lightning_xai.report").joinpath("heatmap.html").read_text(encoding="utf-8")
     return template.replace("__DATA__", data)
@@ -93,6 +93,6 @@ def _class_payload(document: ExplainedDocument, explained: ExplainedClass) -> di
 
 
 def _css(score: float, *, has_sign: bool) -> str:
-    """Returns a translucent CSS color, which looks like `background_color(score)` on a white page."""
+    """Returns a translucent CSS color that looks like `background_color(score)` on a white page."""
     red, green, blue = pure_color(score, has_sign=has_sign)
     return f"rgb({red} {green} {blue} / {abs(score) * MAX_STRENGTH:.4g})"

@@ -16,12 +16,12 @@ def with_intervals(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     """Returns the mean over seeds and its confidence interval, for each combination of the columns `keys`.
 
     Args:
-        rows: one row for each seed and combination, with the column `value`.
+        rows: one row for each seed and combination, with the columns `keys` and value.
         keys: names of the columns that identify a combination.
 
     Returns:
-        A table with the columns `keys`, mean, low, high and num_seeds. The 95 % interval goes from low to high; both
-        are NaN for one seed. mean, low and high are NaN if the value of any seed is NaN.
+        A table with the columns `keys`, mean, low, high and num_seeds. The 95 % interval is from low to high. For a
+        single seed, low and high are NaN. If the value of any seed is NaN, mean, low and high are NaN.
 
     Example:
         >>> rows = pd.DataFrame({"method": ["ig", "ig", "ig"], "seed": [0, 1, 2], "value": [0.5, 0.5, 0.5]})
@@ -37,7 +37,7 @@ def with_intervals(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
 
 
 def percent_curve(name: str, points: pd.DataFrame, x: str, role: Role = "curve") -> Curve:
-    """Returns a curve of means and intervals in percent.
+    """Returns a curve through means, with their intervals, in percent.
 
     Args:
         name: name of the curve.

@@ -1,4 +1,4 @@
-"""The report on ROAR chains: tables of RACU with intervals over seeds, and figures of the curves."""
+"""The report on ROAR chains: tables of RACU with intervals over seeds, and figures of the ROAR curves."""
 
 from __future__ import annotations
 
@@ -30,17 +30,16 @@ EVENTS_SUFFIX = ".racu"  # suffix of the TensorBoard file
 
 
 def racu_by_seed(rows: pd.DataFrame) -> pd.DataFrame:
-    """Returns the RACU of each experiment, seed and method, and the leakage of methods with a control curve.
+    """Returns the RACU for each experiment, seed and method, and the leakage for each method that has a control.
 
     Args:
-        rows: rows that `read_chains` returns. Chains whose amounts are numbers of tokens, not percentages, are left
-            out.
+        rows: rows that `read_chains` returns. Chains that erase numbers of tokens, not percentages, are left out.
 
     Returns:
         A table with the columns experiment, method, quantity ("racu" or "leakage"), seed and value.
 
     Raises:
-        ValueError: a method's curve and the random curve have different points.
+        ValueError: the curves of a method and of random erasures have values at different percentages.
 
     Example:
         >>> points = [("random", 0, 0.9), ("random", 50, 0.8), ("random", 100, 0.5)]
@@ -78,7 +77,7 @@ def racu_by_seed(rows: pd.DataFrame) -> pd.DataFrame:
 def racu_table(summary: pd.DataFrame, *, width: int = 80) -> str:
     """Returns tables of RACU and leakage in percent, with a row for each method and a column for each experiment.
 
-    A cell such as "57.9 +14.4 -19.8" holds the mean over seeds and the distances to the ends of its interval.
+    A cell such as "57.9 +14.4 -19.8" gives the mean over seeds, and its distances to the ends of the interval.
 
     Args:
         summary: result of `with_intervals` for `racu_by_seed`, with the keys experiment, method and quantity.
@@ -140,13 +139,13 @@ def write_report(
 
     Args:
         folders: folders of experiments, such as runs/roar.
-        output: folder of the files.
-        metrics: one metric for all experiments, or one metric per experiment.
-        split: name of the split.
-        events: folder of the TensorBoard file with the same figures; by default `output`.
+        output: folder to which the files are written.
+        metrics: one metric for all experiments, or one for each experiment.
+        split: the split whose results are shown.
+        events: folder to which a TensorBoard file with the same figures is written; by default `output`.
 
     Raises:
-        ValueError: as in `read_chains`, or the curves of a chain have different points.
+        ValueError: as in `read_chains` and `racu_by_seed`.
 
     Example:
         >>> import tempfile
@@ -172,9 +171,9 @@ def write_report(
 
 
 def _write_pictures(panels: Mapping[str, Sequence[Panel]], output: Path, events: Path, split: str) -> list[Path]:
-    """Writes each figure with panels to a PNG file and to TensorBoard. Returns the paths of the PNG files."""
+    """Writes each figure that has panels to a PNG file and to TensorBoard. Returns the paths of the PNG files."""
     events.mkdir(parents=True, exist_ok=True)
-    for old in events.glob(f"events.out.tfevents*{EVENTS_SUFFIX}"):  # otherwise TensorBoard still shows them
+    for old in events.glob(f"events.out.tfevents*{EVENTS_SUFFIX}"):  # TensorBoard would show old figures too
         old.unlink(missing_ok=True)  # another chain may have just removed the file
     files = []
     with SummaryWriter(str(events), filename_suffix=EVENTS_SUFFIX) as writer:

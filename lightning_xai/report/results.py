@@ -1,4 +1,4 @@
-"""The results of a run as text tables, which commands print at the end."""
+"""The results of a run as text tables, which commands print when they end."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import pandas as pd
 
 from lightning_xai.report.tables import Column, text_table, wrap
 
-GROUPS = ("1 + K", "up to 16", "up to N", "more")  # groups of methods in the column pass_group, in order
+GROUPS = ("1 + K", "up to 16", "up to N", "more")  # groups of methods by number of passes, as in the column pass_group
 
 
 def results_tables(results: pd.DataFrame, width: int | None = None) -> str:
     """Returns a table of the classification metrics, and one table of attribution metrics per split and preset.
 
-    A table of attribution metrics has a row for each method. If the methods' numbers of passes differ much, the methods
-    are grouped by this number, for K explained classes and N tokens. The columns are the metrics and the cost of one
-    explanation: forward and backward passes, seconds, and the peak growth of memory. If a network encodes each distinct
-    segment of erased versions only once, a column shows the number of segments that it encoded per version, and the
-    number of segments in a version.
+    A table of attribution metrics has a row for each method. If the numbers of passes differ much, methods are grouped
+    by them (K is the number of explained classes, N of tokens). The columns are the metrics and the cost of explaining
+    one example: forward and backward passes, seconds, and the largest growth of memory. If the network encodes a
+    segment that several erased versions of a text share only once, another column shows how many segments it encoded
+    per version, and how many a version has.
 
     Args:
         results: rows of results.csv.
@@ -44,7 +44,7 @@ def results_tables(results: pd.DataFrame, width: int | None = None) -> str:
         reason = f", {cut} of them because truncation cut their evidence" if cut else ""
         title = f"{split}, preset {preset} (explanations: {counted} counted, up to {skipped} skipped{reason})"
         missing = _is_left_out(rows)
-        # rows with numbers come first, because only they have the cost of a method
+        # rows that have a value come first, because the cost of a method is read from its first row
         rows = _grouped(pd.concat([rows[~missing], rows[missing]]))
         said = [*selection_notes(rows), *left_out_notes(rows), *segment_notes(rows)]
         notes = [line for note in said for line in wrap(note, width)]
@@ -53,14 +53,14 @@ def results_tables(results: pd.DataFrame, width: int | None = None) -> str:
 
 
 def _is_left_out(rows: pd.DataFrame) -> pd.Series:
-    """Returns a boolean for each row: True if it has a reason instead of a value. Older tables have no reasons."""
+    """Returns, for each row, whether it has a reason instead of a value; tables of older versions have no reasons."""
     if "left_out" not in rows:
         return pd.Series(False, index=rows.index)
     return rows["left_out"].notna() & (rows["left_out"] != "")
 
 
 def left_out_notes(rows: pd.DataFrame) -> list[str]:
-    """Returns a line for each reason why values are missing.
+    """Returns a line for each reason why results were left out, with their metrics and methods.
 
     Example:
         >>> left_out_notes(pd.DataFrame({"method": ["a", "b"], "metric": "f1", "left_out": ["", "b has no layers"]}))
@@ -76,7 +76,9 @@ def left_out_notes(rows: pd.DataFrame) -> list[str]:
 
 
 def selection_notes(rows: pd.DataFrame) -> list[str]:
-    """Returns a line for each metric that chose scores of methods, because this gives these methods an advantage.
+    """Returns a line for each metric by which methods selected the best of several scores.
+
+    It names these methods, because the selection gives them an advantage.
 
     Example:
         >>> selection_notes(pd.DataFrame({"method": ["faml", "random"], "selected_on": ["comprehensiveness", ""]}))
@@ -92,7 +94,9 @@ def selection_notes(rows: pd.DataFrame) -> list[str]:
 
 
 def segment_notes(rows: pd.DataFrame) -> list[str]:
-    """Returns a line with the mean number of segments encoded per erased version, for each metric; [] without versions.
+    """Returns a line that gives, for each metric, the mean number of segments encoded for an erased version.
+
+    Returns [] if no metric evaluated erased versions.
 
     Example:
         >>> segments = {"metric_version_segments": [47.0, 47.0], "metric_encoded_segments": [1.02, 1.34]}
@@ -104,14 +108,14 @@ def segment_notes(rows: pd.DataFrame) -> list[str]:
     counted = rows[rows["metric_encoded_segments"].notna()]
     if counted.empty:
         return []
-    family = counted["metric"].str.split("/").str[0]  # all values of a metric have the same name before "/"
+    family = counted["metric"].str.split("/").str[0]  # the part before "/" is the same for all values of a metric
     means = counted.groupby(family, sort=False)[["metric_encoded_segments", "metric_version_segments"]].mean()
     costs = [f"{_encoded(encoded, of)} for {metric}" for metric, encoded, of in means.itertuples()]
     return [f"segments encoded for an erased version: {', '.join(costs)}"]
 
 
 def _encoded(encoded: float, of: float) -> str:
-    """Returns a text such as "1.5 of 47", the encoded segments and all segments of a version; "-" if undefined."""
+    """Returns a text such as "1.5 of 47": encoded segments of all segments of a version; "-" if undefined."""
     return "-" if pd.isna(encoded) else f"{_short(encoded)} of {_short(of)}"
 
 
@@ -135,14 +139,14 @@ def _table(rows: pd.DataFrame, index: str, costs: list[Column], title: str, widt
 
 
 def _groups(rows: pd.DataFrame, index: str) -> list[str]:
-    """Returns the group of each line of a table; all "" if there are fewer than two groups."""
+    """Returns the group of each line of a table, "" for none; all "" if there are fewer than two different groups."""
     lines = rows.drop_duplicates(index)
     groups = [group if group in GROUPS else "" for group in lines.get("pass_group", pd.Series("", index=lines.index))]
     return groups if len({group for group in groups if group}) > 1 else [""] * len(groups)
 
 
 def _grouped(rows: pd.DataFrame) -> pd.DataFrame:
-    """Returns the rows sorted by group. Methods without a known group come last."""
+    """Returns the rows sorted by their methods' groups. Methods without a known group come last."""
     if "pass_group" not in rows:
         return rows
     order = [GROUPS.index(group) if group in GROUPS else len(GROUPS) for group in rows["pass_group"]]
@@ -150,7 +154,7 @@ def _grouped(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_group_lines(names: list[str], columns: list[Column], groups: list[str]) -> tuple[list[str], list[Column]]:
-    """Returns the names and columns of a table, with a heading line before each group."""
+    """Adds a heading line before each group of a table's lines; returns the names of all lines, and the columns."""
     begins = [place for place, group in enumerate(groups) if group and group not in groups[:place]]
     lines = list(names)
     cells = [list(column.cells) for column in columns]
@@ -188,7 +192,7 @@ def _number(value: float) -> str:
 
 
 def _short(value: float) -> str:
-    """Returns a number as text: "-" if undefined, an integer from 100, else with three significant digits."""
+    """Returns a number as text: "-" for NaN, rounded to an integer if it is at least 100, else to three digits."""
     if pd.isna(value):
         return "-"
     return f"{value:.0f}" if value >= 100 or float(value).is_integer() else f"{value:.3g}"

@@ -1,4 +1,4 @@
-"""Results of ROAR chains as tables and curves: scores against the percentage or number of erased tokens."""
+"""Results of ROAR chains as tables and curves: a metric against the percentage or number of erased tokens."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from lightning_xai.report.tables import Column, text_table
 from lightning_xai.runs.experiment import runs_of
 from lightning_xai.runs.folder import RUN_AGAIN
 
-RANDOM = "random"  # name of the baseline method, which erases random tokens
-READ = ("seed", "method", "amount", "split", "metric", "value", "control", "amount_unit")  # columns that reports read
+RANDOM = "random"  # name of the baseline that erases random tokens
+READ = ("seed", "method", "amount", "split", "metric", "value", "control", "amount_unit")  # columns that reports need
 
 
 def roar_table(results: pd.DataFrame, metric: str, *, split: str = "test", width: int = 80) -> str:
-    """Returns a table of one metric in percent, with a row for each method and a column for each erased amount.
+    """Returns a table of one metric in percent, with a row for each method and a column for each amount erased.
 
     Args:
         results: rows of one roar.csv.
         metric: name of the metric, such as "macro_f1".
-        split: name of the split.
+        split: the split whose results are shown.
         width: number of characters in a line.
 
     Example:
@@ -47,16 +47,16 @@ def roar_table(results: pd.DataFrame, metric: str, *, split: str = "test", width
 
 
 def read_chains(folders: Sequence[Path], metrics: Sequence[str], split: str) -> pd.DataFrame:
-    """Returns the rows of roar.csv of all experiments and seeds, with the additional column `experiment`.
+    """Returns the rows of the files roar.csv of all experiments and seeds, with the additional column `experiment`.
 
     Args:
         folders: folders of experiments, such as runs/roar.
-        metrics: one metric for all experiments, or one metric per experiment. Rows of other metrics are left out.
-        split: name of the split. Rows of other splits are left out.
+        metrics: one metric for all experiments, or one for each experiment. Rows of other metrics are left out.
+        split: the split whose rows are returned.
 
     Raises:
         ValueError: `metrics` has neither one metric nor one for each experiment; or an experiment has no finished
-            chain, a chain of another format, a roar.csv without a needed column, or no rows of the metric and split.
+            chain, a chain of another format, a roar.csv that lacks a column, or no rows of the metric and split.
 
     Example:
         >>> import tempfile
@@ -99,7 +99,7 @@ def _read_rows(file: Path) -> pd.DataFrame:
 
 
 def roar_panels(rows: pd.DataFrame) -> list[Panel]:
-    """Returns a panel for each experiment: mean scores in percent over seeds against the amount of erased tokens.
+    """Returns a panel for each experiment: a metric's mean over seeds, in percent, against the amount of erased tokens.
 
     Args:
         rows: rows that `read_chains` returns.

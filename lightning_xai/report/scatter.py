@@ -1,4 +1,4 @@
-"""Scatter plots with a point for each run, with fitted lines and Pearson's r on request."""
+"""Scatter plots with a point for each run and, if requested, fitted lines with Pearson's r."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class PointPanel:
 
     Attributes:
         title: text above the axes.
-        x_label, y_label: names of the axes.
+        x_label, y_label: labels of the axes.
         points: a table with the columns x, y and experiment. All points of an experiment have the same color.
-        line: x position of a vertical line, or None.
+        line: x position of a vertical line; None for no line.
 
     Example:
         >>> points = pd.DataFrame({"experiment": ["tm"], "x": [0.5], "y": [0.75]})
@@ -42,7 +42,7 @@ class PointPanel:
 
 
 class FittedLine(NamedTuple):
-    """A least-squares line, and Pearson's correlation r of the points.
+    """A least-squares line through points, and Pearson's correlation r of these points.
 
     Example:
         >>> FittedLine(slope=-0.25, intercept=40.0, r=-0.5).slope
@@ -105,7 +105,7 @@ def scatter_figure(panels: Sequence[PointPanel], *, fits_lines: bool = False, ma
 
 
 def _draw_line(axis: Axes, name: str, points: pd.DataFrame, color: str) -> str:
-    """Draws a line fitted to an experiment's points. Returns the text of the experiment in the legend."""
+    """Draws a line fitted to an experiment's points. Returns the experiment's text for the legend."""
     line = fitted_line(points["x"].tolist(), points["y"].tolist())
     if math.isnan(line.r):
         return name
@@ -115,7 +115,7 @@ def _draw_line(axis: Axes, name: str, points: pd.DataFrame, color: str) -> str:
 
 
 def panel_axes(number: int, *, max_columns: int = 3) -> tuple[Figure, list[Axes]]:
-    """Returns a figure, and its axes row by row. The first `number` axes are visible.
+    """Returns a figure with a grid of axes, and the axes row by row. Only the first `number` axes are visible.
 
     Example:
         >>> figure, axes = panel_axes(4)
@@ -138,7 +138,7 @@ def panel_axes(number: int, *, max_columns: int = 3) -> tuple[Figure, list[Axes]
 
 
 def point_style(place: int) -> dict[str, Any]:
-    """Returns the color and marker of the experiment at a place in the legend.
+    """Returns the color and marker of an experiment; `place` is its position in the legend, from 0.
 
     Example:
         >>> point_style(0)

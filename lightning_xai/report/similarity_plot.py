@@ -20,7 +20,7 @@ class Matrix:
     Attributes:
         title: text above the cells.
         values: [R, R] similarities, NaN where undefined.
-        low: lowest possible value, 0 or -1. The color map runs from `low` to 1.
+        low: lowest possible similarity, 0 or -1. The colors range from `low` to 1.
 
     Example:
         >>> Matrix("Spearman", np.eye(2), low=-1.0).values.shape
@@ -36,8 +36,8 @@ def matrices_figure(rows: Sequence[Sequence[Matrix]], names: Sequence[str]) -> F
     """Returns a figure that shows the matrices as colored cells with numbers.
 
     Args:
-        rows: rows of matrices [R, R]. The matrices of a row are side by side; all rows have the same length.
-        names: labels of the R rows and columns of every matrix.
+        rows: the matrices, in rows of the same length. The matrices of a row are drawn side by side.
+        names: labels for the rows, and for the columns, of every matrix.
 
     Example:
         >>> figure = matrices_figure([[Matrix("Jaccard", np.array([[1.0, 0.25], [0.25, 1.0]]))]], ["seed0", "seed1"])

@@ -24,9 +24,8 @@ def matching_runs(names: Sequence[str], this_run: Path, runs_dir: Path) -> list[
     """Returns the folders of the runs that `names` select, without `this_run`.
 
     Args:
-        names: folders, or patterns such as "tm/seed*". A pattern matches tested runs only, because untested runs may
-            still be writing their scores. Relative names are looked up in `runs_dir` first, then in the working
-            directory.
+        names: folders, or patterns such as "tm/seed*". A pattern matches only tested runs, because other runs may still
+            be writing their scores. Relative names are searched in `runs_dir` first, then in the working directory.
         this_run: folder of the run with which the others are compared.
         runs_dir: folder of all runs.
 
@@ -42,7 +41,7 @@ def matching_runs(names: Sequence[str], this_run: Path, runs_dir: Path) -> list[
         >>> [run.name for run in matching_runs(["tm/seed*"], runs_dir / "tm/seed0", runs_dir)]
         ['seed1']
     """
-    runs: dict[Path, Path] = {}  # absolute path -> path in the form given in `names`
+    runs: dict[Path, Path] = {}  # absolute path -> path as it was found, which may be relative
     for name in names:
         is_pattern = any(character in name for character in "*?[")
         paths = sorted(str(runs_dir / path) for path in glob(name, root_dir=runs_dir)) or sorted(glob(name))
@@ -60,8 +59,8 @@ class Comparison:
 
     Attributes:
         method: name of the method.
-        means: metric -> [R, R] float64, NaN where the metric is undefined for every explanation.
-        counts: metric -> [R, R] int, the number of explanations for which the metric is defined.
+        means: similarity metric -> its means [R, R] float64, NaN where the metric is undefined for every explanation.
+        counts: similarity metric -> number [R, R] int of the explanations for which the metric is defined.
         num_explanations: total number of explanations.
 
     Example:
@@ -77,11 +76,11 @@ class Comparison:
 
 
 def compare(method: str, similarities: Sequence[np.ndarray], num_runs: int) -> Comparison:
-    """Returns the means of the similarities over explanations.
+    """Returns the means of similarities over explanations.
 
     Args:
         method: name of the method.
-        similarities: one array [len(SIMILARITIES), R, R] for each explanation, NaN where undefined.
+        similarities: for each explanation, its similarities [len(SIMILARITIES), R, R], NaN where undefined.
         num_runs: number of runs R.
 
     Example:
@@ -126,13 +125,14 @@ def stability_frame(comparisons: Sequence[Comparison], names: Sequence[str]) -> 
 def stability_table(
     comparison: Comparison, names: Sequence[str], *, split: str, percentage: float, width: int = 80
 ) -> str:
-    """Returns an R x R matrix as text, with Jaccard below the diagonal and Spearman's correlation above it.
+    """Returns an R x R matrix as text, with Jaccard similarity below the diagonal and Spearman's correlation above it.
 
     Args:
-        comparison: similarities of R runs.
+        comparison: mean similarities between R runs.
         names: names of the R runs.
         split: name of the split, for the title.
-        percentage: percentage of top tokens whose overlap Jaccard measures, for the title.
+        percentage: number of top-scoring tokens that Jaccard similarity compares, in percent of a text's tokens, for
+            the title.
         width: number of characters in a line.
 
     Example:
@@ -165,9 +165,9 @@ def write_report(
     Args:
         comparisons: one comparison for each method.
         names: names of the runs.
-        folder: folder of the files.
+        folder: folder to which the files are written.
         split: name of the split.
-        percentage: percentage of top tokens whose overlap Jaccard measures, for the titles.
+        percentage: as in `stability_table`, for the titles.
 
     Example:
         >>> import tempfile

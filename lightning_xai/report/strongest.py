@@ -1,4 +1,4 @@
-"""The strongest words of an explanation, shown as a sorted list of bars."""
+"""The strongest words of an explanation, those with the largest absolute scores, and their display as bars."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BAR_WIDTH = 20
 
 
 class ScoredWord(NamedTuple):
-    """A word with the sum of its tokens' scores.
+    """A word of a text, with the sum of its tokens' scores.
 
     Attributes:
         text: the characters of the word.
@@ -68,12 +68,12 @@ def _continues(text: str, place: int) -> bool:
 
 
 def strongest_words(document: ExplainedDocument, scores: np.ndarray, number: int = NUM_STRONGEST) -> list[ScoredWord]:
-    """Returns at most `number` words with the largest absolute scores, largest first. Words that score 0 are left out.
+    """Returns the `number` words with the largest absolute scores, largest first. Words with score 0 are left out.
 
     Args:
         document: a text with its tokens.
         scores: [T] scores of the tokens.
-        number: largest number of words.
+        number: largest number of words to return.
 
     Example:
         >>> document = ExplainedDocument("text 0", "fine plot", np.array([[0, 4], [5, 9]]), [])

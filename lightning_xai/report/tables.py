@@ -1,4 +1,4 @@
-"""Formats tables as text, split into blocks of columns that fit the width."""
+"""Formats tables as text. A table that is too wide is split into blocks of columns, one below the other."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import groupby
 
 GAP = 2  # spaces before a column
-INDENT = "  "  # indentation of a wrapped row name, from its second line
-HEADER_WIDTH = 10  # longer headers are wrapped, unless a cell or an unbreakable part of the header is longer
+INDENT = "  "  # indentation of the second and later lines of a row name that is wrapped
+HEADER_WIDTH = 10  # longer headers are wrapped to this width or, if larger, to that of a cell or of an unbreakable part
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Column:
     Attributes:
         header: name of the column. It may contain line feeds.
         cells: one text for each row.
-        group: neighboring columns with the same group stay in one block if they fit; "" means no group.
+        group: neighboring columns with the same group are kept in one block if they fit; "" for no group.
 
     Example:
         >>> Column("passes", ["50", "100"], group="cost").cells
@@ -37,7 +37,7 @@ def text_table(rows: Sequence[str], columns: Sequence[Column], *, title: str = "
     The blocks are about equally wide, and a blank line separates them.
 
     Args:
-        rows: names of the rows, repeated at the left of every block. Names longer than half the width are wrapped.
+        rows: names of the rows, repeated at the left of every block. Names longer than half of `width` are wrapped.
         columns: columns with a cell for every row. Cells are never wrapped.
         title: text above the first block, wrapped at `width`.
         width: number of characters in a line.
@@ -58,9 +58,9 @@ def text_table(rows: Sequence[str], columns: Sequence[Column], *, title: str = "
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """Returns the lines of a text. A line longer than `width` characters is broken after a space or one of / _ . -
+    """Returns the lines of a text, in which lines longer than `width` characters are broken.
 
-    A part without such characters is cut only if it is longer than a line.
+    A line is broken after a space or one of / _ . - or, if a part without these is longer than a line, inside the part.
 
     Example:
         >>> wrap("token_precision/integrated_gradients", 12)
@@ -92,7 +92,7 @@ def _unbroken_parts(text: str) -> list[str]:
 
 
 class _PrintedColumn:
-    """A column with its wrapped header, and its width including the gap before the column."""
+    """A column with its wrapped header, and its width, which includes the gap before the column."""
 
     def __init__(self, column: Column, max_header_width: int) -> None:
         self.cells, self.group = column.cells, column.group
@@ -103,7 +103,7 @@ class _PrintedColumn:
 
 
 def _even_blocks(columns: Sequence[_PrintedColumn], width: int) -> list[list[_PrintedColumn]]:
-    """Splits columns into the fewest blocks that fit in `width`, and makes the widest block as narrow as possible."""
+    """Splits columns into as few blocks of at most `width` characters as possible, and makes the widest one narrow."""
     groups: list[list[_PrintedColumn]] = []
     for name, members in groupby(columns, key=lambda column: column.group):
         group = list(members)
@@ -119,7 +119,7 @@ def _even_blocks(columns: Sequence[_PrintedColumn], width: int) -> list[list[_Pr
 
 
 def _fill_blocks(groups: Sequence[list[_PrintedColumn]], width: int) -> list[list[_PrintedColumn]]:
-    """Returns blocks of columns, filled in order. A group that does not fit in `width` starts a new block."""
+    """Puts groups of columns into blocks, in order. A group that would make a block exceed `width` starts a new one."""
     blocks: list[list[_PrintedColumn]] = []
     for group in groups:
         if blocks and _total_width(blocks[-1] + group) <= width:

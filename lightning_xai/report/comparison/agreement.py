@@ -1,4 +1,4 @@
-"""Agreement of explanations between seeds of experiments: Kendall's tau-b between the scores of two runs for a text."""
+"""Agreement of explanations between seeds: Kendall's tau-b between the scores of two runs for the same text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COLUMNS = ["experiment", "method", "index", "target", "kendall"]
 
 
 def pairs_of_runs(first: Sequence[Path], second: Sequence[Path]) -> list[tuple[int, int]]:
-    """Returns each pair (i, j) of a run in `first` and a run in `second` with different seeds, once.
+    """Returns the pairs (i, j) for which `first[i]` and `second[j]` are runs with different seeds, each pair once.
 
     Example:
         >>> seeds = [Path("tm/seed0"), Path("tm/seed1"), Path("tm/seed2")]
@@ -39,12 +39,12 @@ def pairs_of_runs(first: Sequence[Path], second: Sequence[Path]) -> list[tuple[i
 
 def seed_agreement(first: Sequence[StoredScores], second: Sequence[StoredScores], pairs: Sequence[tuple[int, int]]) \
         -> list[tuple[int, int, float]]:  # fmt: skip
-    """Returns (example, class, mean tau-b over the pairs) for every text and class that all runs explain.
+    """Returns (example, class, mean tau-b over the pairs of runs) for every example and class that all runs explain.
 
-    Absolute scores of all tokens are compared, including special tokens.
+    The absolute scores of all tokens are compared, including special tokens.
 
     Args:
-        first, second: stored scores of one method on one split, for each run.
+        first, second: stored scores of each run, for the same method and split.
         pairs: the pairs of runs, as `pairs_of_runs` returns them.
 
     Raises:
@@ -69,11 +69,11 @@ def seed_agreement(first: Sequence[StoredScores], second: Sequence[StoredScores]
 def agreement_frame(runs: Mapping[str, Sequence[Path]], split: str) -> pd.DataFrame:
     """Returns the agreement of each experiment with the first one, for each method and text. The columns are COLUMNS.
 
-    The first experiment is compared with itself. This is the reference, because it shows the effect of the seed alone.
+    Runs of the first experiment are compared with each other. This is the reference: it shows the effect of the seed.
 
     Args:
         runs: name of an experiment -> its runs, which stored attributions.
-        split: the split.
+        split: the split on which attributions are compared.
 
     Raises:
         ValueError: the first experiment has only one run, a run has stored no scores on the split, or the runs have no

@@ -50,7 +50,7 @@ def read_experiments(folders: Sequence[Path]) -> pd.DataFrame:
 
 
 def missed_bounds(folders: Sequence[Path]) -> list[str]:
-    """Returns a line for each experiment that has seeds which did not meet their bounds.
+    """Returns a line for each experiment in which some seeds did not meet the bounds of their constraints.
 
     Example:
         >>> missed_bounds([Path("runs/none")])
@@ -66,10 +66,10 @@ def missed_bounds(folders: Sequence[Path]) -> list[str]:
 
 
 def means_table(rows: pd.DataFrame, columns: str, *, title: str, width: int = 80) -> str:
-    """Returns a table with a row for each experiment. Cells are percent, "mean (standard deviation)" over seeds.
+    """Returns a table with a row for each experiment. Its cells are "mean (standard deviation)" over seeds, in percent.
 
     Args:
-        rows: one row for each experiment, seed and table column.
+        rows: results with the columns experiment, seed, value and `columns`.
         columns: name of the column of `rows` whose values become the columns of the table.
         title: text above the table.
         width: number of characters in a line.

@@ -11,12 +11,12 @@ from lightning_xai.report.scatter import add_legend, panel_axes, point_style
 
 
 def spread_figure(rows: pd.DataFrame, panels: str, *, y_label: str, max_columns: int = 3) -> Figure:
-    """Returns a figure with the values of all runs, side by side for each experiment, and a line at the mean.
+    """Returns a figure with a point for each run, the experiments side by side, and a line at each experiment's mean.
 
     Args:
         rows: a table with the columns experiment, value and `panels`.
-        panels: name of a column; each of its values gets a panel.
-        y_label: name of the vertical axes.
+        panels: name of a column of `rows`; each of its values gets a panel.
+        y_label: label of the vertical axes.
         max_columns: largest number of panels in a row.
 
     Example:

@@ -19,8 +19,8 @@ from lightning_xai.report.scatter import PointPanel, scatter_figure
 from lightning_xai.runs.files.whole_files import write_whole
 from lightning_xai.runs.splits import VALIDATION
 
-LAYER = re.compile(r"(.+)_layer(\d+)")  # methods that explain the states after one layer
-PER_SIZE = re.compile(r"(normalized_\w+)/([\d.]+)")  # metrics with a value for each percentage
+LAYER = re.compile(r"(.+)_layer(\d+)")  # names of methods that explain the hidden states after one layer
+PER_SIZE = re.compile(r"(normalized_\w+)/([\d.]+)")  # names of metrics with a value for each percentage of tokens
 
 
 def classification_rows(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
@@ -42,7 +42,7 @@ def classification_rows(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
 
 
 def attribution_rows(rows: pd.DataFrame, metric: str, preset: str | None = None) -> pd.DataFrame:
-    """Returns the rows of an attribution metric, from `preset` or, if this is None, from the only preset that has it.
+    """Returns the rows of an attribution metric, from `preset` or, if that is None, from the only preset that has it.
 
     Raises:
         ValueError: several presets have the metric, and `preset` is None.
@@ -72,7 +72,7 @@ def plausibility_tables(rows: pd.DataFrame, metrics: Sequence[str], preset: str 
 
 
 def layer_panels(rows: pd.DataFrame, metric: str, preset: str | None) -> list[Panel]:
-    """Returns a panel of the metric by layer, for each split and family of methods (alti_layer0, alti_layer1, ...)."""
+    """Returns panels of a metric by layer, one for each split and series of methods (alti_layer0, alti_layer1, ...)."""
     selected = attribution_rows(rows, metric, preset)
     parts = selected["method"].str.extract(f"^{LAYER.pattern}$")
     selected = selected.assign(family=parts[0], layer=parts[1].astype(float)).dropna(subset=["family"])
@@ -85,7 +85,7 @@ def layer_panels(rows: pd.DataFrame, metric: str, preset: str | None) -> list[Pa
 
 
 def faithfulness_panels(rows: pd.DataFrame, preset: str) -> list[Panel]:
-    """Returns a panel for each experiment, split and normalized metric of a preset, with a curve for each method.
+    """Returns a panel for each experiment, split and normalized metric of `preset`, with a curve for each method.
 
     Args:
         rows: rows that `read_experiments` returns.
@@ -106,7 +106,7 @@ def faithfulness_panels(rows: pd.DataFrame, preset: str) -> list[Panel]:
 def predictor_rows(
     rows: pd.DataFrame, *, metric: str, plausibility: str, preset: str | None, in_domain: str, others: Sequence[str]
 ) -> pd.DataFrame:
-    """Returns the quantities of every run for which correlations are computed.
+    """Returns the quantities of every run between which correlations are computed.
 
     Args:
         rows: rows that `read_experiments` returns.
@@ -133,7 +133,7 @@ def predictor_rows(
 
 
 def correlations_frame(quantities: pd.DataFrame, *, in_domain: str) -> pd.DataFrame:
-    """Returns the correlation of every in-domain quantity with every out-of-domain quantity, over all runs.
+    """Returns the correlation over all runs of every in-domain quantity with every out-of-domain quantity.
 
     Args:
         quantities: result of `predictor_rows`.
@@ -150,7 +150,7 @@ def correlations_frame(quantities: pd.DataFrame, *, in_domain: str) -> pd.DataFr
 
 
 def correlations_with(frame: pd.DataFrame, y: str) -> dict[str, Correlation]:
-    """Returns in-domain quantity -> its correlation with `y`, from the result of `correlations_frame`."""
+    """Returns in-domain quantity -> its correlation with the quantity `y`; `frame` is from `correlations_frame`."""
     rows = frame[frame["y"] == y]
     columns = [rows[name].tolist() for name in ("x", "pearson", "low", "high", "num_runs")]
     return {x: Correlation(*numbers) for x, *numbers in zip(*columns, strict=True)}

@@ -1,4 +1,4 @@
-"""Reads the result files of Edin et al. (2024) into a table with the columns of `read_models`."""
+"""Reads the result files of Edin et al. (2024) into the form of table that `read_models` returns."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ METRICS = {
 }  # fmt: skip
 # names in the authors' file on special tokens
 _MODELS = {r"B$_{\text{Sup}}$": "B_S", r"B$_{\text{Uns}}$": "B_U", "FM": "TM"}  # models
-_SHARES = {"special_token_rate": "top_5", "ground_truth_special_token_rate": "evidence"}  # columns of shares
-_ZEROED = "_no_special"  # suffix of columns computed after the scores of special tokens were set to 0
+_SHARES = {"special_token_rate": "top_5", "ground_truth_special_token_rate": "evidence"}  # shares of special tokens
+_ZEROED = "_no_special"  # suffix of columns with results after the scores of special tokens were set to 0
 _NO_PERCENTAGES = {"entropy", "kl_divergence"}  # columns that are not percentages
 
 
@@ -41,14 +41,14 @@ def is_authors_run(folder: Path) -> bool:
 
 
 def read_authors_run(folder: Path, model: str) -> pd.DataFrame:
-    """Returns the results of one run of the authors, with COLUMNS.
+    """Returns the results of one run of the authors, as a table with the columns COLUMNS.
 
     Args:
         folder: folder with plausibility_and_sparsity.csv and, optionally, faithfulness.csv.
         model: name of the model, for the column `model`.
 
     Raises:
-        ValueError: a file lacks a column, or has a method or part that is unknown.
+        ValueError: a file lacks a column, or has an unknown method or prediction_split.
 
     Example:
         >>> import tempfile
@@ -69,10 +69,12 @@ def read_authors_run(folder: Path, model: str) -> pd.DataFrame:
 
 
 def read_special_tokens(file: Path) -> pd.DataFrame:
-    """Returns the authors' results, before and after the scores of special tokens were set to 0, with COLUMNS.
+    """Returns the authors' results before and after the scores of special tokens were set to 0.
+
+    The columns are COLUMNS.
 
     Raises:
-        ValueError: the file lacks a column, or has a method that is unknown.
+        ValueError: the file lacks a column, or has an unknown method.
 
     Example:
         >>> import tempfile
@@ -102,7 +104,7 @@ def read_special_tokens(file: Path) -> pd.DataFrame:
 
 
 def _long(table: pd.DataFrame, names: list[str], file: Path) -> pd.DataFrame:
-    """Returns a table with one row for each row of `table` and each column in `names`."""
+    """Returns a table with the columns method, metric and value: one row for each cell of the columns `names`."""
     _require(table, ["explainability_method", *names], file)
     methods = _renamed(table, "explainability_method", METHODS, file, len(names))
     metrics = [METRICS[name] for _ in range(len(table)) for name in names]

@@ -15,7 +15,7 @@ TOP_SHARE, EVIDENCE_SHARE = "symbol_share/top_5", "symbol_share/evidence"
 def paper_figures(
     rows: pd.DataFrame, *, unsupervised: str | None = None, supervised: str | None = None
 ) -> dict[str, Figure]:
-    """Returns name -> figure, for each figure with data.
+    """Returns name -> figure, for each figure for which there are results.
 
     "approaches" (Figure 2) compares attention of B_S and B_U with AttInGrad of every other model. "faithfulness"
     (Figure 3) and "plausibility" (Figure 6) compare three methods on all models. "symbols" (Figure 4) plots f1 and
@@ -23,8 +23,8 @@ def paper_figures(
 
     Args:
         rows: rows that `read_models` returns.
-        unsupervised: name of the model B_U; None draws neither Figure 2 nor Figure 4.
-        supervised: name of the model B_S.
+        unsupervised: name of the model B_U. If None, Figures 2 and 4 are not drawn.
+        supervised: name of the model B_S; None if there is no such model.
 
     Example:
         >>> values = [("B_U", "attention", 0.36), ("B_U", "att_in_grad", 0.41), ("TM", "att_in_grad", 0.42)]
@@ -44,7 +44,7 @@ def paper_figures(
 
 
 def _values(rows: pd.DataFrame, model: str, method: str, metric: str) -> pd.Series:
-    """Returns the values of a metric, with the run as index."""
+    """Returns the values of a metric for one model and method, with the names of the runs as index."""
     chosen = rows[(rows["model"] == model) & (rows["method"] == method) & (rows["metric"] == metric)]
     return chosen.set_index("run")["value"].dropna()
 
@@ -80,7 +80,10 @@ def _by_model(rows: pd.DataFrame, metrics: dict[str, int]) -> list[Boxes]:
 
 
 def _symbols(rows: pd.DataFrame) -> list[PointPanel]:
-    """Returns the panels of Figure 4 from the rows of B_U. The dashed line is the share in the evidence."""
+    """Returns the panels of Figure 4 from the rows of B_U.
+
+    The dashed line shows which share of the evidence's tokens have no letter or digit.
+    """
     shares = rows[rows["metric"] == EVIDENCE_SHARE]["value"]
     label = "tokens without a letter or digit in the top five [%]"
     line = 100 * float(shares.mean()) if len(shares) else None

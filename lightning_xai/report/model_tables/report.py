@@ -29,7 +29,7 @@ def write_models_report(
 
     Args:
         places, names, split, preset: as in `read_models`.
-        output: folder of the files.
+        output: folder to which the files are written.
         unsupervised, supervised: as in `over_seeds`.
         width: number of characters in a line.
 

@@ -18,11 +18,11 @@ from lightning_xai.runs.experiment import runs_of
 from lightning_xai.runs.results_table import ResultsTable, run_results
 
 LOWER_IS_BETTER = frozenset({"empty", "kl", "entropy", "sufficiency", "log_loss"})
-# prefixes of metrics that EvidenceOverlap measures on one part of the pairs
+# prefixes in the names of metrics that EvidenceOverlap measures only on a part of the pairs (see `read_models`)
 PARTS = ("predicted", "missed", "zeroed", "with_cut")
 _EVIDENCE = "evidence/"  # prefix of the metrics of EvidenceOverlap
 _COSTS = ("forward_passes", "backward_passes", "seconds")
-_SEGMENTS = ("version_segments", "encoded_segments")  # of methods that erase tokens, if segments were shared
+_SEGMENTS = ("version_segments", "encoded_segments")  # of methods that erase tokens, if versions share encoded segments
 _GAIN = "gain"  # version_segments divided by encoded_segments
 _WITHOUT_DIRECTION = "symbol_share/"  # prefix of metrics that are neither good nor bad
 
@@ -32,9 +32,10 @@ def read_models(
 ) -> pd.DataFrame:
     """Returns one row for each model, run, part, method and metric.
 
-    The parts are "all" pairs of document and code; "predicted" and "missed" gold codes; "zeroed", all pairs after the
-    scores of tokens without a letter or digit were set to 0; and "with_cut", all pairs and also the pairs whose
-    evidence was truncated entirely. Classification metrics have part and method "".
+    The part tells which pairs of a document and a gold code (class) a metric covers: "all" pairs; only "predicted" or
+    only "missed" codes; "zeroed", all pairs, but with the scores of tokens without a letter or digit set to 0; or
+    "with_cut", all pairs and also those whose evidence was entirely truncated. For classification metrics, part and
+    method are "".
 
     Args:
         places: folders of experiments, such as runs/tm; folders of runs in the format of Edin et al. (2024); or files
@@ -47,7 +48,7 @@ def read_models(
         A table with the columns model, run, part, method, metric and value.
 
     Raises:
-        ValueError: a place has no results of the split and preset, or the number of names is wrong.
+        ValueError: one of the `places` has no results of the split and preset, or there are not as many `names`.
 
     Example:
         >>> import tempfile
@@ -104,7 +105,7 @@ def _read_run(folder: Path, model: str, split: str, preset: str) -> pd.DataFrame
 
 
 def _part_of(metric: str) -> tuple[str, str]:
-    """Splits a metric's name in results.csv into the part and the metric."""
+    """Splits a metric's name in results.csv into the part (see `read_models`) and the metric without it."""
     metric = metric.removeprefix(_EVIDENCE)
     for part in PARTS:
         if metric.startswith(f"{part}_"):
@@ -122,9 +123,8 @@ def over_seeds(rows: pd.DataFrame, *, unsupervised: str | None = None, supervise
 
     Returns:
         A table with the columns model, part, method, metric, mean, std, num_runs, beats_unsupervised and
-        beats_supervised. The last two say whether the mean is better than the mean of B_U or B_S, for the same
-        part, method and metric. This comparison is not a significance test. Costs and shares of tokens are not
-        compared.
+        beats_supervised. The last two tell whether the mean is better than the mean of B_U or B_S for the same part,
+        method and metric, which need not be significant. They are False for costs and for shares of tokens.
 
     Raises:
         ValueError: `unsupervised` or `supervised` is not the name of a model.

@@ -1,4 +1,4 @@
-"""Box plots over the seeds of groups, with a point for each run."""
+"""Box plots of values over seeds, with a point for each run."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Boxes(NamedTuple):
     """One panel of box plots, with a box for each group and series.
 
     Attributes:
-        title: name of the vertical axis.
-        groups: group on the horizontal axis -> series -> values, one for each run.
+        title: label of the vertical axis.
+        groups: name of a group, on the horizontal axis -> name of a series, with a color of its own -> values of runs.
 
     Example:
         >>> Boxes("f1 [%]", {"B_U": {"attention": [36.0, 37.5]}}).title

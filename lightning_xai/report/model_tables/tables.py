@@ -1,4 +1,4 @@
-"""Tables in the form of Edin et al. (2024): means and deviations over seeds, for each method and model."""
+"""Tables in the form of Edin et al. (2024): means and standard deviations over seeds, for each method and model."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class PaperTable(NamedTuple):
 
     Attributes:
         title: text above the table.
-        part: the part of the pairs that the table shows, as in `read_models`.
+        part: which pairs of a document and a code the table covers: a part, as in `read_models`.
         metrics: metric -> header of its column.
-        scale: factor on the values.
-        digits: number of digits after the point.
+        scale: factor by which the values are multiplied.
+        digits: number of decimal places.
         note: text below the table.
 
     Example:
@@ -82,7 +82,7 @@ TABLES = {
 
 
 def paper_tables(summary: pd.DataFrame, *, width: int = 100) -> dict[str, str]:
-    """Returns name -> table as text, for each table with data.
+    """Returns name -> table as text, for each table for which there are results.
 
     Args:
         summary: result of `over_seeds`.
@@ -104,7 +104,7 @@ def paper_tables(summary: pd.DataFrame, *, width: int = 100) -> dict[str, str]:
 
 
 def _cells(summary: pd.DataFrame, table: PaperTable) -> pd.DataFrame:
-    """Returns the cells of a table. The index has method and model; the columns are the metrics and "runs"."""
+    """Returns the cells of a table as texts. The index is (method, model); the columns are the metrics and "runs"."""
     summary = _with_before(summary) if table.part == "zeroed" else summary
     rows = summary[(summary["part"] == table.part) & summary["metric"].isin(list(table.metrics))]
     if table.part == "":
@@ -119,7 +119,7 @@ def _cells(summary: pd.DataFrame, table: PaperTable) -> pd.DataFrame:
 
 
 def _with_before(summary: pd.DataFrame) -> pd.DataFrame:
-    """Returns f1 of the part "zeroed" as metric "after", and f1 of all pairs as metric "before"."""
+    """Returns rows with f1 of the part "all" as metric "before", and f1 of the part "zeroed" as metric "after"."""
     f1 = summary[summary["metric"] == "f1"]
     after = f1[f1["part"] == "zeroed"]
     before = f1[f1["part"] == "all"].merge(after[["method", "model"]])
@@ -145,7 +145,9 @@ def _text(summary: pd.DataFrame, table: PaperTable, width: int) -> str:
 
 
 def markdown_table(summary: pd.DataFrame, table: PaperTable) -> str:
-    """Returns a table in Markdown, or "" without data. Bold means better than B_U, underlined better than B_S.
+    """Returns a table in Markdown, or "" if there are no results for it.
+
+    Bold marks means better than those of B_U, underlining marks means better than those of B_S.
 
     Example:
         >>> row = {"model": "TM", "part": "all", "method": "attention", "metric": "f1", "mean": 0.37, "std": 0.055}
@@ -168,7 +170,7 @@ def _line(cells: list[str]) -> str:
 
 
 def _marked(cell: str) -> str:
-    """Returns a cell whose marks * and _ are replaced by bold and underlined text."""
+    """Replaces the marks * and _ of a cell by bold and underlined text."""
     number, _, deviation = cell.partition("+-")
     if not deviation:
         return cell
