@@ -32,7 +32,7 @@ def check_num_classes(num_classes: int, *, multilabel: bool) -> None:
 
 
 def encoder_and_head(network: Classifier) -> list[list[nn.Parameter]]:
-    """Returns two groups of parameters that require a gradient: those of the encoder, and those of the head.
+    """Returns the trained parameters (those that require a gradient) of the encoder, and those of the head.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -45,31 +45,32 @@ def encoder_and_head(network: Classifier) -> list[list[nn.Parameter]]:
 
 
 class Classifier(nn.Module, ABC):
-    """Maps TextInputs to logits [B, C], with token embeddings that can be read, replaced and differentiated.
+    """Maps TextInputs to logits [B, C]. Token embeddings can be computed, replaced, and differentiated with respect to.
 
-    Tests check the following laws for every subclass in this package; `lightning_xai.check_model` checks any other one.
+    Every classifier must keep the following laws, which `lightning_xai.check_model` checks:
 
     - The class sets `readout_is_attention`. The class or its constructor sets `num_classes`, `multilabel` and `pad_id`.
       If the constructor takes the size of the vocabulary, this argument is named `vocab_size`.
-    - `model(x).logits` equals `model(x, model.embed(x)).logits`. Embeddings for another number of rows or tokens raise
-      ValueError (`check_embeds`).
-    - Logits do not depend on padding, on its side, on batch size or on the other texts of the batch. Tokens outside the
-      attention mask count as deleted. A text without any token gets finite logits and gradients.
-    - Rows of the readout sum to 1 over the tokens of a text that has tokens.
+    - `model(x).logits` equals `model(x, model.embed(x)).logits`. Embeddings with another number of rows or tokens than
+      the inputs raise ValueError (`check_embeds`).
+    - Logits do not depend on padding or its side, on the batch size, or on the other texts of the batch. Tokens outside
+      the attention mask count as deleted. A text without any token gets finite logits and gradients.
+    - Each row of the readout sums to 1 over the tokens of the text, unless the text has no tokens.
     - The output has hidden states only if `output_hidden_states` is True. The readout holds weights of the last hidden
       state: `head_layers`, if there are any, map readout @ last hidden state to the logits. Column t of readout and
       hidden states belongs to token t, even if padding is on the left.
-    - A padding id inside the attention mask is a token like any other; it moves no position.
-    - With "eager" and `output_attentions`, attentions are tensors in the graph of the logits, one fewer than the hidden
-      states. Without "eager", or with padding on the left, asking for them raises ValueError.
+    - A padding id inside the attention mask is a token like any other, and counts for the positions of later tokens.
+    - With "eager" attention and `output_attentions`, the attentions are tensors in the graph of the logits, one fewer
+      than the hidden states. Without "eager", or with padding on the left, asking for them raises ValueError.
     - With "eager", a gradient with respect to embeddings can be differentiated again with respect to every weight of
       the encoder.
-    - A forward pass leaves no hook, even if it fails. `predict` returns the probabilities of the forward pass.
+    - A forward pass leaves no hooks behind, even if it fails. `predict` returns the probabilities of a forward pass.
     - `attention_implementation` is the name last given to `set_attention`, or "sdpa" before the first call. "eager" and
       "sdpa" give equal logits. A network without attention between tokens stores the name, but returns no attentions.
-    - The network works in float64 after `.double()`, so `forward` makes no tensor of a fixed floating-point type.
-    - A network built from `architecture()` is in training mode, has no gradients, loads the state dict, and then gives
-      the same logits.
+    - The network works in float64 after `.double()`, so `forward` must not create tensors of a fixed floating-point
+      type.
+    - A network built from `architecture()` is in training mode and has no gradients. After it has loaded the state
+      dict, it gives the same logits.
 
     Example:
         >>> class BagOfWords(Classifier):
@@ -110,19 +111,19 @@ class Classifier(nn.Module, ABC):
     """
 
     readout_is_attention: ClassVar[bool]  # True if the head attends to tokens, False if it reads fixed tokens
-    # True if `forward` also accepts `classes` [B, K], to return logits [B, K] and readout [B, K, T] of these alone, and
-    # `output_readout`. If `output_readout` is False, the readout has no rows, so the head may use fused attention
+    # True if `forward` has two more arguments: `classes` [B, K], to return logits [B, K] and readout [B, K, T] of these
+    # classes only, and `output_readout`. If it is False, the readout has no rows, so the head may use fused attention
     reads_by_class: ClassVar[bool] = False
 
     num_classes: int
     multilabel: bool
     pad_id: int  # id of the padding token
-    weight_gaps: WeightGaps = WeightGaps()  # weights that only the network or only its pretrained folder has
-    init_args: dict[str, Any]  # constructor arguments, primitives only, with which checkpoints rebuild the network
+    weight_gaps: WeightGaps = WeightGaps()  # weights missing in the network or in its pretrained folder
+    init_args: dict[str, Any]  # constructor arguments (primitives), from which checkpoints rebuild the network
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Classifier:
         self = super().__new__(cls)
-        # copies call __new__ without arguments, so arguments may be missing here; __init__ reports missing arguments
+        # arguments may be missing here, because copying calls __new__ without any; __init__ reports missing ones
         bound = inspect.signature(cls.__init__).bind_partial(self, *args, **kwargs)
         bound.apply_defaults()
         # nn.Module.__init__ has not run yet, so nn.Module.__setattr__ would raise an error
@@ -155,10 +156,10 @@ class Classifier(nn.Module, ABC):
 
     @abstractmethod
     def head_parameters(self) -> list[nn.Parameter]:
-        """Returns the parameters after the encoder. They start at random, so a higher learning rate may suit them."""
+        """Returns the head's parameters. They start at random, so they may need a higher learning rate."""
 
     def encoder_layers(self) -> list[EncoderLayer]:
-        """Returns the encoder's layers, first layer first, each with its parts by role.
+        """Returns the encoder's layers, first layer first, with the role of each part.
 
         Raises:
             ValueError: the architecture's layers cannot be decomposed.
@@ -185,7 +186,7 @@ class Classifier(nn.Module, ABC):
         """Name of the attention kernel in use."""
 
     def check_length(self, num_tokens: int, subject: str) -> None:
-        """Raises ValueError if the network cannot take `num_tokens` tokens; `subject` names the text in the message."""
+        """Raises ValueError if a text of `num_tokens` tokens, called `subject` in the message, is too long."""
 
     def check_vocabulary(self, num_ids: int) -> None:
         """Raises ValueError if the embedding table has fewer rows than `num_ids`, the encoder's number of token ids.
@@ -213,7 +214,7 @@ call resize_token_embeddings(21) and save the network before training
             )
 
     def architecture(self) -> dict[str, Any]:
-        """Returns constructor arguments, primitives only, to rebuild this network without its pretrained weights."""
+        """Returns constructor arguments (primitives) that rebuild this network without its pretrained weights."""
         return dict(self.init_args)
 
     def probabilities(self, logits: Tensor) -> Tensor:
@@ -238,7 +239,7 @@ call resize_token_embeddings(21) and save the network before training
     ) -> Tensor:
         """Returns probabilities [B, C], or [B, K] of `classes`, without a gradient.
 
-        Rows of similar length share a forward pass.
+        Texts of similar length share a forward pass.
 
         Args:
             embed_mask: [B, T] bool; where it is False, embeddings are set to 0.

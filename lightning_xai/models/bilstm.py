@@ -20,8 +20,8 @@ MaskRow = Literal["zero", "random"]
 class BiLSTM(nn.Module):
     """Reads the kept tokens of each row in both directions. Padding may be before, between or after them.
 
-    Rows are padded, not packed, because on CPUs the backward pass of packed rows is slower: 2 times at 40 tokens, 11
-    times at 300 tokens.
+    Rows are padded, not packed, because on CPUs the backward pass of packed rows takes 2 times as long at 40 tokens,
+    and 11 times as long at 300 tokens.
 
     Args:
         embedding_size: D, the size of an embedding.
@@ -43,10 +43,11 @@ class BiLSTM(nn.Module):
     def forward(self, embeds: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
         """Returns states [B, T, 2H], and the last states [B, 2H] of both directions, as if only kept tokens existed.
 
-        Last states are 0 in a row without kept tokens. States of tokens that are not kept are finite, but meaningless.
+        In a row without kept tokens, the last states are 0. States of tokens that are not kept are finite, but have no
+        meaning.
 
         Args:
-            embeds: [B, T, D], with any values where tokens are not kept.
+            embeds: [B, T, D]; the values of tokens that are not kept have no effect.
             keep: [B, T] bool.
         """
         order, lengths = right_padding_order(keep), keep.sum(dim=1, keepdim=True)
@@ -60,7 +61,7 @@ class BiLSTM(nn.Module):
         to_left, _ = self.right_to_left(take_columns(embeds, reverse))
         states = torch.cat([to_right, take_columns(to_left, reverse)], dim=-1)
         last = take_columns(to_right, (lengths - 1).clamp(min=0)).squeeze(1)
-        last = torch.cat([last, states[:, 0, to_right.shape[-1] :]], dim=-1)  # the reverse direction ends at token 0
+        last = torch.cat([last, states[:, 0, to_right.shape[-1] :]], dim=-1)  # right to left, the last token is 0
         states = nn.functional.pad(states, (0, 0, 0, keep.shape[1] - longest))
         if order is not None:
             states = take_columns(states, order.argsort(dim=1))
@@ -94,23 +95,24 @@ class BiLSTMAttention(Classifier):
     """A BiLSTM whose states h are summed with additive attention weights alpha = softmax(v . tanh(W h + b)).
 
     A network for pairs of texts has two encoders, and only the main text gets attention: alpha = softmax(v . u_i) with
-    u_i = tanh(W_x h_x,i + W_y h_y + b), for the states h_x,i of the main text and the last states h_y of the auxiliary
-    text. The encoder reads special tokens, but they get no attention, unless all tokens of the text are special.
+    u_i = tanh(W_x h_x,i + W_y h_y + b), where h_x,i are the states of the main text and h_y the last states of the
+    auxiliary text. The encoder reads special tokens, but they get attention only if all tokens of the text are special.
 
     Args:
         vocab_size: number V of rows of the embedding table. Configuration files leave it out, since it comes from the
             data.
         num_classes: number of classes C.
         multilabel: whether an example can have several classes (sigmoid) or has one (softmax).
-        paired: whether token_type_ids separate a main text (0) from an auxiliary text (1). If False, both are one text.
+        paired: whether token_type_ids distinguish a main text (0) from an auxiliary text (1). If False, all tokens are
+            taken as one text.
         embedding_size: D, the size of an embedding.
         hidden_size: H, the size of a state in each direction, and the size of the attention's hidden layer.
-        pad_id: id of the padding token. This token's row of the table stays 0.
-        mask_id: id of the mask token; None if the vocabulary lacks it. Configuration files leave out `mask_id` and
+        pad_id: id of the padding token, whose row of the embedding table stays 0.
+        mask_id: id of the mask token; None if the vocabulary has none. Configuration files leave out `mask_id` and
             `pad_id`, since both come from the data's encoder.
         mask_row: initial value of the mask token's row: "zero", or "random" as for words without a vector.
-        word_vectors: [V, D] pretrained vectors. NaN rows mark words without a vector; the rows of these words in the
-            table start from N(0, 1). None starts all rows from N(0, 1). Configuration files leave `word_vectors` out,
+        word_vectors: [V, D] pretrained vectors. A row of NaN marks a word without a vector, whose row in the table is
+            drawn from N(0, 1). If None, all rows are drawn from N(0, 1). Configuration files leave `word_vectors` out,
             since they come from the data.
 
     Raises:
@@ -177,7 +179,7 @@ class BiLSTMAttention(Classifier):
 
     @torch.no_grad()
     def _start_rows(self, word_vectors: Tensor | None, zero_row: int | None) -> None:
-        """Copies word vectors into the embedding table, and sets the rows of padding and `zero_row` to 0."""
+        """Copies word vectors into the embedding table, and sets the padding token's row and row `zero_row` to 0."""
         table = self.embedding.weight  # drawn from N(0, 1), 0 at padding
         if word_vectors is not None:
             if word_vectors.shape != table.shape:
@@ -209,7 +211,7 @@ class BiLSTMAttention(Classifier):
     def set_attention(self, implementation: Kernel) -> None:
         """Chooses the LSTM's kernels: "sdpa" for fused kernels, "eager" for plain kernels.
 
-        Use plain kernels for second derivatives: cuDNN cannot compute them, and oneDNN is 2 to 4 times as slow.
+        Use plain kernels for second derivatives: cuDNN cannot compute them, and oneDNN takes 2 to 4 times as long.
         """
         require_choices({"attention implementation": Kernel}, {"attention implementation": implementation})
         self._kernel = implementation
@@ -224,13 +226,13 @@ class BiLSTMAttention(Classifier):
     ) -> ClassifierOutput:
         """Returns logits and readout [B, 1, T]; padding may be in any column.
 
-        The network has no attentions between tokens, so it returns none. Its only hidden state [B, T, 2H] is the input
-        of the head's attention; it is 0 at tokens of the auxiliary text.
+        The network has no attention between tokens, so it returns no attentions. Its only hidden state [B, T, 2H] is
+        the input of the head's attention; it is 0 at tokens of the auxiliary text.
         """
         self.check_embeds(inputs, inputs_embeds)
         embeds = self.embed(inputs) if inputs_embeds is None else inputs_embeds
         main, auxiliary = self._parts(inputs)
-        # cuDNN is off in eval mode with gradients, since its LSTMs have no backward pass in eval mode
+        # in eval mode with gradients, cuDNN is off, since its LSTMs have no backward pass in eval mode
         fused = self._kernel == "sdpa"
         dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else embeds.dtype
         cudnn = fused and (self.training or not torch.is_grad_enabled())

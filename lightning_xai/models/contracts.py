@@ -1,4 +1,4 @@
-"""Tests a classifier, on two short random texts, for the contracts on which attributions rely."""
+"""Checks on two short random texts that a classifier keeps the contracts on which attributions rely."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from lightning_xai.functional.network.modes import eager_attention, evaluation_m
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import TextInputs
 
-TOLERANCE = 1e-4  # as a fraction of (largest logit + _FLOOR); float32 noise is a hundred times smaller
+TOLERANCE = 1e-4  # as a fraction of (largest logit + _FLOOR); float32 rounding errors are a hundred times smaller
 _FLOOR = 1e-2
-_LENGTHS = (7, 4)  # tokens of the two texts
+_LENGTHS = (7, 4)  # numbers of tokens in the two texts
 
 
 def random_inputs(model: Classifier, lengths: Sequence[int]) -> TextInputs:
     """Returns texts of random ids without the pad id, padded on the right. The global random state does not change.
 
     Args:
-        model: the classifier, which gives the size of the vocabulary and the pad id.
+        model: the classifier for whose vocabulary and pad id the texts are made.
         lengths: number of tokens of each text.
 
     Example:
@@ -52,7 +52,7 @@ def contract_violations(model: Classifier, *, special_ids: Sequence[int] = (), s
 
     Args:
         model: classifier with attention between tokens.
-        special_ids: ids of special tokens. In the middle of a text, the model must treat them like other tokens.
+        special_ids: ids of special tokens. Inside a text, the model must treat them like other tokens.
         segmented: whether the model divides texts into segments, so that attentions have fewer columns than the text.
 
     Example:
@@ -71,7 +71,7 @@ def contract_violations(model: Classifier, *, special_ids: Sequence[int] = (), s
 
 @torch.no_grad()
 def _changed_logits(model: Classifier, inputs: TextInputs, special_ids: Sequence[int]) -> list[str]:
-    """Returns a message for each change of the inputs that changes logits although it must not."""
+    """Returns a message for each change of the inputs that must not change logits, but does."""
     long, short = _LENGTHS
     padded, alone = inputs[1:], inputs[1:].trim()
     padded_left = padded.map(lambda tensor: tensor.roll(long - short, dims=1))

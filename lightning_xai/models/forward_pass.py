@@ -1,4 +1,4 @@
-"""A forward pass that several readers share: losses, gradients and attributions."""
+"""A forward pass that several readers (loss terms or attribution methods) share."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from lightning_xai.types import ClassifierOutput, TextInputs
 
 
 class Needs(NamedTuple):
-    """The parts of a forward pass, apart from the logits, that a reader such as a loss or an attribution method needs.
+    """What a reader of a forward pass, such as a loss or an attribution method, needs in addition to the logits.
 
     Attributes:
         embeds: the token embeddings [B, T, D], with respect to which gradients are taken.
         attentions: the attention weights of all layers, which need eager attention.
         hidden_states: the states after every layer.
-        double_backward: a gradient that is differentiated again, which needs eager attention.
-        own_attentions: the reader takes attention weights from a pass of its own, so the network must use eager
-            attention.
+        double_backward: a gradient that can be differentiated again, which needs eager attention.
+        own_attentions: eager attention of the network, because the reader takes attention weights from a forward pass
+            of its own.
         readout: the weights with which the head reads token states. Without them, PLM-CA can use fused attention.
 
     Example:
@@ -54,11 +54,11 @@ class ForwardPass:
     """A forward pass whose graph is kept, so that its readers need no passes of their own.
 
     Args:
-        network: the classifier, in the mode to use.
+        network: the classifier, already in the train or eval mode to use.
         inputs: B texts.
-        needs: the needs of all readers together.
+        needs: the union of the readers' needs.
         create_graph: whether gradients of this pass are differentiated again.
-        shared: whether several readers take gradients of this pass, so that its graph is kept as long as the pass.
+        shared: whether several readers take gradients of this pass, so that its graph must be kept after each.
         classes: [B, K] long, if only these classes' logits and rows of the readout are needed.
 
     Attributes:
@@ -108,10 +108,10 @@ class ForwardPass:
         self.state_after = GeneratorState.now(inputs.device)
 
     def gradient(self, values: Tensor) -> Tensor:
-        """Returns the gradients [B, T, D] of each example's value with respect to its own embeddings.
+        """Returns the gradient [B, T, D] of each example's value with respect to the example's embeddings.
 
         Args:
-            values: [B] values in the graph of this pass. Each must depend on its own example only.
+            values: [B] values in the graph of this pass. Each must depend only on its own example.
         """
         assert self.embeds is not None, "the reader's needs leave out embeds"
         # examples do not affect each other, so the gradient of the sum holds the gradient of each example
@@ -121,10 +121,10 @@ class ForwardPass:
         return gradient
 
     def target_gradients(self, targets: Tensor, *, create_graph: bool) -> Iterator[Tensor]:
-        """Yields K gradients [B, T, D]. The k-th has, for each example, the gradient of the logit `targets[:, k]`.
+        """Yields K gradients [B, T, D]. The k-th holds the gradient of each example's logit in column `targets[:, k]`.
 
         Args:
-            targets: [B, K] long, columns of the pass's logits.
+            targets: [B, K] long, columns of this pass's logits.
             create_graph: whether the gradients can be differentiated again.
         """
         assert self.embeds is not None, "the reader's needs leave out embeds"
@@ -148,8 +148,7 @@ class ForwardPass:
         Args:
             inputs: B texts.
             embeds: [B, T, D], or None for the network's own embeddings of `inputs`.
-            same_dropout: whether the pass uses the dropout masks of the first pass. If not, it draws new random
-                numbers.
+            same_dropout: whether to use the dropout masks of the first pass instead of drawing new ones.
             output_attentions, output_hidden_states: as in `Classifier.forward`.
             output_readout: whether the readout is needed. Without it, PLM-CA can use fused attention.
         """
@@ -163,4 +162,4 @@ class ForwardPass:
 
     def _embeds(self) -> Tensor:
         embeds = self.network.embed(self.inputs)
-        return embeds if embeds.requires_grad else embeds.detach().requires_grad_()  # frozen embeddings
+        return embeds if embeds.requires_grad else embeds.detach().requires_grad_()  # the embedding table is frozen

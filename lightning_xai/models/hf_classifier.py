@@ -30,13 +30,13 @@ class HFClassifier(HuggingFaceClassifier):
     Mistral, GPT-2) reads the last token.
 
     Args:
-        path: folder, hub id, or "package:NAME/FOLDER" of a network. If there is no classification head at `path`, the
-            head starts at random.
+        path: folder, hub id, or "package:NAME/FOLDER" of a network. If the network has no classification head, the head
+            starts at random.
         num_classes: number of classes C.
         multilabel: whether an example can have several classes (sigmoid) or has one (softmax).
-        pretrained: False draws random weights for the architecture at `path`.
+        pretrained: whether to load the weights at `path`. If False, the weights are random.
         dropout: replaces every dropout probability of the network; None keeps them.
-        head_dropout: replaces the dropout probability of the head alone; None leaves it to `dropout` and the config.
+        head_dropout: replaces only the dropout probability of the head; None leaves it to `dropout` and the config.
         head_activation: replaces the activation function of the head, for example by "tanh"; None keeps it.
         num_layers: number of layers to use, counted from the first; None uses all.
         embedding: the part whose output is explained and attacked: "word" (the table of word embeddings) or "module"
@@ -44,8 +44,8 @@ class HFClassifier(HuggingFaceClassifier):
         config: used instead of `path`: a Hugging Face config with "model_type", for a network with random weights.
         trust_remote_code: whether Python code in the folder at `path` may run.
         lora: options of low-rank adapters: `rank`, `alpha`, `dropout` and `targets`, as in `LoraOptions`. Only the
-            adapters and the head are then trained. Checkpoints hold both, and path and hash of the base. None trains
-            all weights.
+            adapters and the head are then trained, and checkpoints hold only these and the path and hash of the
+            network's other weights. None trains all weights.
 
     Raises:
         ValueError: there is no model at `path`, its head has another number of classes, or the architecture breaks a
@@ -105,7 +105,7 @@ class HFClassifier(HuggingFaceClassifier):
         self.weight_gaps = loaded.gaps
         self.num_classes = num_classes
         self.multilabel = multilabel
-        # decoders apply a layer named `score` to the last token; check_contracts refuses decoders that differ
+        # decoders apply a layer named `score` to the last token; check_contracts refuses decoders that do otherwise
         is_decoder = hasattr(self.transformer, "score")
         self.pooling: Pooling = "last" if is_decoder else getattr(settings, "classifier_pooling", "cls")
         self._given_pad_id: int | None = self.transformer.config.pad_token_id
@@ -137,7 +137,7 @@ class HFClassifier(HuggingFaceClassifier):
         return TransformerCall(arguments, inputs_embeds, inputs.attention_mask)
 
     def read(self, output: Any, inputs: TextInputs, columns: Tensor | None) -> Reading:
-        """Returns the logits of the transformer's own head; `pooling` names the token states that the head reads."""
+        """Returns the logits of the transformer's own head, and as readout the states that it reads (`pooling`)."""
         readout = pooling_readout(inputs.attention_mask, pooling=self.pooling, dtype=self.embedding_matrix.dtype)
         states = output.hidden_states
         if states is not None:
@@ -146,11 +146,11 @@ class HFClassifier(HuggingFaceClassifier):
 
     def architecture(self) -> dict[str, Any]:
         arguments = super().architecture()
-        # If a decoder's config has no pad id, `__init__` adds one. The added id is not stored, since a network rebuilt
-        # with it would not train the embedding of this token.
+        # if a decoder's config has no pad id, `__init__` adds one. The added id is not stored, because a network that
+        # is rebuilt from a config with a pad id does not train the embedding of the token with this id
         if arguments["config"] is not None:
             arguments["config"]["pad_token_id"] = self._given_pad_id
-            arguments["head_dropout"] = None  # the config has it
+            arguments["head_dropout"] = None  # already contained in the config
         return arguments
 
     def head_layers(self) -> list[Callable[[Tensor], Tensor]]:
@@ -158,7 +158,7 @@ class HFClassifier(HuggingFaceClassifier):
 
     @torch.no_grad()
     def differences_from_transformer(self) -> list[str]:
-        """Returns a message if logits differ from the transformer's own, for example due to wrong positions."""
+        """Returns a message if logits differ from those of the bare transformer, for example due to wrong positions."""
         inputs = random_inputs(self, [7])
         with evaluation_mode(self):
             bare = self.transformer(inputs.input_ids, attention_mask=inputs.attention_mask.long()).logits
@@ -169,8 +169,8 @@ class HFClassifier(HuggingFaceClassifier):
 def random_bert(num_classes: int = 2) -> HFClassifier:
     """Returns a random BERT in eval mode with one layer and a vocabulary of 20 tokens, for examples.
 
-    Its weight matrices are always the same draw from N(0, 1). Attention is eager, so that every method can explain the
-    network. The global random state does not change.
+    Its weight matrices are drawn from N(0, 1) with a fixed seed. Attention is eager, so that every method can explain
+    the network. The global random state does not change.
 
     Example:
         >>> inputs = TextInputs.of_ids([[1, 5, 6, 2]], special_ids=[1, 2])

@@ -1,4 +1,4 @@
-"""Base of classifiers on a Hugging Face network, with replaceable embeddings, attention kernels and checks."""
+"""Base class of classifiers that use a Hugging Face network: replaces embeddings, sets attention kernels, checks."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from lightning_xai.types import ClassifierOutput, TextInputs
 
 Embedding = Literal["word", "module"]
 
-_accepted: set[tuple[type, str]] = set()  # class and architecture of random networks that keep the contracts
+_accepted: set[tuple[type, str]] = set()  # class and architecture of random networks that passed the checks
 
 
 class TransformerCall(NamedTuple):
     """The inputs of the transformer in one forward pass."""
 
-    arguments: dict[str, Tensor]  # by name; arguments that the transformer does not accept are left out
+    arguments: dict[str, Tensor]  # arguments that the transformer does not accept are left out
     embeds: Tensor | None  # replaces the output of the embedding module where `keep` is True; None replaces nothing
     keep: Tensor  # bool, False at padding
-    num_prompt_columns: int = 0  # number of first columns that hold the same prompt in every row
+    num_prompt_columns: int = 0  # number of columns, from the first, with the same prompt in every row
 
 
 class Reading(NamedTuple):
@@ -49,8 +49,8 @@ class HuggingFaceClassifier(Classifier):
     `forward` moves padding to the right, runs the transformer and checks its output. Subclasses define the inputs of
     the transformer (`transformer_call`) and the logits for its output (`read`).
 
-    The transformer always gets input ids. If embeddings are given, too, a forward hook replaces the output of the
-    embedding module by them. Everything else that the network computes from the ids stays the same.
+    The transformer always gets input ids. If embeddings are given, too, a forward hook makes the embedding module
+    return these. Everything else that the network computes from the ids stays the same.
 
     Args:
         transformer: network with or without a classification head.
@@ -77,9 +77,9 @@ class HuggingFaceClassifier(Classifier):
         True
     """
 
-    base_names: frozenset[str] = frozenset()  # names of the base's weights under adapters; not in state dicts
+    base_names: frozenset[str] = frozenset()  # with LoRA, names of weights that are not trained and not in state dicts
     base_hash: str = ""  # hash of these weights
-    segment_length: int | None = None  # if set, positions start again in every segment of this length
+    segment_length: int | None = None  # if set, position ids start again in every segment of this length
 
     def __init__(self, transformer: PreTrainedModel, embedding: Embedding) -> None:
         super().__init__()
@@ -121,11 +121,11 @@ class HuggingFaceClassifier(Classifier):
 
     @abstractmethod
     def read(self, output: Any, inputs: TextInputs, columns: Tensor | None) -> Reading:
-        """Returns logits, readout and hidden states. Column t of the last two belongs to column t of `inputs`.
+        """Returns logits, readout and hidden states. Column t of readout and states belongs to column t of `inputs`.
 
         Args:
             output: the transformer's output, whose padding is on the right.
-            inputs: as the caller gave them.
+            inputs: the inputs as given by the caller, with padding in any column.
             columns: [B, T], the output's column for each column of `inputs`; None if the columns are the same.
         """
 
@@ -140,7 +140,7 @@ class HuggingFaceClassifier(Classifier):
         """Returns logits and readout. Padding may be in any column, but attentions need padding on the right.
 
         Raises:
-            ValueError: the text has more tokens than the network has positions, or attentions are requested although
+            ValueError: a text has more tokens than the network has positions, or attentions are requested although
                 padding is not on the right or attention is not eager.
         """
         flags = {"output_attentions": output_attentions, "output_hidden_states": output_hidden_states}
@@ -185,7 +185,7 @@ class HuggingFaceClassifier(Classifier):
         return self.transformer_call(ordered, embeds), order.argsort(dim=1)
 
     def run(self, call: TransformerCall, *, output_attentions: bool, output_hidden_states: bool) -> Any:
-        """Returns the transformer's output for a call."""
+        """Runs the transformer and returns its output."""
         with override_output(self.embedding_module, call.embeds, call.keep):
             return self.transformer(
                 **{name: value for name, value in call.arguments.items() if name in self.accepted_arguments},
@@ -196,7 +196,7 @@ class HuggingFaceClassifier(Classifier):
 
     @property
     def embedding_module(self) -> nn.Module:
-        """The part of the transformer whose output is explained and attacked as embeddings."""
+        """The part of the transformer whose output counts as the embeddings, which are explained and attacked."""
         base: Any = self.transformer.base_model
         return base.embeddings if self.embedding == "module" else base.get_input_embeddings()
 
@@ -243,9 +243,9 @@ class HuggingFaceClassifier(Classifier):
         return arguments
 
     def check_new_contracts(self) -> None:
-        """Checks the contracts, unless a random network of the same class and architecture has passed already.
+        """Checks the contracts, unless a random network of the same class and architecture has already passed.
 
-        A network that reads weights is always checked.
+        A network with weights from a file is always checked.
 
         Raises:
             ValueError: see `check_contracts`.
@@ -255,8 +255,8 @@ class HuggingFaceClassifier(Classifier):
         if reads_weights or key not in _accepted:
             self.check_contracts()
         else:
-            # transformers registers hooks in the first pass; a trial may only start afterwards, since it keeps present
-            # hooks
+            # transformers registers hooks in the first forward pass. Run it here, so that a later trial run, which
+            # restores the hooks that it finds, does not remove these
             with evaluation_mode(self), torch.no_grad():
                 self(random_inputs(self, [1]), output_hidden_states=True)
         if not reads_weights:
@@ -281,13 +281,13 @@ class HuggingFaceClassifier(Classifier):
             raise ValueError(f"{model_type} cannot be explained: {'; '.join(violations)}")
 
     def differences_from_transformer(self) -> list[str]:
-        """Returns messages if logits differ from the transformer's own logits; by default none."""
+        """Returns messages if logits differ from those of the bare transformer. By default, nothing is compared."""
         return []
 
     def architecture(self) -> dict[str, Any]:
         if type(self.transformer).__module__.startswith("transformers_modules"):
-            return self.init_args | {"pretrained": False}  # the config cannot rebuild it: its code is in the folder
-        if self.init_args.get("lora") is not None and self.base_names:  # only the base's folder has its weights
+            return self.init_args | {"pretrained": False}  # a config cannot rebuild it: its code is in the folder
+        if self.init_args.get("lora") is not None and self.base_names:  # the base's weights are only in its folder
             return self.init_args | {"lora": self.init_args["lora"] | {"base": self.base_hash}}
         rebuilt: dict[str, Any] = {"path": None, "lora": None} if "lora" in self.init_args else {"path": None}
         rebuilt |= {"config": architecture_config(self.transformer.config), "dropout": None}

@@ -1,4 +1,4 @@
-"""The laws that every text classifier must keep. `check_model` checks them for a network of any package."""
+"""The laws that every text classifier must keep. `check_model` checks them for a network from any package."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from lightning_xai.functional.laws import VOCAB_SIZE, random_texts, require, req
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import TextInputs
 
-TOLERANCE = 1e-10  # in float64, as a fraction of the largest number, or absolute if that is below 1
+TOLERANCE = 1e-10  # in float64, relative to the largest expected value, or to 1 if this value is smaller
 
 
 def check_model(model: Classifier) -> None:
-    """Checks that a classifier keeps the laws in the docstring of Classifier. The classifier itself does not change.
+    """Checks, on copies of a classifier, that it keeps the laws in the docstring of Classifier.
 
     Args:
-        model: a small classifier with random weights and at least 100 token ids, whose padding id is below 100.
+        model: a small classifier with random weights, at least 100 token ids, and a padding id below 100.
 
     Raises:
         ValueError: a law is broken; the message names the law and the remedy.
@@ -68,7 +68,7 @@ def readout_weighs_the_last_hidden_state(model: Classifier) -> None:
 
 
 def embeddings_give_the_same_logits(model: Classifier) -> None:
-    """`model(x).logits` equals `model(x, model.embed(x)).logits`. Embeddings of another batch size are refused."""
+    """`model(x).logits` equals `model(x, model.embed(x)).logits`. Embeddings of another batch size raise ValueError."""
     inputs = _texts(model)
     logits, rule = model(inputs).logits, f"{_name(model)}: logits from embeddings differ from logits from ids"
     _close(model(inputs, model.embed(inputs)).logits, logits, rule, "read inputs_embeds as embed returns it")
@@ -76,7 +76,7 @@ def embeddings_give_the_same_logits(model: Classifier) -> None:
 
 
 def neighbors_and_padding_change_no_logit(model: Classifier) -> None:
-    """Logits depend neither on padding, its side and its content, nor on the other texts of the batch."""
+    """Logits depend neither on the presence, side or content of padding, nor on the other texts of the batch."""
     inputs = _texts(model)
     logits, name = model(inputs).logits, _name(model)
     mask = "use attention_mask in every sum over tokens and for positions"
@@ -100,7 +100,7 @@ def masked_tokens_count_as_deleted(model: Classifier) -> None:
 
 
 def pad_ids_move_no_position(model: Classifier) -> None:
-    """A padding id inside the attention mask is a token like any other."""
+    """A token with the padding id inside the attention mask is a token like any other."""
     inputs = _texts(model)
     ids = inputs.input_ids.clone()
     ids[:, 2] = model.pad_id
@@ -151,7 +151,7 @@ def attentions_belong_to_the_graph(model: Classifier) -> None:
 
 
 def kernels_give_the_same_logits(model: Classifier) -> None:
-    """`attention_implementation` is the kernel last given to `set_attention`; both kernels give equal logits."""
+    """`attention_implementation` is the name last given to `set_attention`. Both kernels give equal logits."""
     inputs = _texts(model)
     model.set_attention("sdpa")
     fast = model(inputs).logits
@@ -162,10 +162,10 @@ def kernels_give_the_same_logits(model: Classifier) -> None:
 
 
 def double_backward_reaches_encoder_weights(model: Classifier) -> None:
-    """With eager attention, the norm of the input gradient has nonzero gradients at the encoder's matrices.
+    """With eager attention, the norm of the input gradient has nonzero gradients for the encoder's weight matrices.
 
-    The law covers the matrices on which logits depend, except embedding tables, since the gradient with respect to
-    embeddings need not depend on the tables.
+    This concerns all matrices on which logits depend, except embedding tables, on which the gradient with respect to
+    embeddings need not depend.
     """
     inputs, weights = _texts(model), encoder_matrices(model)
     model.set_attention("eager")
@@ -197,7 +197,7 @@ def a_text_without_tokens_is_finite(model: Classifier) -> None:
 
 
 def a_forward_leaves_no_hook(model: Classifier) -> None:
-    """A forward pass leaves no hook, even if it fails."""
+    """A forward pass leaves no hooks behind, even if it fails."""
     inputs = _texts(model)
     before = [len(module._forward_hooks) for module in model.modules()]
     model(inputs, model.embed(inputs))
@@ -210,7 +210,7 @@ def a_forward_leaves_no_hook(model: Classifier) -> None:
 
 
 def predict_is_the_forward(model: Classifier) -> None:
-    """`predict` returns the probabilities of the forward pass for any chunk size, even with an `embed_mask`."""
+    """`predict` returns the probabilities of a forward pass, for any chunk size and also with an `embed_mask`."""
     inputs = random_texts([5, 9, 7, 4, 8], pad_id=model.pad_id)
     expected = model.probabilities(model(inputs).logits)
     rule = f"{_name(model)}: predict differs from forward"
@@ -258,7 +258,7 @@ LAWS = (
 
 
 def encoder_matrices(model: Classifier) -> list[nn.Parameter]:
-    """Returns the weight matrices other than those of the head and of embedding tables.
+    """Returns the trained weight matrices, without those of the head and without embedding tables.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

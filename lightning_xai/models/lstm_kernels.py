@@ -1,4 +1,4 @@
-"""Chooses the libraries that compute LSTMs: cuDNN, oneDNN, or PyTorch's plain kernels."""
+"""Chooses what computes LSTMs: the libraries cuDNN and oneDNN, or PyTorch's plain kernels."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def fused_kernels(*, cudnn: bool, onednn: bool) -> Iterator[None]:
 
 
 def onednn_computes(dtype: torch.dtype) -> bool:
-    """Returns whether oneDNN can compute LSTMs with numbers of this type on this processor.
+    """Returns whether oneDNN can compute LSTMs in this dtype on this processor.
 
     For half precision, oneDNN needs instructions that many processors lack (AVX-512 or AMX). Without them, its LSTM
     raises an error instead of using the plain kernels.

@@ -1,4 +1,4 @@
-"""PLM-CA: an encoder over the segments of a long text, and one query per class that attends to all their tokens."""
+"""PLM-CA: encodes the segments of a long text separately; one query per class attends to the tokens of all segments."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from lightning_xai.types import ClassifierOutput, TextInputs
 
 
 def last_segment_padding(lengths: Tensor, *, segment_length: int) -> tuple[Tensor, Tensor]:
-    """Returns the S columns [B, S] after each text, and a mask [B, S] of those that pad the text's last segment.
+    """Returns the S columns [B, S] after each text's tokens, and a mask [B, S] of those that pad its last segment.
 
-    A text whose last segment is full is followed by a whole segment of padding.
+    If the last segment of a text is full, the mask is True for a whole additional segment of padding.
 
     Example:
         >>> columns, keep = last_segment_padding(torch.tensor([3]), segment_length=4)
@@ -42,20 +42,20 @@ def last_segment_padding(lengths: Tensor, *, segment_length: int) -> tuple[Tenso
 class PLMCA(HuggingFaceClassifier):
     """Encodes each segment of `segment_length` tokens separately. Then each class attends to all tokens of the text.
 
-    H denotes the token states. The attention is A = softmax(Q (H W_k)^T) over tokens, without scaling, where Q holds
-    one learned query for each class. The logit of class j is w . LayerNorm(A_j (H W_v + b_v)) + b, where all classes
-    share w, b and the LayerNorm. [CLS] and the end token enclose the whole text, not each segment.
+    With the token states H, the attention is A = softmax(Q (H W_k)^T) over tokens, without scaling, where Q holds one
+    learned query for each class. The logit of class j is w . LayerNorm(A_j (H W_v + b_v)) + b, where all classes share
+    w, b and the LayerNorm. [CLS] and the end token enclose the whole text, not each segment.
 
     Args:
         path: folder, hub id, or "package:NAME/FOLDER" of the encoder.
         num_classes: number of classes C.
         multilabel: whether an example can have several classes (sigmoid) or has one (softmax).
-        pretrained: False draws random weights for the architecture at `path`.
-        segment_length: number S of tokens in a segment. Position numbers start again in each segment.
+        pretrained: whether to load the encoder's weights at `path`. If False, they are random.
+        segment_length: number S of tokens in a segment. Position ids start again in each segment.
         dropout: replaces every dropout probability of the encoder; None keeps them.
         num_layers: number of layers to use, counted from the first; None uses all.
-        mask_mode: with "correct", classes attend to tokens only. With "legacy", classes also attend to the padding of
-            the text's last segment, as in the training of the authors' released weights. The attention over tokens then
+        mask_mode: "correct" lets classes attend to tokens only. "legacy" lets classes attend also to the padding of
+            the text's last segment, as in the training of the authors' released weights. The attention to tokens then
             sums to less than 1.
         embedding: the part whose output is explained and attacked: "word" (the table of word embeddings) or "module"
             (the whole embedding module with its LayerNorm).
@@ -77,16 +77,16 @@ class PLMCA(HuggingFaceClassifier):
     Reference: Edin et al. (2024), "An Unsupervised Approach to Achieve Supervised-Level Explainability in Healthcare
     Records", arXiv 2406.08958, section 3 and appendix A.
 
-    Differs: values and output have biases, as in the authors' code but not in the paper's formula. The mask of the
-    code's cross-attention had no effect until 2026, so attention in the published results includes padding, as with
-    mask_mode="legacy".
+    Differs: values and output have biases, as in the authors' code but not in the paper's formula. In the authors'
+    code, the mask of the cross-attention had no effect until 2026, so attention in the published results includes
+    padding, as with mask_mode="legacy".
     """
 
     readout_is_attention: ClassVar[bool] = True
     reads_by_class: ClassVar[bool] = True
 
     segment_length: int
-    segments_at_once: int | None = None  # number of segments in a graph, set by `gradients_by_segment`
+    segments_at_once: int | None = None  # largest number of segments in a graph; set by `gradients_by_segment`
 
     def __init__(
         self,
@@ -136,18 +136,18 @@ class PLMCA(HuggingFaceClassifier):
         if path is not None and pretrained:
             head = (name for name, _ in self.named_parameters() if not name.startswith("transformer."))
             self.weight_gaps = WeightGaps((*loaded.gaps.fresh, *head), loaded.gaps.unread)
-        self.segment_length = min(segment_length, 3)  # so that even the short texts of the check have several segments
+        self.segment_length = min(segment_length, 3)  # so that the short texts of the check have several segments, too
         self.check_new_contracts()
         self.segment_length = segment_length
 
     def transformer_call(self, inputs: TextInputs, inputs_embeds: Tensor | None) -> TransformerCall:
-        """Returns the transformer's inputs: each row [T] is divided into N segments [S], and the last one is padded."""
+        """Returns the transformer's inputs: each text [T] is divided into N segments [S], the last one is padded."""
         num_rows, length = inputs.input_ids.shape
         if self.mask_mode == "correct":
-            size = max(min(self.segment_length, length), 1)  # a short batch is one segment of its own length
+            size = max(min(self.segment_length, length), 1)  # texts shorter than a segment are one segment of length T
             num_segments = max(-(-length // size), 1)
         else:
-            # room for the segment of padding that follows a text whose last segment is full
+            # with room for a segment of padding after a text whose last segment is full
             size, num_segments = self.segment_length, length // self.segment_length + 1
         return self._segment_call(inputs, inputs_embeds, size, num_segments)
 
@@ -164,7 +164,7 @@ class PLMCA(HuggingFaceClassifier):
             name: value.reshape(num_rows * num_segments, size) for name, value in self.network_inputs(padded).items()
         }
         keep = padded.attention_mask.reshape(num_rows * num_segments, size)
-        # a segment of padding attends to itself, so that no row is empty; tokens of texts never attend to padding
+        # tokens never attend to padding. A segment of padding only attends to itself, since kernels need nonempty rows
         attended = (keep | ~keep.any(dim=1, keepdim=True)).long()
         return TransformerCall(arguments | {"attention_mask": attended}, inputs_embeds, keep)
 
@@ -184,11 +184,12 @@ class PLMCA(HuggingFaceClassifier):
             inputs: B texts.
             inputs_embeds: [B, T, D], used instead of `embed(inputs)`.
             classes: [B, K] long, the classes for which logits [B, K] and readout [B, K, T] are computed; None computes
-                all.
+                those of all classes.
             output_attentions: see Classifier.
             output_hidden_states: see Classifier.
-            output_readout: False returns a readout [B, 0, T] without rows. With "sdpa" attention, the head then uses
-                fused attention, which stores no weights [B, C, T] and has no second derivative.
+            output_readout: whether the readout is needed. If False, a readout [B, 0, T] without rows is returned, and
+                with "sdpa" attention, the head uses fused attention, which stores no weights [B, C, T] and has no
+                second derivative.
         """
         options = {"output_attentions": output_attentions, "output_hidden_states": output_hidden_states}
         output, columns = self.transformer_output(inputs, inputs_embeds, **options)
@@ -210,7 +211,7 @@ class PLMCA(HuggingFaceClassifier):
         *,
         fused: bool = False,
     ) -> Reading:
-        """Returns logits, with the class attention as readout [B, C, T]; if `fused`, the readout has no rows."""
+        """Returns logits, and the attention of classes as readout [B, C, T]. If `fused`, the readout has no rows."""
         num_rows, length = inputs.input_ids.shape
         segments = output.hidden_states or (output.last_hidden_state,)  # each [B * N, S, D]
         padded = [state.reshape(num_rows, -1, state.shape[-1]) for state in segments]  # each [B, N * S, D]
@@ -220,12 +221,12 @@ class PLMCA(HuggingFaceClassifier):
         if self.mask_mode == "legacy":
             lengths = inputs.attention_mask.sum(dim=1)
             columns_of_padding, is_padding = last_segment_padding(lengths, segment_length=self.segment_length)
-            # only S columns of padding are used, since all of them would double the size of the largest tensors
+            # only S columns of padding are used, because with all columns, the largest tensors would double in size
             padding = take_columns(padded[-1], columns_of_padding.clamp(max=padded[-1].shape[1] - 1))  # [B, S, D]
             tokens, keep = torch.cat([tokens, padding], dim=1), torch.cat([keep, is_padding], dim=1)
         queries = self.class_queries if classes is None else self.class_queries[classes]
         values = self.value(tokens)
-        if fused and bool(keep.any(dim=1).all()):  # kernels disagree on the softmax over no token
+        if fused and bool(keep.any(dim=1).all()):  # kernels differ in the softmax of a row without tokens
             read = fused_class_attention(queries, self.key(tokens), values, keep)
             return Reading(self.head_logits(read), read.new_zeros(num_rows, 0, length), states)
         scores = class_attention(queries, self.key(tokens), keep)
@@ -243,17 +244,17 @@ class PLMCA(HuggingFaceClassifier):
         Args:
             readout: [B, C, T].
             values: [B, T, D], the layer `value` applied to the last hidden state.
-            padding: [B, C, D], the part of the read values that comes from padding; None if classes ignore padding.
+            padding: [B, C, D], the sum over padding of values weighted by attention; None if classes ignore padding.
         """
         read = readout.to(values.dtype) @ values  # [B, C, D]
         return self.head_logits(read if padding is None else read + padding)
 
     def head_logits(self, read: Tensor) -> Tensor:
-        """Returns logits [B, C] from the values [B, C, D] that each class has read."""
+        """Returns logits [B, C] from the values [B, C, D], averaged by the attention of each class."""
         return self.output(self.norm(read)).squeeze(-1)
 
     def segment_states(self, segments: TextInputs, embed_mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Returns the last hidden states [U, S', D] of segments, and a mask [U, S'] of the states that classes read.
+        """Returns the last hidden states [U, S', D] of segments, and a mask [U, S'] of those to which classes attend.
 
         Args:
             segments: U segments, each as a text of at most S tokens with padding on the right. With "legacy", a
@@ -269,16 +270,16 @@ class PLMCA(HuggingFaceClassifier):
         return states, keep if legacy else segments.attention_mask
 
     def version_logits(self, inputs: TextInputs, versions: Versions, classes: Tensor, **options: Any) -> Tensor | None:
-        """Returns the logits [R, K] of versions of texts, from their distinct segments; see `ForVersions`.
+        """Returns the logits [R, K] of versions of texts, encoding each distinct segment once; see `ForVersions`.
 
-        The result is None in training mode, and if there are too many classes.
+        The result is None in training mode or if there are too many classes.
         """
         return None if self.training else logits_by_segment(self, inputs, versions, classes, **options)
 
     def segment_graph(
         self, inputs: TextInputs, embeds: Tensor, classes: Tensor | None = None, *, output_readout: bool = True
     ) -> SegmentGraph | None:
-        """Returns a forward pass whose gradients encode segments again; None outside `gradients_by_segment`."""
+        """Returns a forward pass that encodes segments again for its gradients; None outside `gradients_by_segment`."""
         if self.segments_at_once is None:
             return None
         number = self.segments_at_once
@@ -290,5 +291,5 @@ class PLMCA(HuggingFaceClassifier):
                 "mask_mode is 'legacy': classes also read padding, whose share belongs to no token; decompose a "
                 "network with mask_mode 'correct'"
             )
-        # rows of the readout sum to 1, so `value`, including its bias, can be applied after reading
+        # rows of the readout sum to 1, so `value`, including its bias, can be applied after averaging the states
         return [self.value, self.norm, self.output]

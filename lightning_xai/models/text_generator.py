@@ -12,11 +12,11 @@ from lightning_xai.functional.model_files.model_folders import resolve_model_pat
 
 
 class TextGenerator:
-    """Answers messages one at a time, on the CPU, by greedy decoding. If the tokenizer has a chat template, it is used.
+    """Answers messages one at a time, on the CPU, by greedy decoding, with the tokenizer's chat template if it has one.
 
     Args:
         path: folder, hub id, "package:NAME/FOLDER" or GGUF file of a causal language model with a tokenizer.
-        max_new_tokens: longest answer in tokens.
+        max_new_tokens: largest number of tokens in an answer.
 
     Raises:
         ValueError: there is no language model or no tokenizer at `path`, or `max_new_tokens` is not positive.
@@ -70,9 +70,8 @@ def tokenizer_of(path: str) -> Any:
 
 
 def words_of_tokens(tokenizer: Any, ids: Sequence[int]) -> tuple[list[str], list[int]]:
-    """Returns the words of decoded tokens, and for each token the number of the word in which it ends.
+    """Returns the whitespace-separated words of decoded tokens, and for each token the index of the word it ends in.
 
-    Words are separated by white space.
 
     Args:
         tokenizer: a tokenizer of transformers.

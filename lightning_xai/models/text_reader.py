@@ -1,4 +1,4 @@
-"""Encodes the texts of encoded inputs with another tokenizer, and aligns the tokens of both by their characters."""
+"""Encodes texts with a scorer's own tokenizer, and aligns its tokens with those of the explained network."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lightning_xai.types import TextInputs
 
 
 class RowText(NamedTuple):
-    """A text, and the explained network's tokens of it that may be explained.
+    """A text, and those of the explained network's tokens of this text that may be explained.
 
     Example:
         >>> RowText("a film", torch.tensor([5, 6]), torch.tensor([[0, 1], [2, 6]])).text
@@ -24,18 +24,18 @@ class RowText(NamedTuple):
 
     text: str
     ids: Tensor  # [N] token ids
-    offsets: Tensor  # [N, 2] begin and end in the text, without white space at either end
+    offsets: Tensor  # [N, 2] start and exclusive end in the text, excluding white space at either end of a token
 
 
-TextRows = Callable[[str | None, int], RowText]  # (split, row) -> text; the split is None for texts of the user
+TextRows = Callable[[str | None, int], RowText]  # (split, row) -> text; the split is None for texts given by the user
 
 
 def row_text(example: Mapping[str, Any], encoded: Any) -> RowText:
-    """Returns the text of an example, with its explainable tokens.
+    """Returns the text of an example with its explainable tokens.
 
     Args:
         example: "text", and "text_pair" if there is one.
-        encoded: the tokens of the example, with input_ids [T], token_mask [T] and offsets [T, 2].
+        encoded: the encoded example, with the arrays input_ids [T], token_mask [T] and offsets [T, 2].
 
     Raises:
         ValueError: the example is a pair of texts.
@@ -48,7 +48,7 @@ def row_text(example: Mapping[str, Any], encoded: Any) -> RowText:
 
 
 def text_rows(data: Any) -> TextRows | None:
-    """Returns a function that looks up a text by split and row; None if the data module lacks the methods for it."""
+    """Returns a function that looks up texts by split and row; None if the data module has no methods for this."""
     if not (hasattr(data, "example") and hasattr(data, "encoded")):
         return None
     return lambda split, index: row_text(data.example(str(split), index), data.encoded(str(split), index))
@@ -57,13 +57,14 @@ def text_rows(data: Any) -> TextRows | None:
 class TextReader:
     """Encodes texts with the tokenizer of a scorer.
 
-    Both encodings end at the character at which the first of them is truncated. Later tokens of the explained network
-    get no score. A token that shares no character with the scorer's tokens gets the nearest score.
+    If the scorer's tokenizer truncates a text, tokens of the explained network after this place get no score. A token
+    that shares no character with a token of the scorer gets the score of the nearest one.
 
     Args:
         path: folder, hub id or "package:NAME/FOLDER" of the tokenizer.
         max_length: largest number of tokens of a text; None if there is no limit.
-        pool: each token of the explained network gets the "max" or the "mean" of the scores of the scorer's tokens.
+        pool: whether each token of the explained network gets the "max" or the "mean" of the scores of those tokens of
+            the scorer with which it shares characters.
 
     Raises:
         ValueError: there is no tokenizer, or it gives no character offsets.
@@ -76,11 +77,11 @@ class TextReader:
         self.max_length, self.pool = max_length, pool
 
     def read(self, inputs: TextInputs, rows: Sequence[RowText]) -> Reading:
-        """Returns the scorer's inputs for B inputs of the explained network, which are texts or windows of texts.
+        """Returns the scorer's inputs for B texts (or windows of texts) given as inputs of the explained network.
 
         Args:
-            inputs: [B, T].
-            rows: their B texts.
+            inputs: [B, T], the inputs of the explained network.
+            rows: the B texts.
 
         Raises:
             ValueError: the tokens of an input differ from its text, for example because some are erased.
@@ -115,7 +116,7 @@ class TextReader:
         limit = {} if self.max_length is None else {"truncation": True, "max_length": self.max_length}
         encoded = self.tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True, **limit)
         is_cut = bool(encoded.encodings[0].overflowing)
-        if not encoded["input_ids"]:  # a tokenizer without special tokens and a text without tokens
+        if not encoded["input_ids"]:  # the text has no tokens, and the tokenizer adds no special tokens
             encoded = {
                 "input_ids": [self.tokenizer.eos_token_id or 0],
                 "offset_mapping": [(0, 0)],
@@ -137,13 +138,13 @@ class TextReader:
 
 
 def reading_of(reader: TextReader | None, inputs: TextInputs, split: str | None, texts: TextRows | None) -> Reading:
-    """Returns a scorer's inputs for B inputs of the explained network.
+    """Returns a scorer's inputs for B texts given as inputs of the explained network.
 
     Args:
-        reader: reads texts in the scorer's own tokens; None if the scorer has the explained network's tokens.
-        inputs: B texts.
+        reader: encodes texts with the scorer's own tokenizer; None if the scorer has the explained network's tokenizer.
+        inputs: B texts, as inputs of the explained network.
         split: the split to which `inputs.index` refers.
-        texts: the texts of the split, if there is a reader.
+        texts: function that looks up the texts; needed if there is a reader.
 
     Raises:
         ValueError: there is a reader, but there are no texts, or the tokens of an input differ from its text.
@@ -164,7 +165,7 @@ def reading_of(reader: TextReader | None, inputs: TextInputs, split: str | None,
 
 
 def _window(source: RowText, ids: Tensor, row: int, inputs: TextInputs) -> Tensor:
-    """Returns the offsets [N, 2] of an input's tokens; the input is a text or a window of it."""
+    """Returns the offsets [N, 2] of the tokens `ids` of an input, which is a text or a window of a text."""
     starts = [0] if len(ids) == len(source.ids) else range(len(source.ids) - len(ids) + 1)
     for start in starts:
         if torch.equal(source.ids[start : start + len(ids)], ids):
@@ -177,13 +178,16 @@ def _window(source: RowText, ids: Tensor, row: int, inputs: TextInputs) -> Tenso
 
 
 def _characters(offsets: Tensor, text: str) -> tuple[int, int]:
-    """Returns the begin and end of some tokens. At either end of the text, white space outside them is included."""
+    """Returns the start of the first and the end of the last token.
+
+    If only white space precedes (or follows) the tokens, returns the start (or end) of the text instead.
+    """
     begin, end = (int(offsets[0, 0]), int(offsets[:, 1].max())) if len(offsets) else (0, 0)
     return begin if text[:begin].strip() else 0, end if text[end:].strip() else len(text)
 
 
 def _bare(offsets: Tensor, text: str) -> Tensor:
-    """Returns offsets [S, 2] without the white space that some tokenizers count as the begin or end of a token."""
+    """Returns offsets [S, 2] that exclude white space which some tokenizers include at the start or end of a token."""
     bare = offsets.clone()
     for token, (begin, end) in enumerate(offsets.tolist()):
         piece = text[begin:end]

@@ -1,4 +1,4 @@
-"""Tiny random networks, on which the laws of methods and objectives are checked."""
+"""Tiny random networks for checking the laws (required properties) of methods and objectives."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TINY_BERT: dict[str, Any] = {
 
 
 def with_large_weights(make: Callable[[], Network], *, seed: int = 0) -> Network:
-    """Returns a network in eval mode with random weights as large as trained ones, so that no score is near 0.
+    """Returns a network in eval mode, with random weights as large as trained ones, so that scores are not near 0.
 
     The global random state does not change.
 

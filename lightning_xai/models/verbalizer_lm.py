@@ -1,4 +1,4 @@
-"""Language models that classify a text by their prediction of the next token after a prompt."""
+"""Language models that classify a text by predicting the next token after a prompt."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from lightning_xai.models.transformer.pooling import pooling_readout
 from lightning_xai.models.transformer.prompt_cache import PromptCache, cache_argument, has_hooks, shared_columns
 from lightning_xai.types import TextInputs
 
-_FEWEST_COLUMNS = 4  # sharing a shorter prompt saves nothing
+_FEWEST_COLUMNS = 4  # smallest number of prompt columns for which sharing keys and values saves time
 
 
 class VerbalizerLM(HuggingFaceClassifier):
     """A causal language model (Llama, Mistral, Qwen2, GPT-2) with one answer token, the verbalizer, for each class.
 
-    The logit of a class is the language model's logit of the class's verbalizer after the last token. A PromptEncoder
-    puts the texts in their prompts.
+    The logit of a class is the language model's logit of the class's verbalizer as the next token after the prompt. A
+    PromptEncoder puts each text into the prompt.
 
-    The tokens before the text are the same in every row. In eval mode, the network processes them once, and later
-    passes reuse their keys and values. This changes neither logits nor the gradients of the text's embeddings, but the
-    gradients of the prompt's embeddings are then 0. The prompt is processed together with the text if weights require
-    gradients, if attentions or hidden states are requested, if layers have hooks, or if the prompt has other embeddings
-    than the network's own.
+    The prompt's tokens before the text are the same in every row. In eval mode, the network processes them once, and
+    later passes reuse their keys and values. This changes neither logits nor the gradients with respect to the text's
+    embeddings, but the gradients with respect to the prompt's embeddings are then 0. The prompt is processed together
+    with the text if weights require gradients, if attentions or hidden states are requested, if modules have hooks, or
+    if the prompt's embeddings are not the network's own.
 
     Args:
         path: folder, hub id, "package:NAME/FOLDER" or GGUF file of a causal language model.
         num_classes: number of classes C.
         verbalizers: [C] token id of each class's answer. On the command line, None takes them from the data's encoder.
-        prompt_cache: whether passes share the prompt's keys and values.
-        pretrained: False draws random weights for the architecture at `path`.
+        prompt_cache: whether forward passes share the prompt's keys and values.
+        pretrained: whether to load the weights at `path`. If False, the weights are random.
         dropout, config, trust_remote_code, lora: as in HFClassifier.
 
     Raises:
@@ -90,7 +90,7 @@ class VerbalizerLM(HuggingFaceClassifier):
         self.transformer.config.use_cache = False
         head: Any = language_model.get_output_embeddings()
         is_tied = head.weight is self.embedding_matrix
-        self.output = None if is_tied and head.bias is None else head  # [D] -> [V]; None: the embedding table
+        self.output = None if is_tied and head.bias is None else head  # [D] -> [V]; None uses the embedding table
         rows = self.embedding_matrix.shape[0]
         self.verbalizers = _checked_verbalizers(verbalizers, num_classes, rows)
         self._language_model: tuple[PreTrainedModel, ...] = (language_model,)  # a tuple hides it from nn.Module
@@ -108,7 +108,7 @@ class VerbalizerLM(HuggingFaceClassifier):
 
     def transformer_call(self, inputs: TextInputs, inputs_embeds: Tensor | None) -> TransformerCall:
         attended = inputs.attention_mask.clone()
-        attended[:, 0] |= ~inputs.attention_mask.any(dim=1)  # since kernels disagree on rows without any token
+        attended[:, 0] |= ~inputs.attention_mask.any(dim=1)  # kernels give different results for rows without tokens
         arguments = self.network_inputs(inputs) | {"attention_mask": attended.long()}
         columns = 0
         if inputs.prompt_mask is not None and len(inputs):
@@ -118,7 +118,7 @@ class VerbalizerLM(HuggingFaceClassifier):
         return TransformerCall(arguments, inputs_embeds, inputs.attention_mask, columns)
 
     def run(self, call: TransformerCall, *, output_attentions: bool, output_hidden_states: bool) -> Any:
-        """Returns the transformer's output. With a shared prompt, the output has only the columns after the prompt."""
+        """Runs the transformer. If the prompt is shared, the output has only the columns after the shared ones."""
         flags = {"output_attentions": output_attentions, "output_hidden_states": output_hidden_states}
         if output_attentions or output_hidden_states or not self._may_share(call):
             return super().run(call, **flags)
@@ -140,12 +140,12 @@ class VerbalizerLM(HuggingFaceClassifier):
         if not self.prompt_cache or self.training or columns < _FEWEST_COLUMNS:
             return False
         if torch.is_grad_enabled() and any(parameter.requires_grad for parameter in self.parameters()):
-            return False  # the weights' gradients would lack the part that flows through the prompt
+            return False  # the gradients of weights would lack the contribution of the prompt's columns
         if has_hooks(self.transformer):
-            return False  # hooks of methods read or change the computation, also in the prompt's columns
+            return False  # hooks of methods record or change the computation, also in the prompt's columns
         if call.embeds is None:
             return True
-        if type(call.embeds) is not Tensor:  # rules such as DeepLift's track the tensor and need all columns
+        if type(call.embeds) is not Tensor:  # tracked tensors of methods such as DeepLift need all columns
             return False
         prompt_embeds = self.embedding_module(call.arguments["input_ids"][:1, :columns])
         return bool((call.embeds[:, :columns].detach() == prompt_embeds).all())
@@ -153,7 +153,7 @@ class VerbalizerLM(HuggingFaceClassifier):
     def last_states(self, output: Any, inputs: TextInputs) -> Tensor:
         """Returns the hidden state [B, D] of each row's last token. The padding of `output` is on the right."""
         lengths = inputs.attention_mask.sum(dim=1)
-        missing = inputs.input_ids.shape[1] - output.last_hidden_state.shape[1]  # number of columns of a shared prompt
+        missing = inputs.input_ids.shape[1] - output.last_hidden_state.shape[1]  # number of shared columns
         rows = torch.arange(len(inputs), device=lengths.device)
         return output.last_hidden_state[rows, (lengths - 1).clamp(min=0) - missing]
 
@@ -192,7 +192,7 @@ class VerbalizerLM(HuggingFaceClassifier):
 
     @torch.no_grad()
     def differences_from_transformer(self) -> list[str]:
-        """Returns messages if logits differ from the language model's, or if sharing the prompt changes logits."""
+        """Returns messages if logits differ from the language model's own, or if sharing the prompt changes them."""
         inputs = random_inputs(self, [7, 7])
         prompt = torch.arange(7, device=inputs.device) < _FEWEST_COLUMNS
         ids = inputs.input_ids.where(~prompt, inputs.input_ids[:1])

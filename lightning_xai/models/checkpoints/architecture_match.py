@@ -1,4 +1,4 @@
-"""Compares the settings of two architectures. With equal weight shapes, other settings may still differ."""
+"""Compares the settings of two architectures, which may differ even if all weights have the same shapes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lightning_xai.models.base import Classifier
 from lightning_xai.models.pretrained.config_keys import known_keys
 from lightning_xai.runs.renamed_classes import current_spec
 
-# arguments for the origin of weights, for their initial values, and for explanations; they change no forward pass
+# arguments that do not affect the forward pass: they concern the weights' origin or initial values, or explanations
 _ARGUMENTS_WITHOUT_EFFECT = {
     "path", "pretrained", "config", "embedding", "trust_remote_code", "word_vectors", "mask_row", "mask_id", "pad_id",
 }  # fmt: skip
@@ -49,9 +49,10 @@ def network_spec(network: Classifier) -> dict[str, Any]:
 
 
 def first_setting_difference(given: dict[str, Any], needed: dict[str, Any]) -> SettingDifference | None:
-    """Returns the alphabetically first setting of the forward pass that differs; None if all are equal.
+    """Returns the first setting that affects the forward pass and differs between two networks; None if all are equal.
 
-    Settings that only one network has are not compared, since versions of transformers have different settings.
+    The class is compared first, then settings in alphabetical order. Settings that only one network has are ignored,
+    since they may come from different versions of transformers.
 
     Args:
         given, needed: the results of `network_spec` for two networks.
@@ -72,7 +73,7 @@ def first_setting_difference(given: dict[str, Any], needed: dict[str, Any]) -> S
 
 
 def check_architecture(spec: dict[str, Any], network: Classifier, path: str | Path) -> None:
-    """Raises ValueError if the network at `path` has another architecture than `network`, even if all shapes are equal.
+    """Raises ValueError if the networks differ in architecture, even if all their weights have the same shapes.
 
     Args:
         spec: the result of `network_spec` for the network whose weights are at `path`.

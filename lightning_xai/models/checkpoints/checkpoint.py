@@ -1,4 +1,4 @@
-"""Loads trained networks from checkpoints, Hugging Face folders and released weights, and runs no pickled code."""
+"""Loads trained networks from checkpoints, Hugging Face folders and released weights, without running pickled code."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class TrainedNetwork:
         network: the network, in eval mode, on the CPU.
         class_names: names of the classes in the order of the logits; None if the file has no names. A checkpoint has
             names if the network was trained with a data module.
-        decision_threshold: probability above which a class is predicted. Multi-label training tunes it. In all other
-            cases it is 0.5.
-        encoder: facts about the encoder with which the network was trained, as `read_encoder` returns them.
+        decision_threshold: probability above which a class is predicted. It is tuned in multi-label training, and 0.5
+            in all other cases.
+        encoder: facts about the text encoder with which the network was trained, as returned by `read_encoder`.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -53,7 +53,7 @@ class TrainedNetwork:
 
 
 def load_trained(path: str, *, trust_remote_code: bool = False) -> TrainedNetwork:
-    """Returns the trained network at `path`. The file is read once. The global random state does not change.
+    """Returns the trained network at `path`. The global random state does not change.
 
     Args:
         path: a .ckpt of any objective; a run folder with checkpoints/best.ckpt or (if best.ckpt is missing)
@@ -64,7 +64,7 @@ def load_trained(path: str, *, trust_remote_code: bool = False) -> TrainedNetwor
 
     Raises:
         ValueError: there is no network at `path`, the file contains pickled code, or a weight is missing, unknown or of
-            another shape, so that the network would not be the trained one.
+            another shape than in the network.
 
     Example:
         >>> import tempfile
@@ -93,7 +93,7 @@ def load_trained(path: str, *, trust_remote_code: bool = False) -> TrainedNetwor
 
 
 def checkpoint_path(path: str) -> Path | None:
-    """Returns `path` if it is a file, else the best (or else the last) checkpoint of a run folder, else None.
+    """Returns `path` if it is a file; the best (or else the last) checkpoint if it is a run folder; otherwise None.
 
     Raises:
         ValueError: `path` names a .ckpt or .pt file that does not exist.
@@ -111,7 +111,7 @@ def checkpoint_path(path: str) -> Path | None:
 
 
 def read_checkpoint(path: str) -> dict[str, Any]:
-    """Returns the content of a checkpoint file or of a run folder's best checkpoint.
+    """Returns the content of a checkpoint file, or of the best (or else the last) checkpoint in a run folder.
 
     Raises:
         ValueError: there is no checkpoint, or the checkpoint contains pickled code, comes from a newer version of the
@@ -141,9 +141,9 @@ def read_checkpoint(path: str) -> dict[str, Any]:
 
 
 def stored_encoder(checkpoint: dict[str, Any]) -> dict[str, Any]:
-    """Returns the facts about the encoder that a checkpoint contains, in the format of `runs.encoder_facts`.
+    """Returns the facts about the text encoder that a checkpoint contains, in the format of `runs.encoder_facts`.
 
-    A checkpoint of an older version contains only the encoder's learned vocabulary, or nothing.
+    A checkpoint of an older version contains only the vocabulary that the encoder learned, or nothing.
 
     Example:
         >>> stored_encoder({"TextDataModule": {"encoder": {"words": ["a"]}}})
@@ -156,14 +156,14 @@ def stored_encoder(checkpoint: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_encoder(path: str) -> dict[str, Any]:
-    """Returns facts about the encoder of the trained network at `path`, without building the network.
+    """Returns facts about the text encoder of the trained network at `path`, without building the network.
 
     Args:
         path: as in `load_trained`. A Hugging Face encoder without a classification head is allowed, too.
 
     Returns:
-        The facts that a checkpoint stores. For a Hugging Face model and for released weights, they are the class and
-        the path of an encoder with the model's own tokenizer, which need not exist.
+        The facts that a checkpoint stores. For a Hugging Face model or released weights: the class and the path of a
+        text encoder with the model's own tokenizer, whether or not this tokenizer exists.
 
     Raises:
         ValueError: the checkpoint cannot be read.
@@ -178,7 +178,7 @@ def read_encoder(path: str) -> dict[str, Any]:
 
 
 def check_format(checkpoint: dict[str, Any], path: str | Path = "this checkpoint") -> None:
-    """Raises ValueError unless a checkpoint has the current format, which is needed to resume a fit and to test.
+    """Raises ValueError unless a checkpoint has the current format. Resuming a fit and testing a run need it.
 
     Example:
         >>> check_format({"format": FORMAT})
@@ -244,7 +244,7 @@ def ordered_class_names(id2label: Mapping[Any, str], path: str) -> list[str]:
     """Returns the names of the classes 0 to C - 1 from the `id2label` of a config.
 
     Raises:
-        ValueError: the ids do not count from 0 without gaps, or two classes have the same name.
+        ValueError: the ids are not 0 to C - 1, or two classes have the same name.
 
     Example:
         >>> ordered_class_names({1: "yes", 0: "no"}, "folder")

@@ -1,4 +1,4 @@
-"""Puts the classes of a trained network in the order of the data, matching them by name."""
+"""Puts the classes of a trained network in the order of the data's classes, matching them by name."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def pretrained_class_names(network: Classifier, given: list[str] | None = None) 
 
     Args:
         network: the network.
-        given: names that replace those in the network's config.json.
+        given: names to use instead of those in the network's config.json.
 
     Raises:
-        ValueError: the class ids in config.json do not count from 0, or `given` does not have one name per class.
+        ValueError: the class ids in config.json are not 0 to C - 1, or `given` does not have one name per class.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -52,10 +52,10 @@ def pretrained_class_names(network: Classifier, given: list[str] | None = None) 
 
 @torch.no_grad()
 def reorder_classes(network: Classifier, positions: Sequence[int]) -> bool:
-    """Reorders the rows of a network's head, so that the former class positions[i] becomes class i.
+    """Reorders the rows of a network's head such that the former class positions[i] becomes class i.
 
     Returns:
-        True if the logits then have the new order. Otherwise False, with unchanged weights.
+        True if the logits then have the new order. Otherwise False, and the weights are left unchanged.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -87,18 +87,18 @@ def align_classes(
     *,
     remedy: str = TRAINED_ON_THEM,
 ) -> list[str] | None:
-    """Puts a network's classes in the order of the data, and prints a line. Case and hyphens in names do not count.
+    """Puts a network's classes in the order of the data's classes, and prints a line if they were in another order.
 
-    In two cases, the order stays, and the line says that class i of the network is taken for class i of the data: if
-    the names of one list only number the classes, such as LABEL_0 and LABEL_1; or if all names but one are equal and
-    have the same positions in both lists.
+    Names are compared without case and hyphens. In two cases, the order is kept, and a line says that class i of the
+    network is taken for class i of the data: if the names of one list merely number the classes, such as LABEL_0 and
+    LABEL_1; or if the two lists differ in the name at only one position.
 
     Args:
-        network: the network, which is changed.
+        network: the network, whose head is changed.
         class_names: class names of the network, in the order of the logits; None if they are not known.
         data_names: names of the data's classes.
         origin: path of the network, for messages.
-        remedy: advice at the end of the error message, if the names do not show which classes correspond.
+        remedy: advice at the end of the error message that the names do not show which classes correspond.
 
     Returns:
         The names of the network's classes after the call.
@@ -129,14 +129,14 @@ def align_classes(
 def check_class_order(
     class_names: list[str] | None, data_names: list[str], path: str | Path, given: list[str] | None = None
 ) -> None:
-    """Raises ValueError if, by their names, a network's classes differ from those of the data in kind, number or order.
+    """Raises ValueError if the class names of a network and of the data differ in number, in order, or in themselves.
 
     Args:
-        class_names: names of the network's classes, None if they are not known.
+        class_names: names of the network's classes; None if they are not known, so that nothing is checked.
         data_names: names of the data's classes.
         path: where the network comes from, for the error message.
-        given: names that the data use for the network's classes, in the order of the logits. They replace `class_names`
-            if network and data share no name.
+        given: the data's names for the network's classes, in the order of the logits. They replace `class_names` if
+            `class_names` and `data_names` have no name in common.
 
     Example:
         >>> check_class_order(["LABEL_0", "LABEL_1"], ["no", "yes"], "m.ckpt")

@@ -21,7 +21,7 @@ Shape = tuple[int, ...] | Literal["absent"]
 
 
 def read_tensors(path: Path) -> dict[str, Any]:
-    """Returns the tensors and primitives of a file that torch.save wrote, on the CPU. No code from the file is run.
+    """Returns the tensors and primitives in a file written by torch.save, on the CPU. No code from the file is run.
 
     Raises:
         ValueError: the file holds other objects, or torch.save did not write it.
@@ -46,11 +46,12 @@ def read_tensors(path: Path) -> dict[str, Any]:
 
 
 def build_network(spec: dict[str, Any], *, trust_remote_code: bool = False) -> Classifier:
-    """Returns a network of the class `class_path`, built with the arguments `init_args`, with random weights.
+    """Returns a network with random weights, built from the class and the arguments in `spec`.
 
     Class and argument names of older versions of the package are replaced by the current names.
 
     Args:
+        spec: "class_path", the path of the class, and "init_args", its constructor's arguments.
         trust_remote_code: whether Python code from the model's folder may run. Only networks that were trained with
             such code need it.
 
@@ -88,7 +89,7 @@ class WeightDifference(NamedTuple):
 
 
 def first_difference(weights: Mapping[str, Tensor], needed: Mapping[str, Tensor]) -> WeightDifference | None:
-    """Returns the alphabetically first weight that one side lacks or whose shapes differ; None if all match.
+    """Returns the first weight, by name, that is missing on one side or differs in shape; None if all weights match.
 
     Example:
         >>> first_difference({"bias": torch.zeros(3)}, {"bias": torch.zeros(2)})
@@ -139,8 +140,8 @@ def copy_weights(teacher: Classifier, student: Classifier, path: str) -> None:
     """Copies the teacher's weights into the student.
 
     Raises:
-        ValueError: the networks differ in the number of classes, in a weight's shape, or in a setting of the forward
-            pass; the message names the difference and `path`.
+        ValueError: the networks differ in the number of classes, in the names or shapes of weights, or in a setting
+            that affects the forward pass; the message names the difference and `path`.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

@@ -27,7 +27,7 @@ _RELEASED_NAMES = {
     "label_wise_attention.layernorm.": "norm.",
     "label_wise_attention.output_linear.": "output.",
 }
-# remains of the authors' experiments, which no forward pass uses
+# weights left over from the authors' experiments, which no forward pass uses
 _RELEASED_UNUSED = (
     "label_wise_attention.layernorm_1.",
     "roberta_encoder.pooler.",
@@ -41,8 +41,8 @@ _MAX_LENGTH = 6000  # number of tokens after which the authors cut off documents
 class Released(NamedTuple):
     """The content of a folder of released weights.
 
-    Differs: the authors' code scores documents in batches, and its classes also read the padding of the batch. Here
-    they read only the padding of the text's last segment, as in the authors' code for a batch of one document.
+    Differs: in the authors' code, classes also attend to all padding of a batch. Here they attend only to the padding
+    of the text's last segment, as in the authors' code with a batch of one document.
     """
 
     network: Classifier
@@ -94,8 +94,8 @@ def load_released(folder: Path) -> Released:
     The encoder's config may be in `folder` or in one of its parents.
 
     Raises:
-        ValueError: a file is missing or damaged, the weights belong to another architecture or do not match it, or
-            classes or threshold are invalid.
+        ValueError: a file is missing or damaged, the weights do not match the architecture, or the classes or the
+            threshold are invalid.
     """
     settings = released_settings(folder)
     saved = _read_weights(folder / WEIGHTS)
@@ -123,7 +123,8 @@ def released_settings(folder: Path) -> DictConfig:
     """Returns the settings in config.yaml of a folder of released weights.
 
     Raises:
-        ValueError: config.yaml is missing or names no encoder, or one of its settings changes the forward pass.
+        ValueError: config.yaml is missing or names no encoder, or has a setting with which the forward pass would be
+            another one than here.
 
     Example:
         >>> import tempfile
@@ -206,7 +207,7 @@ def _threshold(saved: dict[str, Any], file: Path) -> float:
 
 
 def released_encoder(folder: Path) -> dict[str, Any]:
-    """Returns facts about the encoder of released weights: its tokenizer, and the length after which texts are cut off.
+    """Returns facts about the text encoder of released weights: its tokenizer, and the length to which it cuts texts.
 
     Raises:
         ValueError: config.yaml is invalid, or the encoder's config is missing.
@@ -225,9 +226,9 @@ def released_encoder(folder: Path) -> dict[str, Any]:
 
 
 def encoder_folder(folder: Path) -> str:
-    """Returns the folder of the encoder's config, which released weights name as their `model_path`.
+    """Returns the folder of the encoder's config, found by the `model_path` in the settings of released weights.
 
-    The `model_path` is relative to the working directory, to `folder`, or to one of its parents.
+    `model_path` may be relative to the working directory, to `folder`, or to one of its parents.
 
     Raises:
         ValueError: the encoder's config is missing.

@@ -1,4 +1,4 @@
-"""Finds LoRA adapters of the package peft in a network's folder, and merges them into the weights of the network."""
+"""Finds adapters of the package peft in a network's folder, and merges them into the weights of the network."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PREFIX = "base_model.model."
 
 
 class Adapter(NamedTuple):
-    """The paths of an adapter, and of the network that it adapts (the base).
+    """The paths of an adapter and of the network that it adapts (its base).
 
     Example:
         >>> Adapter("runs/lora", "bert-base-uncased", beside_base=False).base
@@ -63,7 +63,7 @@ def find_adapter(path: str) -> Adapter | None:
 
 @contextmanager
 def base_folder(adapter: Adapter) -> Iterator[str]:
-    """Yields the path of the base, the adapted network without its adapter.
+    """Yields the path of an adapter's base, from which transformers loads the base without the adapter.
 
     From a folder with both adapter and base, transformers would load both. In this case, the path is a temporary folder
     with links to the base's files only.
@@ -84,7 +84,7 @@ def base_folder(adapter: Adapter) -> Iterator[str]:
 
 
 def adapter_weights(adapter: Adapter) -> dict[str, Tensor]:
-    """Returns the adapter's weights under their names in the adapted network. Needs peft.
+    """Returns an adapter's weights with their names in the adapted network. Needs peft.
 
     Raises:
         ValueError: the weights are missing or cannot be read.
@@ -99,7 +99,7 @@ def adapter_weights(adapter: Adapter) -> dict[str, Tensor]:
 
 
 def trained_head_size(weights: dict[str, Tensor]) -> int | None:
-    """Returns the number of classes of the head in an adapter, or None if the adapter has no head.
+    """Returns the number of classes of the head among an adapter's weights, or None if these contain no head.
 
     Example:
         >>> import torch

@@ -1,4 +1,4 @@
-"""Finds keys of a transformers config that no network reads. Transformers itself accepts such keys silently."""
+"""Finds keys of a transformers config that no network uses. Transformers itself accepts such keys silently."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from transformers import GenerationConfig, PretrainedConfig
 
 from lightning_xai.runs.progress import say
 
-# matches config.name, getattr(config, "name") and kwargs.pop("name"), by which configs read older names of settings
+# finds names in config.name, getattr(config, "name") and kwargs.pop("name"); the last reads older names of settings
 _READ = re.compile(r"""config\.(\w+)|config,\s*["'](\w+)|kwargs\.(?:pop|get|setdefault)\(\s*["'](\w+)""")
 _GENERIC = {
     "model_type", "name_or_path", "attn_implementation", "experts_implementation", "torch_dtype", "per_layer_config",
@@ -28,7 +28,7 @@ _is_stored: ContextVar[bool] = ContextVar("_is_stored", default=False)
 
 @contextmanager
 def stored_settings() -> Iterator[None]:
-    """Turns off the check of keys within the context, since checkpoints may have keys of other transformers versions.
+    """Within the context, keys are not checked, since checkpoints may have keys of other versions of transformers.
 
     Example:
         >>> with stored_settings():
@@ -42,7 +42,7 @@ def stored_settings() -> Iterator[None]:
 
 
 def known_keys(config_class: type[PretrainedConfig]) -> set[str]:
-    """Returns the settings that a config class declares, and undeclared ones that its networks read.
+    """Returns the names of all settings that a config class declares or that its networks use without declaration.
 
     Example:
         >>> keys = known_keys(transformers.BertConfig)
@@ -57,7 +57,7 @@ def known_keys(config_class: type[PretrainedConfig]) -> set[str]:
     read: set[str] = set()
     for module in _modules_of(config_class):
         read |= {next(filter(None, names)) for names in _READ.findall(inspect.getsource(module))}
-    rotary = {"rope_scaling", "rope_theta"} if "rope_parameters" in declared else set()  # names of older versions
+    rotary = {"rope_scaling", "rope_theta"} if "rope_parameters" in declared else set()  # older names
     return declared | properties | set(config_class.attribute_map) | generation | read | rotary | _GENERIC
 
 
@@ -84,7 +84,7 @@ def check_config_keys(config_class: type[PretrainedConfig], keys: Iterable[str])
 
 
 def say_unused_keys(config: Iterable[str]) -> None:
-    """Prints a line if a config has keys for classes. They have no effect, since the classes come from the data.
+    """Prints a line if a config has keys about classes, which have no effect because the classes come from the data.
 
     Example:
         >>> say_unused_keys({"model_type": "bert", "num_labels": 3})

@@ -1,4 +1,4 @@
-"""Trains a pretrained network by LoRA adapters of the package peft."""
+"""Trains a pretrained network (the base) by means of LoRA adapters from the package peft."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from lightning_xai.models.pretrained.weight_files import hash_of_files, weight_f
 
 
 class LoraOptions(TypedDict, total=False):
-    """Options of LoRA adapters. DEFAULTS has the values of missing options."""
+    """Options of LoRA adapters. Missing options have the values in DEFAULTS."""
 
     rank: int  # rank of the trained matrices
     alpha: float  # the output of adapters is multiplied by alpha / rank
     dropout: float
     targets: list[str] | None  # names of the layers to adapt, such as q_proj; None lets peft choose by architecture
-    base: str  # hash of the base's weights; checkpoints set it
+    base: str  # hash of the base's weights; set in checkpoints
 
 
 DEFAULTS: dict[str, Any] = {"rank": 8, "alpha": 16.0, "dropout": 0.0, "targets": None}
@@ -30,9 +30,9 @@ def check_lora(options: Mapping[str, Any], path: str | None, *, pretrained: bool
     """Checks the options of adapters before the network is loaded.
 
     Args:
-        options: the options.
+        options: the options, see `LoraOptions`.
         path: path of the base.
-        pretrained: whether the base has the weights at `path`.
+        pretrained: whether the weights at `path` are loaded, instead of random ones.
 
     Raises:
         ValueError: an option is unknown or out of range, the base has random weights or differs from the base that a
@@ -95,7 +95,7 @@ def add_adapters(network: Any, options: Mapping[str, Any]) -> None:
 
 
 def merge_adapters(network: Any) -> None:
-    """Merges adapters into the weights of the base and removes them, which makes the network an ordinary one again.
+    """Merges a network's adapters into its weights and removes them, so that it is an ordinary network again.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

@@ -18,7 +18,7 @@ from transformers import (
 
 
 class WeightGaps(NamedTuple):
-    """Names of weights that only the network has, and of weights that only its pretrained folder has.
+    """Names of weights that are only in the network, and of weights that are only in its pretrained folder.
 
     Example:
         >>> WeightGaps(fresh=("classifier.weight",)).unread
@@ -30,7 +30,7 @@ class WeightGaps(NamedTuple):
 
 
 def shown(names: Collection[str]) -> str:
-    """Returns a text with the first name and the number of the other names.
+    """Returns a text with the alphabetically first name and the number of other names.
 
     Example:
         >>> shown(["b", "a"]), shown(["a"])
@@ -41,7 +41,7 @@ def shown(names: Collection[str]) -> str:
 
 
 def refuse_gaps(gaps: WeightGaps, path: str) -> None:
-    """Raises ValueError if there are gaps, because a network with gaps is not the trained one.
+    """Raises ValueError if there are gaps, because the network then differs from the trained one.
 
     Args:
         path: origin of the weights, for the message.
@@ -67,7 +67,7 @@ def refuse_gaps(gaps: WeightGaps, path: str) -> None:
 
 
 def gap_lines(gaps: WeightGaps, path: str) -> list[str]:
-    """Returns a line about weights that start at random, and a line about unused weights, if there are any.
+    """Returns a line about the weights that start at random, if any, and a line about the unused weights, if any.
 
     Example:
         >>> gap_lines(WeightGaps(fresh=("classifier.weight",)), "folder")
@@ -82,17 +82,16 @@ def gap_lines(gaps: WeightGaps, path: str) -> list[str]:
 
 
 def weight_gaps(network: PreTrainedModel, missing: Iterable[str], unexpected: Iterable[str]) -> WeightGaps:
-    """Returns the gaps because of which the loaded network may differ from the trained network.
+    """Returns the missing or unexpected weights because of which the loaded network may differ from the trained one.
 
-    A missing weight is a gap if the output depends on it. An unexpected weight is a gap if it belongs to the encoder or
-    may belong to the trained head. It may belong to this head unless a pretraining network of transformers, such as a
-    language model, has a weight of the same name. For a network without a head, unexpected weights of heads are no
-    gaps.
+    A missing weight counts if the output depends on it. An unexpected weight counts if it belongs to the encoder, or if
+    it may belong to the trained head: that is, if the network has a head, and if no pretraining network of transformers
+    (such as a language model) has a weight of the same name.
 
     Args:
         network: the loaded network, whose missing weights are random.
-        missing: names in the network that the folder lacks.
-        unexpected: names in the folder that the network lacks.
+        missing: names of weights that are in the network, but not in the folder.
+        unexpected: names of weights that are in the folder, but not in the network.
 
     Example:
         >>> from transformers import BertConfig, BertForSequenceClassification
@@ -105,7 +104,7 @@ def weight_gaps(network: PreTrainedModel, missing: Iterable[str], unexpected: It
 
 
 def in_encoder(network: PreTrainedModel, name: str) -> bool:
-    """Returns whether a weight belongs to the network's encoder. The name may have the encoder's prefix or lack it.
+    """Returns whether a weight belongs to the network's encoder, given its name with or without the encoder's prefix.
 
     The pooler counts as part of the head, since only the head uses its output.
 
@@ -125,13 +124,13 @@ def in_encoder(network: PreTrainedModel, name: str) -> bool:
 
 
 def _read(network: PreTrainedModel, names: set[str]) -> set[str]:
-    """Returns the names of weights that affect the output for a short text."""
+    """Returns those `names` of weights on which the output for a short text depends."""
     weights = {name: weight for name, weight in network.named_parameters() if name in names}
     if not weights:
-        return names  # all are names of buffers, which count as used
+        return names  # all of them are buffers, on which the output is assumed to depend
     config: Any = network.config
     token = 1 if config.pad_token_id == 0 else 0
-    last = config.eos_token_id if isinstance(config.eos_token_id, int) else token  # for heads that read the end token
+    last = config.eos_token_id if isinstance(config.eos_token_id, int) else token  # some heads read the end token
     with torch.enable_grad():
         try:
             output: Any = network(torch.tensor([[token, token, last]]), return_dict=True)
@@ -144,7 +143,7 @@ def _read(network: PreTrainedModel, names: set[str]) -> set[str]:
 
 
 def _foreign(network: PreTrainedModel, names: set[str]) -> set[str]:
-    """Returns the names that belong to the encoder, or that no pretraining network of transformers has."""
+    """Returns those `names` that belong to the encoder, or (if there is a head) that no pretraining network has."""
     encoder = {name for name in names if in_encoder(network, name)}
     others = names - encoder
     if not others or network.base_model is network:

@@ -1,4 +1,4 @@
-"""Configs of transformers: from folders, the hub, installed packages, or a dictionary."""
+"""Reads transformers configs from folders, the hub or installed packages, or builds them from a dictionary."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lightning_xai.models.pretrained.config_keys import check_config_keys, say_u
 from lightning_xai.models.pretrained.refusals import reason_of
 from lightning_xai.models.transformer.first_layers import keep_first_layers
 
-# keys about a file or a run, but not about the architecture
+# keys that describe a file or a run, not the architecture
 _NOT_ARCHITECTURE = {
     "_name_or_path", "architectures", "auto_map", "dtype", "id2label", "label2id", "num_labels", "output_attentions",
     "output_hidden_states", "problem_type", "return_dict", "torch_dtype", "transformers_version",
@@ -25,7 +25,7 @@ _NOT_ARCHITECTURE = {
 
 
 def architecture_config(config: PretrainedConfig) -> dict[str, Any]:
-    """Returns a config as primitives with "model_type", which suffice to build the same architecture again.
+    """Returns a config as a dictionary of primitives that suffices to build the same architecture again.
 
     Example:
         >>> config = read_config(None, {"model_type": "bert", "vocab_size": 20}, dropout=0.3)
@@ -71,10 +71,10 @@ def read_config(
     else:
         raise ValueError(f"path is {path!r} and config is {config!r}: give exactly one of them")
     if getattr(settings, "attention_type", None) == "block_sparse":
-        # at its first short batch, a block_sparse network would switch to original_full for good, and so change logits
+        # a block_sparse network would switch to original_full at its first short batch, and its logits would change
         settings.attention_type = "original_full"
     if settings._attn_implementation not in (None, "eager", "sdpa"):
-        settings._attn_implementation = None  # a kernel name would make transformers download code
+        settings._attn_implementation = None  # for the name of a hub kernel, transformers would download code
     if dropout is not None:
         for name, value in settings.to_dict().items():
             if "dropout" in name and isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -121,7 +121,7 @@ def _config_at(path: str, *, trust_remote_code: bool) -> PretrainedConfig:
             ) from error
         reason = reason_of(error)
         raise ValueError(reason if path in reason else f"{path}: {reason}; correct config.json") from error
-    # transformers checks no types, so wrong values in config.json raise errors of many types
+    # transformers does not check types, so wrong values in config.json raise errors of many kinds
     except Exception as error:
         raise ValueError(
             f"{path}: config.json has a value that transformers refuses ({reason_of(error)}): correct it, or "
@@ -154,7 +154,7 @@ def refuse_quantized(config: PretrainedConfig, path: str) -> None:
 
 
 def shortened_path(path: str) -> str:
-    """Returns a path for a message, truncated after 100 characters.
+    """Returns a path for a message, shortened to at most 100 characters.
 
     Example:
         >>> shortened_path("models/bert")

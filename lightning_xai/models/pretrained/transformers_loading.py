@@ -1,4 +1,4 @@
-"""Networks of transformers, loaded from folders, the hub or installed packages, or built from a config."""
+"""Loads transformers networks from folders, the hub or installed packages, or builds them from a config."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lightning_xai.models.transformer.first_layers import without_left_out_layer
 
 @contextmanager
 def quiet_loading() -> Iterator[None]:
-    """Within the context, transformers reports only errors. It does not warn that a head starts at random.
+    """Within the context, transformers reports only errors. For example, it does not warn that a head starts at random.
 
     Example:
         >>> with quiet_loading():
@@ -40,7 +40,7 @@ def quiet_loading() -> Iterator[None]:
 
 
 class LoadedTransformer(NamedTuple):
-    """A network of transformers, and the gaps between its weights and the weights in its folder.
+    """A network of transformers, and the differences between its weights and those in its folder.
 
     Example:
         >>> LoadedTransformer(transformers.BertModel(transformers.BertConfig(num_hidden_layers=0))).gaps.fresh
@@ -65,8 +65,8 @@ def load_transformer(
     Args:
         auto_class: AutoModel, or an auto class for a task, such as AutoModelForSequenceClassification.
         path: folder, hub id or "package:NAME/FOLDER". An adapter at `path` is merged into its base.
-        num_layers: number of layers that `config` keeps of the network at `path`; None if it keeps all. Weights of the
-            other layers are not reported as gaps.
+        num_layers: number of layers of the network at `path` that `config` keeps; None if it keeps all. Weights of the
+            other layers are not reported as unused.
         trust_remote_code: whether Python code in the folder at `path` may run.
         options: further arguments of the network's constructor.
 

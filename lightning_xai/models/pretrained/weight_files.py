@@ -22,8 +22,8 @@ def weight_files(path: str) -> list[Path]:
     """Returns the files with a model's weights, in alphabetical order.
 
     Args:
-        path: folder, hub id, "package:NAME/FOLDER", or a GGUF file, which is returned itself. For a hub id, the hub's
-            cache is searched in the order of transformers: safetensors before .bin, and one file before shards.
+        path: folder, hub id, "package:NAME/FOLDER", or a GGUF file, which is then the only result. For a hub id, files
+            are searched in the order used by transformers: safetensors before .bin, and a single file before shards.
 
     Raises:
         ValueError: there are no weights, or the index of shards names files outside its own folder.
@@ -52,7 +52,7 @@ def weight_files(path: str) -> list[Path]:
 
 
 def hash_of_files(files: Iterable[Path]) -> str:
-    """Returns the first 12 hex digits of the SHA-256 of the files' contents, one after another.
+    """Returns the first 12 hex digits of the SHA-256 of the concatenated contents of files.
 
     Example:
         >>> hash_of_files([])

@@ -1,4 +1,4 @@
-"""The loss of dual masks: a small mask keeps a prediction, while the inverse mask changes it."""
+"""The dual-mask loss: it is small if a small mask keeps a prediction and the inverse mask changes it."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ class DualMask:
     """Settings of the dual-mask loss, kept_weight * kept + inverse_weight * inverse + size_weight * size.
 
     Args:
-        kept_weight: factor lambda_p on the cross-entropy between the prediction for the masked text and y.
-        inverse_weight: factor lambda_inv on the term of the inversely masked text.
-        size_weight: factor lambda_a on the size of the mask.
-        inverse: term of the inversely masked text: "log_complement" is -log(1 - F_c) and "probability" is F_c, where
-            F_c is the text's probability of the most probable class in y. "negative_entropy" is the negative entropy of
-            the text's prediction.
-        size: size of the mask a over the explainable tokens: "log_complement" (mean of -log(1 - a)) or "mean".
+        kept_weight: factor lambda_p of the cross-entropy between the prediction for the masked text and y.
+        inverse_weight: factor lambda_inv of the term for the inversely masked text.
+        size_weight: factor lambda_a of the size of the mask.
+        inverse: the term for the inversely masked text: "log_complement" is -log(1 - F_c) and "probability" is F_c,
+            where c is the most probable class in y and F_c its probability for the inversely masked text.
+            "negative_entropy" is the negative entropy of the prediction for the inversely masked text.
+        size: how the mask values a of the explainable tokens are averaged: "log_complement" takes the mean of
+            -log(1 - a), "mean" the mean of a.
         fill: embedding that replaces masked tokens: "token" is the fill token's embedding, "zero" a zero vector.
 
     Raises:
@@ -92,9 +93,9 @@ def dual_mask_losses(
     Args:
         kept: [B, C] logits of the explained model for the masked texts.
         inverse: [B, C] the same model's logits for the inversely masked texts.
-        y: [B, C] the same model's probabilities for the whole texts, or one-hot classes.
+        y: [B, C] the same model's probabilities for the unmasked texts, or one-hot classes.
         scorer_logits: [B, T] logits of the mask.
-        token_mask: [B, T] bool, the tokens that may be masked. A text without such tokens has size 0.
+        token_mask: [B, T] bool, the tokens that may be masked. The size for a text without such tokens is 0.
         settings: factors and forms of the terms.
 
     Example:
@@ -135,7 +136,7 @@ def masked_losses(
     settings: DualMask,
     reading: Reading | None = None,
 ) -> dict[str, Tensor]:
-    """Returns `dual_mask_losses` [B] of a model. Masked and inversely masked texts form one batch of 2B rows.
+    """Runs a model on B masked and B inversely masked texts in one batch, and returns the `dual_mask_losses` [B].
 
     Gradients reach `scorer_logits`. The caller decides whether they reach the model's weights.
 
@@ -143,9 +144,10 @@ def masked_losses(
         model: the explained model.
         inputs: B texts.
         y: [B, C] the prediction that the masked texts should keep.
-        scorer_logits: [B, T], or [B, S] if the scorer reads the texts in S tokens of its own.
+        scorer_logits: [B, T], or [B, S] if the scorer's own tokenizer divides the texts into S tokens.
         settings: factors and forms of the terms.
-        reading: the inputs of the scorer; None if it has the model's tokens. The size counts the scorer's tokens.
+        reading: the inputs of the scorer; None if it has the model's tokens. The size of the mask is the mean over the
+            scorer's tokens.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -171,7 +173,7 @@ def masked_losses(
 
 
 def at_least_float32(values: Tensor) -> Tensor:
-    """Returns numbers in half precision as float32, and all others unchanged.
+    """Returns values in half precision as float32, and any others unchanged.
 
     Example:
         >>> at_least_float32(torch.ones(1, dtype=torch.bfloat16)).dtype

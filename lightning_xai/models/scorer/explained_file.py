@@ -1,20 +1,20 @@
-"""Finds the network that an AML run explains: the run's checkpoints hold its path and hash, but not its weights."""
+"""Finds the network that an AML run explains. Checkpoints of the run hold its path and hash, but not its weights."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-AML = "aml"  # key of the checkpoints of an AML run, with facts about the scorer and the explained network
+AML = "aml"  # key in the checkpoints of AML runs: facts about the scorer and the explained network
 
 
 def explained_path(explained: Mapping[str, str], run: str, hash_of: Callable[[str], str]) -> str:
     """Returns the path of the network that an AML run explains.
 
-    If the folder of all runs was moved, the network's path relative to the AML run is tried. Its hash must agree.
+    The network's path relative to the AML run is tried first, in case both were moved together. The hash must agree.
 
     Args:
-        explained: "path" and "hash" of the network's file, and perhaps "relative", its path relative to the run.
+        explained: "path" and "hash" of the network's file, and perhaps "relative", the path relative to the run.
         run: path of the AML run or of its checkpoint.
         hash_of: function that returns the hash of the file or folder at a path.
 

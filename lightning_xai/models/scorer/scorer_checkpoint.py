@@ -23,18 +23,18 @@ _PREFIX = "scorer."
 
 @dataclass(frozen=True)
 class TrainedScorer:
-    """A pretrained scorer with the settings of its pretraining.
+    """A pretrained scorer, and the settings with which it was pretrained.
 
     Attributes:
         scorer: the scorer, in eval mode.
         loss: settings of the loss.
-        lr: learning rate at the start of the pretraining.
+        lr: initial learning rate of the pretraining.
         weight_decay: weight decay of the pretraining.
-        selected_on: name of the metric that chose the checkpoint.
+        selected_on: name of the metric by which the checkpoint was chosen.
         explained: "path" and "hash" of the explained network's file, and "weights", the hash of its weights.
-        reader: reads texts with the scorer's own tokenizer; None if it has the explained network's tokenizer.
-        alignment: "path" of the scorer's own tokenizer and "pool", how scores are pooled; None without such a
-            tokenizer.
+        reader: encodes texts with the scorer's own tokenizer; None if the scorer has the explained network's tokenizer.
+        alignment: "path" of the scorer's own tokenizer, and "pool", how scores are pooled; None if the scorer has the
+            explained network's tokenizer.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -58,7 +58,7 @@ class TrainedScorer:
     alignment: Mapping[str, str] | None = None
 
     def reading(self, inputs: TextInputs, split: str | None, texts: TextRows | None) -> Reading:
-        """Returns the scorer's inputs for inputs of the explained network, see `reading_of`."""
+        """Returns the scorer's inputs for texts given as inputs of the explained network, see `reading_of`."""
         return reading_of(self.reader, inputs, split, texts)
 
     def check_explains(self, network: Classifier) -> None:
@@ -71,7 +71,7 @@ class TrainedScorer:
             )
 
     def facts(self) -> dict[str, Any]:
-        """Returns everything but the scorer's weights for a checkpoint, as primitives."""
+        """Returns what a checkpoint stores besides the scorer's weights, as primitives."""
         return {
             "scorer": self.scorer.architecture(),
             "loss": asdict(self.loss),
@@ -102,7 +102,7 @@ def load_scorer(path: str) -> TrainedScorer:
         scorer = TokenScorer(**facts["scorer"])
     state = {key: value for key, value in checkpoint["state_dict"].items() if key.startswith(_PREFIX)}
     scorer.load_state_dict({key.removeprefix(_PREFIX): value for key, value in state.items()})
-    alignment = facts.get("alignment")  # an older checkpoint has none
+    alignment = facts.get("alignment")  # missing in older checkpoints
     return TrainedScorer(
         scorer.eval(),
         DualMask(**facts["loss"]),
@@ -116,7 +116,7 @@ def load_scorer(path: str) -> TrainedScorer:
 
 
 def reader_of(scorer: TokenScorer, alignment: Mapping[str, Any] | None) -> TextReader | None:
-    """Returns the reader for a scorer's own tokenizer; None if the scorer has no tokenizer of its own.
+    """Returns the TextReader with a scorer's own tokenizer; None if the scorer has no tokenizer of its own.
 
     Raises:
         ValueError: there is no fast tokenizer at the path.

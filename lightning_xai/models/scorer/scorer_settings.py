@@ -19,18 +19,19 @@ class Scorer:
     """Settings of the scorer.
 
     Args:
-        path: folder, hub id or "package:NAME/FOLDER" of its encoder; None takes the encoder of the explained network,
-            as it was before its training.
-        condition: "probabilities" trains on the network's predictions, and explains the predicted class only. "class"
-            trains on one-hot classes, half of them other than the predicted class, and explains any class.
-        start: weights with which the encoder starts: "pretrained" for those at its path, or "explained" for those of
-            the explained network.
-        align: needed if the tokenizer at `path` differs from the explained network's. The scorer then reads texts in
-            its own tokens. Each token of the explained network gets the "max" or "mean" of the scores of those tokens
-            with which it shares characters. "none" if the tokenizers are equal.
+        path: folder, hub id or "package:NAME/FOLDER" of the scorer's encoder; None takes the explained network's
+            encoder, as it was before that network was trained.
+        condition: the prediction that the scorer gets: with "probabilities", the network's predictions; the scorer then
+            explains the predicted class only. With "class", one-hot classes, in training half of them other than the
+            predicted class; the scorer then explains any class.
+        start: initial weights of the encoder: "pretrained" for those at its path, or "explained" for those of the
+            explained network.
+        align: "none" if the tokenizer at `path` is the explained network's. Otherwise, the scorer scores tokens of its
+            own tokenizer, and each token of the explained network gets the "max" or "mean" of the scores of the tokens
+            with which it shares characters.
 
     Raises:
-        ValueError: the scorer starts as the explained network, but has a path of its own, or it aligns without a path.
+        ValueError: `start` is "explained" although `path` is given, or `align` is not "none" although `path` is None.
 
     Example:
         >>> Scorer(condition="class").start
@@ -54,14 +55,14 @@ class Scorer:
 
     @property
     def alignment(self) -> dict[str, str] | None:
-        """Path of the scorer's own tokenizer, and how scores are pooled; None if it has the network's tokenizer."""
+        """The scorer's own tokenizer ("path") and how scores are pooled ("pool"); None if it has no own tokenizer."""
         return None if self.align == "none" else {"path": str(self.path), "pool": self.align}
 
     def build(self, network: Classifier) -> TokenScorer:
         """Returns a new scorer for a network.
 
         Raises:
-            ValueError: the network is no Hugging Face network, and the scorer has no path.
+            ValueError: the network is not a Hugging Face network, and the scorer has no path.
         """
         path: str | None = self.path or network.init_args.get("path")
         options: dict[str, Any] = {"num_classes": network.num_classes, "condition": self.condition}

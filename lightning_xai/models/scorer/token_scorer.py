@@ -54,10 +54,10 @@ class TokenReader(nn.Module):
 
 
 class TokenScorer(nn.Module):
-    """Reads a text and a prediction y, and returns a logit for each token. It is no classifier.
+    """Reads a text and a prediction y, and returns a logit for each token. It is not a classifier.
 
-    The prediction is an additional token after the text's last token. Its embedding, in place of a word embedding, is
-    z_0 + sum_j y_j z_j. Word embeddings, positions and their LayerNorm are never trained.
+    The prediction is an additional token after the text's last token. Instead of a word embedding, this token has the
+    embedding z_0 + sum_j y_j z_j. Word and position embeddings and their LayerNorm are never trained.
 
     Args:
         path: folder, hub id or "package:NAME/FOLDER" of the encoder.
@@ -77,9 +77,9 @@ class TokenScorer(nn.Module):
         torch.Size([2, 4])
 
     Reference: Barkan et al. (2024), "LLM Explainability via Attributive Masking Learning", Section 3.3.
-    Differs: the authors' code divides the embedding of the prediction by C, and never trains the row of its table whose
-        number is the padding id. When texts of a batch have different lengths, it overwrites tokens of the longer ones
-        by the prediction.
+    Differs: the authors' code divides the embedding of the prediction by C, and never trains the row of its table z
+        whose index is the padding id. When texts of a batch have different lengths, it overwrites tokens of the longer
+        ones with the prediction.
     """
 
     def __init__(
@@ -106,12 +106,12 @@ class TokenScorer(nn.Module):
         words = encoder.get_input_embeddings().weight
         self.z = nn.Parameter(torch.empty(num_classes + 1, words.shape[1]).normal_(std=std))
         getattr(encoder, "embeddings", encoder.get_input_embeddings()).requires_grad_(False)
-        # stored now, since later users may freeze the scorer temporarily
+        # stored now, since requires_grad may be False later, while the scorer is frozen
         self._trained_names = [name for name, p in self.reader.named_parameters() if p.requires_grad]
         self._require_both_directions(str(path or settings.model_type))
 
     def architecture(self) -> dict[str, Any]:
-        """Returns constructor arguments, primitives only, that rebuild this scorer without its weights."""
+        """Returns constructor arguments (primitives) that rebuild this scorer without its weights."""
         config = architecture_config(self.reader.encoder.config)
         return {"path": None, "num_classes": self.num_classes, "config": config, "condition": self.condition}
 
@@ -129,7 +129,7 @@ class TokenScorer(nn.Module):
         self.reader.encoder.load_state_dict({name: explained[name] for name in weights})
 
     def check_length(self, num_tokens: int, subject: str) -> None:
-        """Raises ValueError if a text of `num_tokens` tokens leaves no position for the prediction."""
+        """Raises ValueError if a text (`subject`) of `num_tokens` tokens leaves no position for the prediction."""
         if self.max_length is not None and num_tokens > self.max_length:
             raise ValueError(
                 f"{subject} has {num_tokens} tokens, which leaves the scorer no position for the prediction: set the "
@@ -137,7 +137,7 @@ class TokenScorer(nn.Module):
             )
 
     def reading(self, inputs: TextInputs, y: Tensor) -> dict[str, Tensor]:
-        """Returns the reader's arguments, prediction included: embeds [B, T + 1, D], mask, positions and types.
+        """Returns the arguments of `reader`, including the prediction: embeds [B, T + 1, D], mask, positions and types.
 
         Args:
             inputs: B texts with padding on the right.
@@ -182,7 +182,7 @@ class TokenScorer(nn.Module):
         """Returns the names of the reader's parameters that are tuned for a single text.
 
         Args:
-            tuned: "all", or "last:K" for the head and the last K layers.
+            tuned: "all", or "last:K" for the last K layers and the head.
 
         Raises:
             ValueError: `tuned` is neither "all" nor "last:K", or the encoder has fewer than K layers.
@@ -201,7 +201,7 @@ class TokenScorer(nn.Module):
 
     @torch.no_grad()
     def _require_both_directions(self, name: str) -> None:
-        """Raises ValueError if the state of a token does not depend on the tokens after it."""
+        """Raises ValueError if the states of tokens do not depend on later tokens."""
         width = self.z.shape[1]
         embeds = torch.linspace(-1, 1, 3 * width).reshape(1, 3, width)
         changed = torch.cat([embeds[:, :2], -embeds[:, 2:]], dim=1)
@@ -212,7 +212,7 @@ class TokenScorer(nn.Module):
 
 
 def _without_pooler(settings: PretrainedConfig) -> dict[str, Any]:
-    """Returns the option that omits a pooling layer, whose weights would get no gradient."""
+    """Returns the option, if the encoder has it, to omit the pooling layer, whose weights would get no gradient."""
     encoder_class: Any = MODEL_MAPPING[type(settings)] if type(settings) in MODEL_MAPPING else object
     has_option = "add_pooling_layer" in inspect.signature(encoder_class.__init__).parameters
     return {"add_pooling_layer": False} if has_option else {}
@@ -223,5 +223,5 @@ def _positions(encoder: Any) -> tuple[int, int | None]:
     table = getattr(getattr(encoder, "embeddings", None), "position_embeddings", None)
     if not isinstance(table, nn.Embedding):
         return 0, getattr(encoder.config, "max_position_embeddings", None) or None
-    offset = 0 if table.padding_idx is None else table.padding_idx + 1  # RoBERTa counts positions from there
+    offset = 0 if table.padding_idx is None else table.padding_idx + 1  # RoBERTa's first position
     return offset, table.num_embeddings - offset

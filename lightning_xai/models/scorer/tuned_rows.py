@@ -1,4 +1,4 @@
-"""Weights of a module that are tuned separately for each of several examples, as rows of stacked tensors."""
+"""Weights of a module that are tuned separately for each of several examples, stored as rows of one tensor each."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ class TunedRows(Protocol):
         1
     """
 
-    leaves: list[Tensor]  # the tensors that an optimizer changes, each with B rows
+    leaves: list[Tensor]  # the tensors that an optimizer updates, each with B rows
 
     def weights(self) -> list[dict[str, Tensor]]:
-        """Returns, for each of B examples, name -> value of its weights, in the graph of the leaves."""
+        """Returns a dictionary name -> weight for each of B examples, in the graph of the leaves."""
         ...
 
 
 class StackedRows:
-    """B copies of some parameters of a module, each parameter as one tensor with B rows.
+    """B copies of some parameters of a module. The copies of a parameter are the B rows of one tensor.
 
     An elementwise optimizer of these tensors, such as AdamW, works like B separate optimizers.
 
     Args:
-        module: the module, whose own parameters do not change.
+        module: the module, whose own parameters are not changed.
         names: names of the parameters.
         rows: number B of examples.
 
@@ -50,21 +50,22 @@ class StackedRows:
         ]
 
     def weights(self) -> list[dict[str, Tensor]]:
-        # unbind stacks the gradients of all rows once; indexing would add, for each row, a tensor of zeros for all rows
+        # the backward pass of unbind stacks the gradients of all rows once; that of indexing would fill a tensor of B
+        # rows for each row
         columns = [leaf.unbind() for leaf in self.leaves]
         return [dict(zip(self.names, values, strict=True)) for values in zip(*columns, strict=True)]
 
 
 class LowRankRows:
-    """B low-rank changes of the weight matrices of a module: W + up @ down for each example.
+    """Weight matrices of a module with a low-rank change for each of B examples: W + up @ down.
 
-    `up` starts at 0, and `down` at fixed random numbers, so the weights start as in the module.
+    `up` starts at 0 and `down` at fixed random numbers, so the matrices start as in the module.
 
     Args:
-        module: the module, whose own parameters do not change.
-        names: names of parameters; only matrices are changed.
+        module: the module, whose own parameters are not changed.
+        names: names of parameters; those that are not matrices are left out.
         rows: number B of examples.
-        rank: number of rows of `down`.
+        rank: rank of the changes, the number of rows of `down`.
 
     Raises:
         ValueError: the rank is below 1.
@@ -84,7 +85,7 @@ class LowRankRows:
         self.leaves = []
         for matrix in self.matrices.values():
             height, width = matrix.shape
-            generator = torch.Generator().manual_seed(0)  # on the CPU, so that all devices start with the same numbers
+            generator = torch.Generator().manual_seed(0)  # on the CPU, so that numbers are equal on all devices
             down = (torch.randn(rank, width, generator=generator) / width**0.5).to(matrix)
             self.leaves.append(matrix.new_zeros(rows, height, rank).requires_grad_())
             self.leaves.append(down.expand(rows, rank, width).clone().requires_grad_())

@@ -1,4 +1,4 @@
-"""A scorer whose weights are tuned for several texts at once, separately for each text."""
+"""A scorer whose weights are tuned for several texts at once, with separate weights for each text."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from lightning_xai.types import TextInputs
 
 
 def tuned_rows(scorer: TokenScorer, tuned: str, rows: int) -> TunedRows:
-    """Returns the weights of a scorer that are tuned for each of `rows` texts.
+    """Returns copies of a scorer's weights to be tuned separately for each of `rows` texts.
 
     Args:
         scorer: the scorer.
-        tuned: "all", "last:K" for the last K layers, or "lora:R" for low-rank changes of rank R.
+        tuned: "all", "last:K" for the last K layers and the head, or "lora:R" for changes of rank R.
         rows: number of texts.
 
     Raises:
@@ -35,7 +35,7 @@ def tuned_rows(scorer: TokenScorer, tuned: str, rows: int) -> TunedRows:
 
 
 def row_logits(scorer: TokenScorer, inputs: TextInputs, y: Tensor, rows: TunedRows) -> Tensor:
-    """Returns a logit for each token [B, T], where each text has its own row of weights; 0 at padding.
+    """Returns a logit for each token [B, T], computed with the row of weights of its text; 0 at padding.
 
     Args:
         scorer: the scorer, which supplies all weights that are not tuned.

@@ -13,22 +13,22 @@ def class_attention(queries: Tensor, keys: Tensor, keep: Tensor) -> Tensor:
     Args:
         queries: [C, D], one query for each class, or [B, C, D] if each text has its own queries.
         keys: [B, T, D].
-        keep: [B, T] bool. Where it is False, scores are the lowest number of their dtype. Softmax is then exactly 0
-            there, and finite even in a row without any token.
+        keep: [B, T] bool. Where it is False, scores are the lowest finite number of their dtype, so their softmax is
+            exactly 0. In a row that is all False, the softmax is still finite.
 
     Example:
         >>> keep = torch.tensor([[True, True, False]])
         >>> class_attention(torch.ones(1, 2), torch.ones(1, 3, 2), keep).softmax(dim=-1).tolist()
         [[[0.5, 0.5, 0.0]]]
     """
-    # bmm, since matmul copies its result when it broadcasts
+    # bmm instead of matmul, which copies its result if it broadcasts
     scores = torch.bmm(queries.expand(keys.shape[0], -1, -1), keys.transpose(1, 2))  # [B, C, T]
-    # in place, since this tensor is the largest of all if there are thousands of classes and tokens
+    # in place, because with thousands of classes and tokens, this is the largest of all tensors
     return scores.masked_fill_(~keep.unsqueeze(1), torch.finfo(scores.dtype).min)
 
 
 def fused_class_attention(queries: Tensor, keys: Tensor, values: Tensor, keep: Tensor) -> Tensor:
-    """Returns softmax(`class_attention`) @ values [B, C, D], without storing a tensor of classes by tokens.
+    """Returns softmax(`class_attention`) @ values [B, C, D], without storing the attention [B, C, T].
 
     Args:
         queries: [C, D], one query for each class, or [B, C, D] if each text has its own queries.

@@ -22,11 +22,11 @@ from lightning_xai.functional.seeds import example_indices
 from lightning_xai.models.segments.segment_attention import SegmentReads, attend, empty_reads, segment_reads
 from lightning_xai.types import ClassifierOutput, TextInputs
 
-READ_NUMBERS = 2**26  # largest number of floats to hold at once for the reads of segments
+READ_NUMBERS = 2**26  # limits memory: largest number of floats in the `SegmentReads` of the segments held at once
 
 
 class SegmentedNetwork(Protocol):
-    """The part of PLMCA's interface by which texts are read segment by segment."""
+    """The part of PLMCA's interface that is needed to compute logits from separately encoded segments."""
 
     segment_length: int
     key: torch.nn.Linear
@@ -56,11 +56,11 @@ def logits_by_segment(
     pad_id: int,
     chunk_size: int | None = None,
 ) -> Tensor | None:
-    """Returns the logits [R, K] of R versions of texts, each for its own K classes; None for very many classes.
+    """Returns the logits [R, K] of R versions of texts, each for its own K classes; None if classes are too many.
 
-    Most segments of a version usually occur in other versions, too. Only distinct segments are encoded. A forward pass
-    may hold segments of any versions. The reads of a version's segments, which are weighted sums of token states, are
-    then combined in at least float32.
+    Most segments of a version usually occur in other versions, too, so only distinct segments are encoded. A forward
+    pass may hold segments of any versions. For each segment and class, token states are summed with the weights of the
+    class's attention. These sums are then combined for each version, in at least float32.
 
     Args:
         network: a PLMCA in eval mode.
@@ -90,7 +90,7 @@ def logits_by_segment(
     numbers_per_segment = explained.shape[1] * (network.class_queries.shape[1] + 2)
     most_segments = READ_NUMBERS // numbers_per_segment
     if most_segments <= segmented.ids.shape[1]:
-        return None  # the reads of even one version need too much memory
+        return None  # the sums for the segments of a single version would already need too much memory
     logits: Tensor | None = None
     blocks = list(version_blocks(segmented.ids, most_segments))
     count_segments(example_indices(inputs), example, segmented.ids, blocks)
@@ -110,7 +110,7 @@ def logits_by_segment(
 
 
 class _Texts:
-    """R versions of texts, to be read by one network."""
+    """R versions of texts, for one network."""
 
     def __init__(
         self,
@@ -137,14 +137,14 @@ class _Texts:
     def reads(
         self, segmented: SegmentedVersions, ids: Tensor, explained: Tensor, *, pad_id: int, chunk_size: int | None
     ) -> tuple[SegmentReads | None, Tensor]:
-        """Returns the reads of the segments of some versions, and `ids` [R, N] as numbers of these reads.
+        """Returns the `SegmentReads` of the segments in `ids` (None if there are none), and `ids` [R, N] renumbered.
 
-        If there are no segments, the reads are None.
+        The new numbers are the segments' places in the `SegmentReads`; -1 stays -1.
 
         Args:
             segmented: the segments of all versions.
             ids: [R, N] long, the segments of some versions.
-            explained: [B, K] long, the classes that read the segments of each text.
+            explained: [B, K] long, the classes whose attention is computed for each text.
             pad_id, chunk_size: as for `logits_by_segment`.
         """
         needed = ids.unique()
@@ -172,7 +172,7 @@ class _Texts:
     def _segments(
         self, segmented: SegmentedVersions, segments: Tensor, pad_id: int
     ) -> tuple[TextInputs, Tensor | None]:
-        """Returns segments as texts [U, S'] with erasures, and an embed_mask if erasing sets embeddings to zero."""
+        """Returns segments as texts [U, S'] with tokens erased, and the embed_mask for "embed_zero" (else None)."""
         columns, keep = segment_columns(
             segmented,
             segments,
@@ -189,12 +189,12 @@ class _Texts:
         copies = self.inputs.map(lambda t: t[row, columns] if t.dim() > 1 else t[row.squeeze(1)])
         copies = replace(copies, attention_mask=keep, token_mask=copies.token_mask & keep)
         if self.erasure == "delete":
-            return copies, None  # segments were built without the deleted tokens, so nothing is left to erase
+            return copies, None  # the segments were formed without the deleted tokens
         return erase(copies, ~erased, self.erasure, pad_id=pad_id)
 
 
 def _explained_classes(example: Tensor, classes: Tensor, num_texts: int) -> tuple[Tensor, Tensor]:
-    """Returns the classes [B, K'] of each text's versions, and the columns [R, K] of each version's classes in them."""
+    """Returns all classes [B, K'] requested for versions of each text, and the column [R, K] of each of `classes`."""
     wanted = torch.zeros(num_texts, int(classes.max()) + 1, dtype=torch.bool)
     wanted[example.unsqueeze(1), classes] = True
     num_explained = int(wanted.sum(dim=1).max())
@@ -207,9 +207,9 @@ def _logits_of_reads(network: SegmentedNetwork, reads: SegmentReads, ids: Tensor
 
     Args:
         network: the network.
-        reads: the reads of K' classes in each segment.
+        reads: the sums for K' classes and each segment.
         ids: [R, N] long, the segments of each version.
-        column: [R, K] long, the number of each requested class among the K' classes.
+        column: [R, K] long, the place of each requested class among the K' classes.
     """
     device = reads.largest.device
     logits = reads.largest.new_zeros(column.shape)

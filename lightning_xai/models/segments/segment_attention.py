@@ -10,9 +10,9 @@ from torch.nn import functional as F
 
 
 class SegmentReads(NamedTuple):
-    """The reads of K classes in each of U segments: sums of token states, weighted by attention within the segment.
+    """Sums of the token states in each of U segments, weighted by the attention of each of K classes in the segment.
 
-    They have K * (D + 2) numbers for each segment.
+    `attend` combines them to the attention over whole texts. They take K * (D + 2) floats for each segment.
 
     Example:
         >>> states, keep = torch.tensor([[[1.0], [3.0]], [[5.0], [9.0]]]), torch.tensor([[True, True], [True, False]])
@@ -27,12 +27,12 @@ class SegmentReads(NamedTuple):
 
 
 def segment_reads(queries: Tensor, states: Tensor, keep: Tensor) -> SegmentReads:
-    """Returns the reads of each segment, in at least float32.
+    """Returns the attention-weighted sums of each segment's token states, in at least float32.
 
     Args:
         queries: [U, K, D]; the score of a token is query . state.
         states: [U, S, D].
-        keep: [U, S] bool, False at tokens that classes do not read; at least one is True in each segment.
+        keep: [U, S] bool, False at tokens to which classes do not attend; at least one is True in each segment.
     """
     precision = torch.promote_types(states.dtype, torch.float32)
     scores = torch.bmm(queries, states.transpose(1, 2)).to(precision)  # [U, K, S]
@@ -44,7 +44,7 @@ def segment_reads(queries: Tensor, states: Tensor, keep: Tensor) -> SegmentReads
 
 
 def empty_reads(like: SegmentReads, num_segments: int) -> SegmentReads:
-    """Returns uninitialized reads for `num_segments` segments, with the sizes and types of `like`.
+    """Returns uninitialized SegmentReads for `num_segments` segments, with K, D, dtype and device of `like`.
 
     Example:
         >>> one = segment_reads(torch.zeros(1, 2, 3), torch.zeros(1, 4, 3), torch.ones(1, 4).bool())
@@ -60,9 +60,9 @@ def attend(reads: SegmentReads, ids: Tensor, column: int) -> Tensor:
     """Returns the states [R, D] of R texts, averaged over all tokens by the attention of one class.
 
     Args:
-        reads: the reads of each segment.
-        ids: [R, N] long, the segments of each text; -1 where a text has fewer.
-        column: number of the class among the K classes of the reads.
+        reads: the sums for each segment.
+        ids: [R, N] long, the segments of each text, padded with -1.
+        column: place of the class among the K classes of `reads`.
     """
     missing, ids = ids < 0, ids.clamp(min=0)
     largest = reads.largest[:, column][ids].masked_fill(missing, -torch.inf)  # [R, N]

@@ -1,4 +1,4 @@
-"""Gradients of a long text's logits that hold the graph of only a few segments at a time."""
+"""Computes gradients of a long text's logits while storing the graph of only a few segments at a time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lightning_xai.types import ClassifierOutput, TextInputs
 
 
 class _SegmentedEncoder(Protocol):
-    """The interface of PLMCA that encodes segments and reads their states."""
+    """The part of PLMCA's interface that encodes segments and computes logits from their states."""
 
     training: bool
 
@@ -34,7 +34,7 @@ class _SegmentedEncoder(Protocol):
 
 @contextmanager
 def gradients_by_segment(network: Any, segments_at_once: int) -> Iterator[None]:
-    """Lets gradients of a PLMCA's classes hold the graph of at most `segments_at_once` segments, within the context.
+    """Within the context, gradients of a PLMCA store the graph of at most `segments_at_once` segments at a time.
 
     Example:
         >>> from types import SimpleNamespace
@@ -53,20 +53,20 @@ def gradients_by_segment(network: Any, segments_at_once: int) -> Iterator[None]:
 
 
 class SegmentGraph:
-    """A forward pass whose graph begins at the token states. Its gradients encode the segments again, with a graph.
+    """A forward pass whose graph begins at the token states. For gradients, segments are encoded again, with a graph.
 
-    First, the states of all segments are computed without a graph. The head's gradients with respect to the states are
-    K tensors [B, N * S, D]. Then a few segments at a time are encoded again, and each of the K gradients is propagated
-    back through their graph. So the graph of the whole text never exists, at the cost of one more forward pass. The
-    results equal those of a single graph, up to rounding.
+    First, the states of all segments are computed without a graph. The gradients of K logits with respect to the states
+    are K tensors [B, N * S, D]. Then a few segments at a time are encoded again, and each of the K gradients is
+    propagated back through the graph of these segments. The graph of the whole text is never stored, at the cost of one
+    more forward pass. Up to rounding, the results equal those of a single graph.
 
     Args:
         network: a PLMCA in eval mode.
         inputs: B texts.
-        embeds: [B, T, D], part of a graph, or a leaf that requires a gradient.
-        classes: [B, K] long, the classes with logits and readout; None computes all.
+        embeds: [B, T, D] embeddings: part of a graph, or a leaf that requires a gradient.
+        classes: [B, K] long, the classes for which logits and readout are computed; None for all classes.
         output_readout: as in `PLMCA.forward`.
-        segments_at_once: largest number of segments in a graph.
+        segments_at_once: largest number of segments whose graph is stored at once.
 
     Attributes:
         output: logits and readout, in the graph that begins at the states.
@@ -124,7 +124,7 @@ class SegmentGraph:
         Args:
             values: K scalars.
             wrt: the embeddings, or a tensor from which they were computed.
-            keep_graph: whether further gradients of `output` are taken afterwards.
+            keep_graph: whether more gradients of `output` will be taken afterwards.
         """
         of_states = []
         for number, value in enumerate(values):
@@ -136,7 +136,7 @@ class SegmentGraph:
                 states = self._encode(rows, embeds)
             for number, gradient in enumerate(of_states):
                 keep = number < len(of_states) - 1
-                # the gradient of the embeddings overwrites that of the states, which is not needed again
+                # overwrites the gradient with respect to states, used only here, by that with respect to embeddings
                 (gradient[rows],) = torch.autograd.grad(states, embeds, gradient[rows], retain_graph=keep)
         for number, gradient in enumerate(of_states):
             keep = keep_graph or number < len(of_states) - 1
@@ -150,7 +150,7 @@ class SegmentGraph:
         Args:
             targets: [B, K] long, columns of the logits of `output`.
             wrt: as in `gradients`.
-            row_weights: [B] factors of the texts' logits, 1 by default.
+            row_weights: [B] factors by which the texts' logits are multiplied, 1 by default.
             keep_graph: as in `gradients`.
         """
         chosen = self.output.logits.gather(1, targets)

@@ -1,8 +1,8 @@
-"""Finds the parts of a Hugging Face network's layers and head by their roles, as decompositions need them.
+"""Finds out which modules play which role in the layers and the head of a Hugging Face network.
 
-The network itself is not changed.
+Methods that decompose the network need these roles. The network itself is not changed.
 
-Modules of transformers have the type Any here, because each architecture names the parts differently.
+Modules of transformers have the type Any here, because the names of their parts differ between architectures.
 """
 
 from __future__ import annotations
@@ -87,9 +87,9 @@ def _layer(module: Any, num_heads: int) -> EncoderLayer | None:
 
 
 def encoder_layers(transformer: PreTrainedModel) -> list[EncoderLayer]:
-    """Returns the layers of `transformer`, first layer first, with their parts by role.
+    """Returns the layers of `transformer`, first layer first, with the role of each part.
 
-    Roles are inferred from the parts' names; `decomposition.encoder_layer.trace_layers` checks them on a forward pass.
+    Roles are inferred from names; `decomposition.encoder_layer.trace_layers` checks them on a forward pass.
 
     Raises:
         ValueError: the layers of the architecture do not have a known structure.

@@ -1,4 +1,4 @@
-"""Shortens a Hugging Face network to its first layers, which makes every pass cheaper."""
+"""Reduces a Hugging Face network to its first layers, which makes forward and backward passes cheaper."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def keep_first_layers(config: PretrainedConfig, num_layers: int) -> None:
     """Changes a config so that its network has only the first `num_layers` layers.
 
     Raises:
-        ValueError: `num_layers` is below 1 or above the number of layers, or the config does not have this number.
+        ValueError: `num_layers` is below 1 or above the number of layers, or the config has no number of layers.
 
     Example:
         >>> from transformers import BertConfig
@@ -33,7 +33,7 @@ def keep_first_layers(config: PretrainedConfig, num_layers: int) -> None:
 
 
 def without_left_out_layers(names: Iterable[str], network: PreTrainedModel, num_layers: int) -> set[str]:
-    """Returns the names of weights except those in layers that a shortened network leaves out.
+    """Returns `names` without the weights of layers that a network reduced to its first layers leaves out.
 
     Args:
         names: names of weights in the pretrained folder, with or without the encoder's prefix.

@@ -12,7 +12,7 @@ Pooling = Literal["cls", "mean", "last"]
 
 
 def pooling_readout(attention_mask: Tensor, *, pooling: Pooling, dtype: torch.dtype) -> Tensor:
-    """Returns the weights [B, 1, T] with which a head reads token states; they sum to 1.
+    """Returns the weights [B, 1, T] with which a head averages token states; they sum to 1.
 
     Args:
         attention_mask: [B, T] bool, False at padding.

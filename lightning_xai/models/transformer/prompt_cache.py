@@ -14,14 +14,14 @@ KeysAndValues = list[tuple[Tensor, Tensor]]  # one pair for each layer, [1, H, P
 
 class _Entry(NamedTuple):
     ids: Tensor  # [P]
-    state: tuple  # further facts on which the keys and values depend
+    state: tuple  # everything else on which the keys and values depend
     layers: KeysAndValues
 
 
 class PromptCache:
-    """Holds the keys and values of one prompt, until the network or its precision changes.
+    """Stores the keys and values of one prompt, which are used until the network or its precision changes.
 
-    Copies of a network start with an empty cache.
+    The cache of a copied network is empty.
 
     Example:
         >>> cache = PromptCache()
@@ -40,19 +40,19 @@ class PromptCache:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no keys and values are held."""
+        """Whether no keys and values are stored."""
         return self._entry is None
 
     def first_columns(self, transformer: PreTrainedModel, ids: Tensor, positions: Tensor, state: tuple) -> int:
-        """Makes keys and values for a prompt, unless stored ones can be used. Returns the number of columns they cover.
+        """Computes and stores keys and values for a prompt, unless stored ones cover at least its first half.
 
-        Stored keys and values are used if they cover at least the first half of the prompt.
+        Returns the number of columns, from the first, that the stored keys and values cover.
 
         Args:
             transformer: decoder without a head.
             ids: [P] token ids of the prompt.
-            positions: [P] positions of the tokens.
-            state: further facts on which keys and values depend.
+            positions: [P] position ids of the tokens.
+            state: everything besides weights and ids on which keys and values depend.
         """
         state = (*state, *_versions(transformer))
         if self._entry is not None and self._entry.state == state:
@@ -69,7 +69,7 @@ class PromptCache:
         return len(ids)
 
     def copy(self, num_rows: int, num_columns: int) -> DynamicCache:
-        """Returns a copy of the first `num_columns` keys and values for each of `num_rows` texts."""
+        """Returns the keys and values of the first `num_columns` columns, repeated for `num_rows` texts."""
         assert self._entry is not None, "first_columns comes first"
         cache = DynamicCache()
         for number, layer in enumerate(self._entry.layers):
@@ -79,7 +79,7 @@ class PromptCache:
 
 
 def cache_argument(transformer: PreTrainedModel, cache: DynamicCache) -> dict[str, DynamicCache]:
-    """Returns name -> cache, where the name is the argument of the transformer's forward pass that takes a cache.
+    """Returns the keyword argument with which `transformer.forward` takes `cache`, as a dictionary name -> cache.
 
     Example:
         >>> from transformers import LlamaConfig, LlamaModel
@@ -92,7 +92,7 @@ def cache_argument(transformer: PreTrainedModel, cache: DynamicCache) -> dict[st
 
 
 def has_hooks(module: nn.Module) -> bool:
-    """Returns whether a part of a network has forward hooks, other than those by which transformers records states.
+    """Returns whether any part of a network has forward hooks, other than those that transformers itself registers.
 
     Example:
         >>> layer = nn.Linear(1, 1)
@@ -102,14 +102,14 @@ def has_hooks(module: nn.Module) -> bool:
     """
     for part in module.modules():
         for hook in [*part._forward_hooks.values(), *part._forward_pre_hooks.values()]:
-            function = getattr(hook, "func", hook)  # of a partial
+            function = getattr(hook, "func", hook)  # the function inside a partial
             if not str(getattr(function, "__module__", "")).startswith("transformers."):
                 return True
     return False
 
 
 def num_equal(one: Tensor, other: Tensor) -> int:
-    """Returns the number of first entries in which two vectors are equal.
+    """Returns the length of the longest common prefix of two vectors.
 
     Example:
         >>> num_equal(torch.tensor([1, 2, 3]), torch.tensor([1, 2, 4, 5]))
@@ -120,7 +120,9 @@ def num_equal(one: Tensor, other: Tensor) -> int:
 
 
 def shared_columns(ids: Tensor, may_be_shared: Tensor) -> int:
-    """Returns the number P of first columns in which all rows have the same id and `may_be_shared` [B, T] is True.
+    """Returns the number P of leading columns that are the same in all rows and may be shared.
+
+    These are the columns, from the first, in which all rows have the same id and `may_be_shared` [B, T] is True.
 
     Example:
         >>> shared_columns(torch.tensor([[7, 8, 5], [7, 8, 6]]), torch.ones(2, 3, dtype=torch.bool))
@@ -131,6 +133,6 @@ def shared_columns(ids: Tensor, may_be_shared: Tensor) -> int:
 
 
 def _versions(module: nn.Module) -> tuple[tuple[int, int], ...]:
-    """Returns the memory addresses of all weights, and the number of in-place changes of each."""
+    """Returns the memory address of each weight, and how often it was changed in place."""
     weights = [*module.parameters(), *module.buffers()]
     return tuple((weight.data_ptr(), 0 if weight.is_inference() else weight._version) for weight in weights)
