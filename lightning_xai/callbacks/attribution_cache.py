@@ -1,4 +1,4 @@
-"""Writes attributions to disk during an evaluation, for the method `Cached` and for comparisons of runs."""
+"""Writes attributions to disk during an evaluation, where the method `Cached` and comparisons of runs read them."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class AttributionCacheWriter(ExplainedCallback):
             "examples": data.split(split).hash(),
             **encoder_metadata(folder, data.encoder_facts()),
         }
-        if not is_store(folder) or CLASS_NAMES in read_metadata(folder):  # earlier versions stored no class names
+        if not is_store(folder) or CLASS_NAMES in read_metadata(folder):  # stores of earlier versions have none
             metadata[CLASS_NAMES] = list(data.class_names)
         return metadata
 
@@ -145,7 +145,7 @@ class AttributionCacheWriter(ExplainedCallback):
 
 
 class _MissingRows:
-    """Writes rows to this process's shard of a store, and skips rows that the store already has."""
+    """Writes rows to this process's shard of a store, except rows that the store already has."""
 
     def __init__(self, folder: Path, rank: int, metadata: dict[str, Any]) -> None:
         self._writer = RaggedWriter(folder, rank=rank, metadata=metadata)
@@ -162,7 +162,7 @@ class _MissingRows:
 
 
 class _Stores(NamedTuple):
-    """The writers for a split and method."""
+    """The writers of the three stores for a split and method: scores, token masks and hashes of texts."""
 
     scores: _MissingRows
     masks: _MissingRows

@@ -218,7 +218,7 @@ class ComputeAttributions(Callback):
     def _attribute(
         self, name: str, network: Classifier, batch: Batch, split: str, targets: Tensor, target_mask: Tensor
     ) -> Attribution:
-        """Returns one method's attribution, and adds its passes, seconds and memory to the method's cost."""
+        """Explains a batch with one method, and adds the passes, seconds and memory to the method's cost."""
         method = self.methods[name].for_split(split)
         peak, start = start_peak_memory(batch.inputs.device), time.perf_counter()
         with segments_counted() as segments:

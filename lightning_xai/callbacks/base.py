@@ -27,7 +27,7 @@ class ResultRow(CostPerExample, MetricSegments):
     value: float
     num_examples: int
     num_skipped: int
-    num_evidence_cut: int  # number of skipped examples that lost their evidence to truncation
+    num_evidence_cut: int  # number of skipped examples whose evidence was truncated entirely
     selected_on: NotRequired[str]  # metric by which the method selected the best of several scores; "" for no selection
 
 
@@ -42,7 +42,7 @@ class ResultSource(Protocol):
     """
 
     def result_rows(self) -> list[ResultRow]:
-        """Returns the rows of the last evaluation."""
+        """Returns the callback's rows for the last evaluation."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""A ModelCheckpoint that remembers its best score when a killed run is resumed."""
+"""A ModelCheckpoint that still knows its best score after a killed run is resumed."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class ChangedClasses:
 
         Args:
             split: the split of the examples.
-            index: [B] row of each example in the split.
+            index: [B] long, row of each example in the split.
             run_probs: [B, C] probabilities in the run's precision.
             exact_probs: [B, C] probabilities in float32.
             multilabel: whether an example may have any number of classes.

@@ -1,4 +1,4 @@
-"""Early stopping for training under constraints."""
+"""Early stopping for the objective `Constrained`, which trains under constraints."""
 
 from __future__ import annotations
 

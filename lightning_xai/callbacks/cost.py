@@ -119,7 +119,7 @@ class Cost:
 
     @classmethod
     def total(cls, costs: Iterable[Cost]) -> Cost:
-        """Returns the total cost of all processes. An example that several processes explained counts once.
+        """Merges the costs of all processes. An example that several processes explained counts once.
 
         Example:
             >>> first, second = Cost(), Cost()
@@ -168,7 +168,7 @@ class Cost:
         return pass_group(forward, backward, num_targets, num_tokens)
 
     def _distinct(self, split: str) -> np.ndarray:
-        """Returns the first row [n, 6] of each distinct example, in ascending order of the examples."""
+        """Returns one row (the columns of `_rows`) for each of n distinct examples, [n, 6], in ascending order."""
         rows = np.concatenate([np.zeros((0, 6)), *self._rows.get(split, [])])
         return rows[np.unique(rows[:, 0], return_index=True)[1]]
 

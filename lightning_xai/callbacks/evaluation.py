@@ -170,8 +170,8 @@ class AttributionEvaluation(ExplainedCallback):
     def _finish(self, splits: list[str]) -> None:
         """Computes and logs the metrics of the evaluated splits.
 
-        `compute` gathers records from all processes, so every process must visit the splits and methods in the same
-        order.
+        A metric's `compute` gathers records from all processes, so every process must visit the splits and methods in
+        the same order.
         """
         self._rows = []
         counted: defaultdict[tuple[str, str, str], SegmentCounts] = defaultdict(SegmentCounts)

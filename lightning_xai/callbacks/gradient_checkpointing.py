@@ -15,7 +15,7 @@ from lightning_xai.functional.network.untouched import network_kept, random_stat
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import TextInputs
 
-TOLERANCE = 1e-3  # allowed error of second derivatives, relative to the largest
+TOLERANCE = 1e-3  # allowed change of the second derivatives, relative to the largest of them
 
 
 def checkpoint_layers(network: nn.Module, *, enabled: bool = True) -> int:

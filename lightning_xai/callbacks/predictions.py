@@ -42,7 +42,7 @@ class PredictionsFile(Callback):
     """At the end of `predict`, writes the predictions of all processes to one CSV file.
 
     Args:
-        file: the file, which is written whole or not at all.
+        file: the file. After a kill, it is either complete or unchanged.
 
     Example:
         >>> PredictionsFile(Path("runs/tm/seed0/predictions_test.csv")).file.name

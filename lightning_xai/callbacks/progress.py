@@ -126,7 +126,7 @@ class PlainProgress(_TrainingProgress):
         self._batch(split, batch_idx, trainer.num_predict_batches, dataloader_idx)
 
     def _batch(self, split: str, batch_idx: int, numbers: Any, loader: int) -> None:
-        """Prints how many batches of an evaluation are done, if a line is due."""
+        """Prints which batch of a split has just been evaluated, if a line is due."""
         if not self.is_shown or not self._pace.is_due():
             return
         sizes = numbers if isinstance(numbers, list) else [numbers]
@@ -181,5 +181,5 @@ class TerminalProgress(_TrainingProgress, TQDMProgressBar):
         bars = (self._test_progress_bar, self._predict_progress_bar, self._val_progress_bar)
         bar = next((bar for bar in bars if bar is not None and not bar.disable), None)
         if bar is not None and self._pace.is_due():
-            bar.bar_format = "{desc}"  # without the count of batches, because a batch may take minutes
+            bar.bar_format = "{desc}"  # shows no count of batches, as a batch may take minutes
             bar.set_description_str(text())

@@ -1,4 +1,4 @@
-"""Compares explanations of the same texts by networks trained from different initial weights."""
+"""Compares how networks of several runs, for example with different seeds, are explained on the same texts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from lightning_xai.runs.splits import VALIDATION, log_prefix
 from lightning_xai.runs.stores.stored_scores import StoredScores, open_scores
 
 PRESET = "stability"
-THIS_RUN = "this run"  # how messages refer to the running test
+THIS_RUN = "this run"  # name of the run that is being tested, for messages
 
 
 class Stability(ExplainedCallback):
@@ -99,7 +99,7 @@ class Stability(ExplainedCallback):
                 for k in attribution.target_mask[row].nonzero().flatten().tolist():
                     key = (index, int(attribution.targets[row, k]))
                     stored = [store.row(key, length, THIS_RUN) for store in stores]
-                    # torch.tensor copies the stored scores, whose memory maps are read-only
+                    # torch.tensor copies the stored scores, because their memory maps are read-only
                     scores = torch.stack([attribution.scores[row, k, :length].cpu(), *map(torch.tensor, stored)])
                     similarity = similarities(scores[:, mask], self.percentage).numpy()
                     self._similarities[explained.split, method][key] = similarity
@@ -133,7 +133,7 @@ class Stability(ExplainedCallback):
         return self._rows
 
     def _result_rows(self, comparison: Comparison, split: str) -> list[ResultRow]:
-        """Returns result rows with the similarity of this run to each other run."""
+        """Returns rows for the results table: the similarity of this run to each other run."""
         cost = self.source.costs[comparison.method].per_example(split)
         return [
             ResultRow(

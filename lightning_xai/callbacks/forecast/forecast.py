@@ -27,7 +27,7 @@ from lightning_xai.runs.pace import duration
 from lightning_xai.runs.progress import say
 from lightning_xai.runs.splits import VALIDATION
 
-MAX_TOKENS = 4096  # limit on the batch with which the network's speed is measured
+MAX_TOKENS = 4096  # limit on the number of tokens, with padding, in the batch that measures the network's speed
 
 
 class Forecast(Callback):
@@ -104,7 +104,10 @@ def line_of_segments(segments: Mapping[str, float], segments_of_text: int) -> st
 
 
 def _explained_splits(trainer: Trainer, source: Any) -> list[str]:
-    """Returns the splits that a source explains in a test, with the validation split only if a receiver needs it."""
+    """Returns the splits that a source explains in a test.
+
+    Validation is one of them only if a callback that receives the attributions needs it.
+    """
     needs_validation = any(getattr(r, "needs_validation_in_test", False) for r in receivers_after(trainer, source))
     return [split for split in test_splits(trainer) if split != VALIDATION or needs_validation]
 

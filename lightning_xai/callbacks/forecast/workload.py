@@ -58,7 +58,7 @@ class Workload:
         self._measured: dict[str, tuple[float, float]] = {}  # part -> (seconds, finished work)
 
     def finish(self, split: str, part: str, num_tokens: float, seconds: float) -> None:
-        """Records that a part took `seconds` for another `num_tokens` tokens of a split."""
+        """Records that a part of the evaluation took `seconds` for the next `num_tokens` tokens of a split."""
         if (split, part) not in self._left:
             return
         self._left[split, part] = max(0.0, self._left[split, part] - num_tokens)
@@ -196,7 +196,7 @@ class WorkInBatches:
 
     def __init__(self, trainer: Trainer, workload: Workload | None) -> None:
         self.trainer, self.workload = trainer, workload
-        self.seconds: dict[str, float] = {}  # split -> seconds
+        self.seconds: dict[str, float] = {}  # split -> seconds that all parts have taken
         self.done: dict[str, int] = {}  # split -> number of finished examples
         self._split, self._num_examples, self._num_tokens = "", 0, 0.0
 

@@ -1,4 +1,4 @@
-"""Counts the tokens per second of training, without padding and without the time of validations."""
+"""Measures the tokens per second of training, not counting padding or the time of validations."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class TokenRate:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._tokens = torch.zeros((), dtype=torch.long)  # a tensor, because converting to int would wait for the GPU
+        self._tokens = torch.zeros((), dtype=torch.long)  # a tensor, because conversion to int would wait for the GPU
         self._seconds = 0.0  # seconds counted up to the last pause
         self._began: float | None = clock()  # time of the start or the last `resume`; None while paused
 

@@ -14,7 +14,7 @@ from lightning_xai.callbacks.training.token_rate import TokenRate, real_tokens
 
 
 def gradient_norm(module: torch.nn.Module) -> Tensor:
-    """Returns the L2 norm [] over all gradients of a module; 0 if there are none.
+    """Returns the L2 norm, as a tensor [], of all gradients of a module together; 0 if there are none.
 
     Example:
         >>> layer = torch.nn.Linear(2, 1, bias=False)
@@ -61,7 +61,7 @@ class TrainingScalars(Callback):
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs, batch, batch_idx) -> None:
         self._rate.add(real_tokens(batch))
         if not self.scalars:
-            return  # nothing is logged at this step, or its gradients are still accumulated
+            return  # either this step is not logged, or the optimizer's step is still to come (gradient accumulation)
         tokens, seconds = self._rate.take()
         tokens = trainer.strategy.reduce(tokens.to(trainer.strategy.root_device).float(), reduce_op="sum")
         self.scalars["train/tokens_per_second"] = tokens / max(seconds, 1e-9)

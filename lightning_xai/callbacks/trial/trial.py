@@ -115,7 +115,7 @@ class Trial(Callback):
         self._begin(trainer, pl_module, {"predict": [getattr(data_of(trainer), "predict_split", "predict")]})
 
     def result_rows(self) -> list[ResultRow]:
-        """Returns a row without a value for each result that was left out."""
+        """Returns, for each result that is left out, a row with the reason instead of a value."""
         missing = {number: failure.reason for failure in self.left_out.values() for number in failure.numbers}
         return [
             LeftOutRow(
@@ -152,7 +152,7 @@ class Trial(Callback):
     def _new_failures(self, trial: TrialRun) -> dict[str, Failure]:
         """Makes a trial and returns its failures. Raises ValueError if something that failed may not be left out."""
         self._try(trial)
-        # failures are shared, so that all processes leave out the same parts
+        # failures are gathered from all processes, so that all leave out the same methods and metrics
         failures = {subject: failure for part in gather(trial.failures) for subject, failure in part.items()}
         if failures and not (self.skip_unfit and all(failure.can_be_left_out for failure in failures.values())):
             name = type(trial.network).__name__
@@ -174,7 +174,7 @@ class Trial(Callback):
         with ExitStack() as stack:
             for context in contexts:
                 stack.enter_context(context)
-            warnings.simplefilter("ignore")  # the run will show the same warnings
+            warnings.simplefilter("ignore")  # the run itself will show the same warnings
             if "train" in trial.stages:
                 try_objective(trial)
             else:

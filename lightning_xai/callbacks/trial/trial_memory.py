@@ -15,7 +15,7 @@ from lightning_xai.callbacks.trial.tried import Failure
 from lightning_xai.runs.files.whole_files import read_json, write_json
 from lightning_xai.runs.ranks import gather
 
-Part = tuple[str, str]  # a stage of the trainer, such as "fit", and a split
+Part = tuple[str, str]  # a part of a trial: a stage of the trainer, such as "fit", and a split
 
 
 @runtime_checkable
@@ -58,7 +58,7 @@ class TrialMemory:
         """
         record = record_of(trainer)
         if record is not None:
-            # only process 0 reads, because another command may write meanwhile
+            # what process 0 has read counts for all, because another command may write the file meanwhile
             self.tried.setdefault(key, set()).update(gather(_read(record, _digest(key, trainer)))[0])
 
     def record(self, key: str, trainer: Trainer) -> None:
@@ -71,7 +71,7 @@ class TrialMemory:
 
 
 def record_of(trainer: Trainer) -> Path | None:
-    """Returns the file in which a chain's runs record their trials; None outside a chain and in a dry run.
+    """Returns the file in which the runs of a chain record their trials; None for other runs and for dry runs.
 
     Example:
         >>> print(record_of(Trainer(logger=False, accelerator="cpu")))

@@ -101,7 +101,7 @@ def _measure_scores(trial: TrialRun, metric: AttributionMetric, scores: Mapping[
     if not scores:
         return
     measured = _copy_of(metric, trial.module.device)
-    groups: dict[int, list[Scored]] = {}  # methods that explained the same batch
+    groups: dict[int, list[Scored]] = {}  # Python id of a batch -> scores of the methods that explained it
     for scored in scores.values():
         groups.setdefault(id(scored.batch), []).append(scored)
     start = 0

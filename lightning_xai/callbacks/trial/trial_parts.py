@@ -1,4 +1,4 @@
-"""The steps of a `Trial`: try the network, the methods, the objective and the longest text."""
+"""The steps of a `Trial`: they try the network, the methods, the objective and the longest text."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def try_objective(trial: TrialRun) -> None:
         """Replaces `log` and `log_dict`, because a trial logs nothing."""
 
     def run() -> None:
-        batch = trial.rows("train").short[:1]  # one example, because the searches of some objectives take many passes
+        batch = trial.rows("train").short[:1]  # one example, because some objectives make searches of many passes
         # cuDNN is off, because its recurrent layers have no backward pass in eval mode
         with attributes_kept(module), torch.backends.cudnn.flags(enabled=False):
             module.log = module.log_dict = nothing

@@ -63,11 +63,11 @@ class WeightsChanged(ValueError):
 
 
 class ShortRows(NamedTuple):
-    """One or two examples of a split.
+    """One or two examples of a split, whole and cut short.
 
     Attributes:
         whole: the whole examples.
-        short: the examples, each cut to eight explainable tokens.
+        short: the same examples, each cut to eight explainable tokens.
         keep: [B, T] bool, True at the tokens of `whole` that are also in `short`.
     """
 
@@ -168,7 +168,7 @@ class TrialRun:
 
     @property
     def fits(self) -> bool:
-        """Whether the network is still to be trained."""
+        """Whether the trial precedes a fit, so that the network is still untrained."""
         return "fit" in self.stages
 
     def stages_of(self, callback: object) -> list[str]:
