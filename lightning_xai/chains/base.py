@@ -1,4 +1,4 @@
-"""The base of ROAR and FRESH: earlier runs store which tokens to erase, and later runs train without these tokens."""
+"""The base class of ROAR and FRESH: earlier runs store which tokens to erase, and later runs train without these."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class ChainCallback(Callback, ABC):
         """Tries each method on short texts, without writing erasures. A method that fails cannot be left out."""
         _, stage = self.chain_of(trial.trainer)
         if not (trial.fits and "test" in trial.stages):
-            return  # erasures are written only after a fit's test
+            return  # tokens to erase are chosen only after the test of a fit
         by_method: dict[str, dict[str, dict[str, Any]]] = {}
         for name, facts in self.erasures_by(stage).items():
             by_method.setdefault(facts["method"], {})[name] = facts

@@ -25,7 +25,7 @@ from lightning_xai.types import Batch
 Metric = Literal["macro_f1", "accuracy", "auroc"]
 Selection = Literal["top", "contiguous"]
 
-FULL_TEXT = "full text"  # value of the column "method" for the extractor
+FULL_TEXT = "full text"  # value of the column "method" in rows of the extractor
 COLUMNS = ["seed", "method", "split", "metric", "value", "run"]
 
 
@@ -69,7 +69,8 @@ def fresh_stages(methods: Sequence[str], classifier: str | None) -> list[Stage]:
 
     Args:
         methods: names of attribution methods.
-        classifier: configuration file that overrides the command's own configuration for the classifiers, or None.
+        classifier: configuration file that overrides the command's own configuration for the classifiers; None if they
+            are trained with the settings of the extractor.
 
     Example:
         >>> [(stage.name, stage.title) for stage in fresh_stages(["gradient"], None)]

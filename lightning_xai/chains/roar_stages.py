@@ -1,4 +1,4 @@
-"""The stages of a ROAR chain: one for each method and amount of erased tokens, and some that all methods share."""
+"""The stages of a ROAR chain: a run for each method and amount of erased tokens, and runs that all methods share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chains of runs: the order of their stages, the data of each stage, and the remaining time."""
+"""Chains of runs: which stage follows which, on which data each stage trains, and how much time remains."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ class Stage:
     config: str | None = None
 
 
-ScoresWith = Callable[[Stage], Sequence[str]]  # stage -> methods whose scores decide the erasures of later stages
+ScoresWith = Callable[[Stage], Sequence[str]]  # stage -> methods whose scores decide what later stages erase
 
 
 @dataclass(frozen=True)
 class Chain:
     """The stages of a chain in order, and the folder of the root's run.
 
-    If the root is runs/roar/seed0, the run of stage "gradient/030" is runs/roar/gradient/030/seed0. All stages write
-    their erasures to the root's folder.
+    If the root is runs/roar/seed0, the run of stage "gradient/030" is runs/roar/gradient/030/seed0. All stages store
+    in the root's folder which tokens they have chosen to erase.
 
     Example:
         >>> stages = [Stage("", "full text", "root"), Stage("gradient/030", "gradient, 30 %", "gradient")]

@@ -98,7 +98,7 @@ class ScoringClock:
                 scaled to this number.
         """
         methods = run.manifest.get(ERASURE_PASS, {}).get("methods", {})
-        if self.num_examples:  # 0 if an earlier command had already decided all erasures
+        if self.num_examples:  # 0 if an earlier command had already scored all examples
             factor = num_examples / self.num_examples
             methods = {method: round(seconds * factor, 3) for method, seconds in self.seconds.items()}
         run.write_manifest(**{ERASURE_PASS: {"seconds": round(self.seconds_since_start, 3), "methods": methods}})
