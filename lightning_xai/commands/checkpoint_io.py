@@ -1,4 +1,4 @@
-"""Writes the trainer's checkpoints so that an interrupted write leaves the previous file intact."""
+"""Writes the trainer's checkpoints in such a way that an interrupted write leaves the previous file intact."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class WholeCheckpointIO(TorchCheckpointIO):
     """
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
-        """Saves a checkpoint. For remote file systems, such as s3://, this calls Lightning's own method."""
+        """Saves a checkpoint atomically; on remote file systems, such as s3://, as Lightning does."""
         if "://" in str(path) or storage_options is not None:
             super().save_checkpoint(checkpoint, path, storage_options)
         else:

@@ -191,7 +191,7 @@ class XAICLI(LightningCLI):
         return trainer
 
     def fit(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
-        """Runs or resumes the fit and tests its best checkpoint, unless another run has to come first."""
+        """Runs or resumes the fit, and then tests its best checkpoint, unless another run has to come first."""
         config = self.config.fit
         if config.stage is not None:
             self.next_run = chain_in(callbacks_of(self.trainer)).overrides(config.stage, self.run)
@@ -237,7 +237,7 @@ class XAICLI(LightningCLI):
         self._end(self.results.table)
 
     def predict(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
-        """Writes the predictions on the predict split to a file in the run's folder, and runs the callbacks."""
+        """Predicts the classes of the data's `predict_split`, and writes them to a file in the run's folder."""
         other_data = self.run.hash_of_other_test_data(self.settings)
         predictions = PredictionsFile(self.run.predictions_file(self.datamodule.predict_split, other_data))
         callbacks_of(self.trainer).append(predictions)

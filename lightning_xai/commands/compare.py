@@ -96,7 +96,7 @@ def compare(
             f"no run has the preset {preset!r}: choose one of {', '.join(sorted(set(rows['preset']) - {''}))}"
         )
     unknown = [name for name in plausibility if name not in set(rows["metric"])]
-    if unknown and tuple(plausibility) != RANKINGS:  # runs without rationales lack the default metrics
+    if unknown and tuple(plausibility) != RANKINGS:  # no error if runs without rationales lack the default metrics
         known = ", ".join(sorted(set(rows.loc[rows["method"] != "", "metric"])))
         raise ValueError(f"no run has the metric {unknown[0]!r}: choose from {known or 'no metric'}")
     scores = classification_rows(rows, metric)

@@ -79,7 +79,7 @@ def encode(argv: Sequence[str], *, verify: bool) -> None:
     command = with_part_paths(argv)
     if {"--config", "-c"}.intersection(names):
         arguments = with_config_paths(["fit", *command, "--trainer.fast_dev_run=true"])
-        with quiet("Running in `fast_dev_run` mode"):  # nothing is trained
+        with quiet("Running in `fast_dev_run` mode"):  # silences this message, because DataCLI trains nothing
             DataCLI(with_merged_terms(arguments), verify=verify)
     else:
         print("\n".join(encoded(data_of_options(command), verify=verify)))
@@ -209,7 +209,7 @@ def remove(cache: CorpusCache, names: Sequence[str]) -> None:
 
 
 def size_of(manifest: dict[str, Any]) -> str:
-    """Returns the size of an encoded split on disk, as text.
+    """Returns the size on disk of an encoded split, as text such as "2.5 MB".
 
     Example:
         >>> size_of({"files": {"rows.arrow": {"bytes": 2_500_000}}})

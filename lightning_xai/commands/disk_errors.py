@@ -15,7 +15,7 @@ def one_line_for_disks() -> Iterator[None]:
     """Context manager that turns the error of a full or read-only disk into a ValueError with a one-line message.
 
     Raises:
-        ValueError: the disk is full or read-only, or a file may not be read or written.
+        ValueError: the disk is full or read-only, or the user has no permission to read or write a file.
 
     Example:
         >>> with one_line_for_disks():  # doctest: +ELLIPSIS

@@ -1,4 +1,4 @@
-"""Recognizes library errors that a user can correct. All other errors keep their traceback."""
+"""Recognizes errors of libraries that a user can correct. All other errors are shown with their traceback."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def validation_directions(objective: Objective) -> dict[str, str]:
         ('max', 'min')
     """
     prefix = log_prefix(VALIDATION)
-    with warnings.catch_warnings():  # metrics warn that they have no data yet, but only their names are used
+    with warnings.catch_warnings():  # metrics warn that they have no data yet, but only their names are needed here
         warnings.simplefilter("ignore")
         known = [name for name in objective.val_metrics.compute() if name != "num_examples"]
     directions = {f"{prefix}/{name}": "min" if name in LOWER_IS_BETTER else "max" for name in known}

@@ -1,4 +1,4 @@
-"""One-line error messages for users."""
+"""Turns errors of the parser and of libraries into one-line messages for users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parsers that check each class of a configuration against the declared base class before anything is built.
+"""Parsers that check each class in a configuration against the declared base class, before any class is built.
 
 Without this check, jsonargparse would call any function that a configuration names for an argument of type Callable,
 Any or dict.
@@ -58,7 +58,7 @@ class ChecksClasses:
         set_parsing_settings(
             instantiate_subclass_spec_in_any=False,
             config_read_mode_urls_enabled=False,
-            config_read_mode_fsspec_enabled=False,  # Lightning enables it
+            config_read_mode_fsspec_enabled=False,  # set explicitly, because Lightning enables it
         )
         super().__init__(*args, **kwargs)
 

@@ -104,7 +104,7 @@ def folder_of_config(config_files: Sequence[str], run: RunFolder) -> RunFolder:
 
 
 def save_config(parser: ArgumentParser, config: Namespace, file: Path) -> None:
-    """Writes all settings of a parsed configuration to a file.
+    """Writes all settings of a parsed configuration to a file, atomically.
 
     Example:
         >>> import tempfile

@@ -13,7 +13,7 @@ from lightning_xai.commands.parser.choices import shortened
 from lightning_xai.runs.files.text_files import read_text
 
 ENDINGS = (".yaml", ".yml")
-DEEPEST = 50  # largest depth of nested mappings and lists
+DEEPEST = 50  # largest allowed depth of nested mappings and lists
 
 
 def check_files(argv: Sequence[str]) -> None:

@@ -30,7 +30,7 @@ def alternatives(hint: Any) -> Iterator[Any]:
 
 
 def is_callable_type(hint: Any) -> bool:
-    """Returns whether a type is Callable, with or without arguments.
+    """Returns whether a type is Callable, such as `Callable` or `Callable[[int], str]`.
 
     Example:
         >>> is_callable_type(Callable[[int], str]), is_callable_type(dict)

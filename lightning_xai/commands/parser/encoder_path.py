@@ -120,7 +120,7 @@ def _network_paths(model: Any) -> Iterator[str]:
 
 
 def _encoder_spec(path: str) -> dict[str, Any]:
-    """Returns the class and the arguments of the encoder of the trained network at `path`."""
+    """Returns the `class_path` and `init_args` of the encoder with which the network at `path` was trained."""
     checkpoint = checkpoint_path(path)
     run = RunFolder.of_checkpoint(checkpoint) if checkpoint else RunFolder(Path(path))
     return facts_or_configuration(read_encoder(path), path, run.config_file)

@@ -160,7 +160,7 @@ class _Explanation:
         return f"{place}: there is no file {value}, relative to the file that names it: correct the path"
 
     def _help(self) -> str:
-        """Returns a hint about the help command that lists the arguments or options."""
+        """Returns the end of the message: which help command lists the class's arguments or the command's options."""
         if self.owner is None:
             return f"{self.command} --help lists all options"
         top, first = self.problem.path[0], self.problem.path[1] if len(self.problem.path) > 1 else None

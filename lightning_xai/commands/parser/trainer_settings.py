@@ -16,7 +16,7 @@ from lightning_xai.commands.parser.choices import shortened
 from lightning_xai.commands.terminal import unknown_argument
 
 LARGEST_SEED = 2**32 - 1  # the largest seed that numpy accepts
-AT_LEAST_ONE = ("accumulate_grad_batches", "check_val_every_n_epoch")  # Lightning divides by these settings
+AT_LEAST_ONE = ("accumulate_grad_batches", "check_val_every_n_epoch")  # not 0, because Lightning divides by these
 HARDWARE = ("accelerator", "devices", "num_nodes", "strategy")
 TRAINER_HELP = "correct it or leave it out (run.py fit --help)"
 

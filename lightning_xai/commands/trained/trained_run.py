@@ -19,7 +19,7 @@ from lightning_xai.models.checkpoints.released import is_released
 from lightning_xai.runs.class_paths import imported_class
 from lightning_xai.runs.folder import RunFolder
 
-# one method, or several: objects, or names of classes such as "ALTI,Random"
+# one method or several, as objects or as names of classes such as "ALTI,Random"
 Methods = str | AttributionMethod | Sequence[str | AttributionMethod] | None
 
 
@@ -50,7 +50,7 @@ class TrainedRun:
 
     @property
     def name(self) -> tuple[str, int]:
-        """Experiment and seed for the results table; `place` and 0 if the network does not come from a run."""
+        """Experiment and seed of the run, for the results table; `place` and 0 without a run."""
         if self.run is None:
             return self.place, 0
         number = self.run.path.name.removeprefix("seed")
