@@ -12,7 +12,7 @@ Direction = Literal["left", "right"]  # side on which lines start: "right" for A
 
 # characters that change the direction of the text after them: embeddings, overrides and isolates
 TURNS_DIRECTION = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-_JOINERS = frozenset("\u200c\u200d")  # needed by some emoji and Persian words
+_JOINERS = frozenset("\u200c\u200d")  # some emoji and Persian words need these
 _RIGHT = frozenset(["R", "AL"])
 JOINER = "\u200d"
 

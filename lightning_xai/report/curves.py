@@ -151,7 +151,7 @@ def _draw_curve(axis: Axes, curve: Curve, place: int) -> Line2D:
         marker=MARKERS[place % len(MARKERS)] if curve.role == "curve" else None,
         markersize=3.5,
     )
-    if curve.role != "control":  # controls get no band, because bands would hide the curves
+    if curve.role != "control":  # controls get no interval band, because too many bands would hide the curves
         axis.fill_between(curve.x, curve.low, curve.high, color=color, alpha=0.18, linewidth=0)
     return line
 

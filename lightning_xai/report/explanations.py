@@ -53,7 +53,7 @@ class Explanations(Sequence[ExplainedDocument]):
     def __getitem__(self, place: slice) -> Explanations: ...
 
     def __getitem__(self, place: int | slice) -> ExplainedDocument | Explanations:
-        """Returns one document, or Explanations of several documents for a slice."""
+        """Returns one document for an index, or Explanations for a slice."""
         if isinstance(place, slice):
             return Explanations(self.documents[place], self.title, self.labels[place])
         return self.documents[place]

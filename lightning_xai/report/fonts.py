@@ -14,7 +14,7 @@ from PIL import ImageFont
 
 from lightning_xai.report.characters import cluster_bounds
 
-_WITHOUT_SHAPE = frozenset("\u200c\u200d\ufe0e\ufe0f")  # joiners and variation selectors need no glyph
+_WITHOUT_SHAPE = frozenset("\u200c\u200d\ufe0e\ufe0f")  # joiners and variation selectors, which need no glyph
 # font families that cover many scripts, tried before other installed fonts
 _PREFERRED = ("NotoSans", "NotoSansCJK", "SourceHanSans", "WenQuanYi", "DroidSansFallback", "Unifont", "NotoEmoji")
 

@@ -1,4 +1,4 @@
-"""Draws heatmaps as images."""
+"""Draws heatmaps as images, for TensorBoard."""
 
 from __future__ import annotations
 

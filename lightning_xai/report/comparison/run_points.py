@@ -1,4 +1,4 @@
-"""The spread over seeds: a figure with the value of every run."""
+"""A figure of the spread over seeds, with a point for each run."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def read_models(
 
 
 def _read_run(folder: Path, model: str, split: str, preset: str) -> pd.DataFrame:
-    """Returns the results of one run of this package, including later tests."""
+    """Returns the results of one run of this package, including tests that were made later on other data."""
     table = run_results(folder)
     table = table[(table["split"] == split) & table["preset"].isin(["", preset])]
     explained = table[table["preset"] == preset]
