@@ -19,7 +19,7 @@ ONLY_EVALUATION = {
 }  # fmt: skip
 TRAINING_AND_EVALUATION = {"trainer.precision"}
 CALLBACK = re.compile(r"trainer\.callbacks\.(?:(\d+)\.)?(.+)")  # no number if the setting is one callback, not a list
-Settings = Mapping[str, Any]  # dotted name -> value, as `run_settings` returns
+Settings = Mapping[str, Any]  # dotted name -> value, as returned by `run_settings`
 
 
 def training_settings(settings: Settings) -> dict[str, Any]:

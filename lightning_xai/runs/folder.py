@@ -21,7 +21,7 @@ OLD_RUN = (
     "name another --experiment, or use the version that wrote it; explain, evaluate.yaml and teachers can still read "
     "the checkpoint"
 )
-RUN_AGAIN = "run it again with this version"  # for commands that only read runs
+RUN_AGAIN = "run it again with this version"  # remedy in the messages of commands that only read runs
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class RunFolder:
 
     @property
     def config_file(self) -> Path:
-        """The configuration that repeats the run."""
+        """The file with the run's configuration, with which the run can be repeated."""
         return self.path / "config.yaml"
 
     @property
@@ -293,4 +293,4 @@ class RunFolder:
         """
         experiment = (self.settings or {}).get("experiment") or ("?" if self.path.name.startswith("seed") else "")
         parents, depth = self.path.parents, len(Path(experiment).parts)
-        return parents[depth] if 0 < depth < len(parents) else Path()  # a moved run may have too few parents
+        return parents[depth] if 0 < depth < len(parents) else Path()  # after a move, the path may have too few parents

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-FIRST_LINE, EVERY = 10.0, 30.0  # seconds before the first line, and between lines
+FIRST_LINE, EVERY = 10.0, 30.0  # seconds until the first line, and from one line to the next
 
 
 def duration(seconds: float) -> str:

@@ -142,7 +142,7 @@ def require_free(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_S
         owner = Owner.from_json(now[0])
         runs = None if owner is None else owner.is_running(here)
         is_requeued = owner is not None and owner.is_requeued(here)
-        # owners write their lock file right after they create it, so an empty file needs less patience
+        # an owner fills its lock file right after it has created it, so a file that stays empty needs less patience
         wait = patience if owner is not None else min(patience, TOUCH_SECONDS)
         changed = first is not None and now != first
         if not is_requeued and (runs or changed and runs is None):
@@ -185,7 +185,7 @@ def follow(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_SECONDS
         is_requeued = owner is not None and owner.is_requeued(here)
         if not is_requeued and (runs or runs is None and first is not None and now != first):
             raise ValueError(f"{_place(file)} belongs to {owner or 'another command'}: {remedy}")
-        if runs is False:  # the owner is dead, so the first process will take the lock
+        if runs is False:  # the owner is dead, so the first process of this command will take the lock
             return
         first = first or now
         time.sleep(min(1.0, patience / 10))
@@ -284,7 +284,7 @@ def _contents(file: Path) -> bytes | None:
 def _look(file: Path) -> tuple[bytes, int] | None:
     """Returns the contents and the modification time of a lock file, or None if there is no file."""
     try:
-        with file.open("rb") as stream:  # opening makes a network file system refresh its cache
+        with file.open("rb") as stream:  # opened, because this makes a network file system refresh its cache
             return stream.read(), os.fstat(stream.fileno()).st_mtime_ns
     except FileNotFoundError:
         return None

@@ -67,7 +67,7 @@ class RaggedWriter:
         last = rows[-1:]
         self._end = int((last["offset"] + sizes_of(last["length"], self._file)).sum())  # offset of the next row
         self._values = open_at(self._file, self._end * (1 if self._file.suffix == BITS else 4))
-        # opened last, so that a kill cannot leave a file of rows without a file of values
+        # opened after the file of values, so that a kill cannot leave a file of rows without a file of values
         self._rows = open_at(self.path / f"{rank}{ROWS}", len(rows) * ROW.itemsize)
 
     def add(self, index: int, target: int, values: np.ndarray) -> None:
