@@ -1,4 +1,4 @@
-"""Data types that the parts of the package exchange.
+"""Data types with which the modules of the package exchange data.
 
 Letters in shapes: B examples, T tokens, K explained classes per example, C classes, D embedding dimensions, V token
 ids, L layers, H heads, N segments, S tokens per segment (N * S >= T; N = 1 unless the model cuts texts into segments).
@@ -79,13 +79,13 @@ class TextInputs(TensorFields):
         (2, [[1, 0, 0]])
     """
 
-    input_ids: Tensor  # [B, T] long
+    input_ids: Tensor  # [B, T] long, ids of the tokens
     attention_mask: Tensor  # [B, T] bool, False at padding
     token_mask: Tensor  # [B, T] bool, True where a token may be explained and erased
     special_tokens_mask: Tensor  # [B, T] bool, True at special tokens and padding
     baseline_ids: Tensor  # [B, T] long, the fill token where token_mask is True, input_ids elsewhere
-    token_type_ids: Tensor | None = None  # [B, T] long
-    word_ids: Tensor | None = None  # [B, T] long, -1 outside words
+    token_type_ids: Tensor | None = None  # [B, T] long, which text of a pair each token belongs to
+    word_ids: Tensor | None = None  # [B, T] long, number of each token's word; -1 for tokens outside words
     index: Tensor | None = None  # [B] long, each example's row in its split; also seeds random methods
     prompt_mask: Tensor | None = None  # [B, T] bool, True at tokens of a prompt, which are neither erased nor set to 0
 
@@ -212,7 +212,7 @@ class ClassifierOutput:
     logits: Tensor  # [B, C], or [B, K] if only K classes were requested
     readout: Tensor  # [B, 1 or C or K, T], the head's weights on the token states; they sum to 1 over T
     attentions: tuple[Tensor, ...] | None = None  # L tensors [B*N, H, S, S], exactly as the encoder computed them
-    hidden_states: tuple[Tensor, ...] | None = None  # L + 1 tensors [B, T, D]
+    hidden_states: tuple[Tensor, ...] | None = None  # L + 1 tensors [B, T, D]: embeddings, and states after each layer
 
 
 class Passes(NamedTuple):

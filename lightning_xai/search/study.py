@@ -18,7 +18,7 @@ from lightning_xai.runs.files.whole_files import write_whole
 from lightning_xai.search.plan import START_TRIALS, SearchPlan, quasi_random
 from lightning_xai.search.setting import Setting, Value
 
-NUMBER = "number"  # attribute of a trial: its number, not counting killed trials
+NUMBER = "number"  # attribute of a trial: its number in the search; a killed trial that is queued again keeps it
 SETTINGS = "settings"  # attribute of a study: all settings on which its trials depend
 
 
@@ -140,7 +140,7 @@ class Study:
             self._study.tell(trial.handle, state=self._optuna.trial.TrialState.FAIL)
 
     def prune(self, trial: Trial) -> None:
-        """Records that the pruner ended a trial."""
+        """Records that a trial was ended by the pruner."""
         self._study.tell(trial.handle, state=self._optuna.trial.TrialState.PRUNED)
 
     def table(self) -> list[dict[str, Any]]:
