@@ -1,4 +1,4 @@
-"""Writes attributions to disk during an evaluation, where the method `Cached` and comparisons of runs read them."""
+"""Writes attributions to disk during an evaluation, for the method `Cached` and for comparisons of runs."""
 
 from __future__ import annotations
 

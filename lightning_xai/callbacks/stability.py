@@ -1,4 +1,4 @@
-"""Compares how networks of several runs, for example with different seeds, are explained on the same texts."""
+"""Compares the explanations of this run with those of other runs, for example with other seeds, on the same texts."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Stability(ExplainedCallback):
                 by_key = {key: value for part in gathered for key, value in part[split, method].items()}
                 for store in [] if is_dry else self._scores[split, method]:
                     store.require_rows_among(by_key, THIS_RUN)
-                ordered = [by_key[key] for key in sorted(by_key)]  # so that rounding does not depend on the processes
+                ordered = [by_key[key] for key in sorted(by_key)]  # so sums do not depend on the number of processes
                 comparisons.append(compare(method, ordered, len(self._names)))
             self._rows += [row for comparison in comparisons for row in self._result_rows(comparison, split)]
             if trainer.is_global_zero and not is_dry:

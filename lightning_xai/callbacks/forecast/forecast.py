@@ -106,7 +106,7 @@ def line_of_segments(segments: Mapping[str, float], segments_of_text: int) -> st
 def _explained_splits(trainer: Trainer, source: Any) -> list[str]:
     """Returns the splits that a source explains in a test.
 
-    Validation is one of them only if a callback that receives the attributions needs it.
+    The validation split is one of them only if a callback that receives the attributions needs it.
     """
     needs_validation = any(getattr(r, "needs_validation_in_test", False) for r in receivers_after(trainer, source))
     return [split for split in test_splits(trainer) if split != VALIDATION or needs_validation]

@@ -170,7 +170,7 @@ def _limit_of_batches(trainer: Trainer, data: Any, num_examples: int) -> int:
 def _mean_targets(source: Any, rows: Any, num_classes: int) -> float:
     """Estimates the mean number of explained classes per example.
 
-    If it depends on the example, this is the mean number of gold classes, at least 1, of the first 1000 examples.
+    If the number depends on the example, this is the mean number of gold classes (at least 1) of the first 1000.
     """
     policy = getattr(source, "targets", "gold")
     if policy in ("all", "topk"):
@@ -234,7 +234,7 @@ class WorkInBatches:
 def part_of(source: Any, name: str, text: str, share: float) -> Iterator[None]:
     """Displays and times the body of the `with` block as a step of the part `name` of `source.work`.
 
-    Only runs the body if the source has no `work`.
+    If the source has no `work`, nothing is displayed or timed.
 
     Example:
         >>> with part_of(object(), "eraser/iou", "eraser/iou measures random on", 1.0):

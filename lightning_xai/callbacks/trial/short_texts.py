@@ -12,7 +12,7 @@ from lightning_xai.types import Attribution, Batch, TextInputs
 
 
 def evidence_tokens(batch: Batch) -> Tensor:
-    """Returns a mask [B, T] of tokens that are evidence for a gold class or, if there are none, for any class.
+    """Returns a mask [B, T] of tokens that are evidence for a gold class; in texts without these, for any class.
 
     Example:
         >>> inputs = TextInputs.of_ids([[5, 6, 7]])

@@ -62,7 +62,7 @@ class TrialMemory:
             self.tried.setdefault(key, set()).update(gather(_read(record, _digest(key, trainer)))[0])
 
     def record(self, key: str, trainer: Trainer) -> None:
-        """Records the trial in the chain's file, so that other commands need not repeat it. Skipped after a failure."""
+        """Records the trial in the chain's file, so that other commands need not repeat it, unless something failed."""
         record = record_of(trainer)
         if record is not None and trainer.is_global_zero and not self.failures.get(key):
             digest = _digest(key, trainer)

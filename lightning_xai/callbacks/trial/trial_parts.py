@@ -185,7 +185,8 @@ def try_objective(trial: TrialRun) -> None:
             if not isinstance(losses, dict) or "loss" not in losses:
                 shown = ", ".join(losses) or "nothing" if isinstance(losses, dict) else type(losses).__name__
                 raise ValueError(f"{name}.losses returned {shown}: return a dict with the scalar 'loss'")
-            if type(module).training_step.__qualname__ == "Objective.training_step":  # it logs only these losses
+            # an objective with its own training_step may log more than these losses
+            if type(module).training_step.__qualname__ == "Objective.training_step":
                 check_train_monitors(callbacks_of(trial.trainer), losses)
             loss = losses["loss"]
             if not isinstance(loss, Tensor) or loss.numel() != 1 or not loss.requires_grad:

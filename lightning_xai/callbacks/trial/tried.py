@@ -296,5 +296,5 @@ class HasTrial(Protocol):
     """
 
     def tried(self, trial: TrialRun) -> None:
-        """Tries what the callback will do, with `trial.attempt`. Must not write, log or communicate with processes."""
+        """Tries what the callback will do, with `trial.attempt`. Must not write, log or wait for other processes."""
         ...
