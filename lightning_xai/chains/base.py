@@ -159,7 +159,7 @@ class ChainCallback(Callback, ABC):
                 self.keep_masks(trial.module, batch, split, keep, erasures)
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """After a fit's test, writes the erasures for the data on which later stages train; not after other tests."""
+        """After a fit's test, stores which tokens are erased in later stages' data. Does nothing after other tests."""
         chain, stage = self.chain_of(trainer)
         erasures = self.erasures_by(stage)
         if not erasures or not self._in_fit or is_dry_run(trainer):
@@ -228,7 +228,7 @@ class ChainCallback(Callback, ABC):
 
         Raises:
             ValueError: there is no such stage (the message lists all stages), `name` is the root but `run` is a later
-                stage, the root has not started, or the erasures that the stage trains on are missing.
+                stage, the root has not started, or the erasure of the stage's data is missing.
         """
         chain, own = Chain.of_run(run.path, self.stages)
         stage = chain.stage(name)

@@ -1,4 +1,7 @@
-"""The erasure pass: goes over all examples and stores which of their tokens are erased in later runs of a chain."""
+"""The erasure pass: goes over all examples and stores which of their tokens are erased in later runs of a chain.
+
+One such choice of tokens, for all examples, is called an erasure.
+"""
 
 from __future__ import annotations
 

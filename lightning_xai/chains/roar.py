@@ -159,7 +159,7 @@ class ROAR(ChainCallback):
         if max_tokens < 1:
             raise ValueError(f"max_tokens is {max_tokens}: give 1 or more")
         self.amounts = list(percentages) if amount_unit == "percentage" else list(range(1, max_tokens + 1))
-        self.fixed_orders = [RANDOM, *EVIDENCE_ORDERS] if bounds else [RANDOM]  # orders of erasure without a network
+        self.fixed_orders = [RANDOM, *EVIDENCE_ORDERS] if bounds else [RANDOM]  # orders that need no network
         self.recursive_methods = set(methods) if recursive else set()
         methods_once = {f"{name}{ONCE}": method for name, method in methods.items()} if recursive == "both" else {}
         stages = roar_stages(
