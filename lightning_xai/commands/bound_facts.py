@@ -1,4 +1,4 @@
-"""The facts about its bounds that a run writes to its manifest, if it trains under constraints."""
+"""Facts for the manifest of a run that trains under constraints: its bounds, and whether it met them."""
 
 from __future__ import annotations
 

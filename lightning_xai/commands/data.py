@@ -86,7 +86,7 @@ def encode(argv: Sequence[str], *, verify: bool) -> None:
 
 
 class DataCLI(XAICLI):
-    """A fit that builds its network, which downloads the network's files, and encodes its data, but does not train.
+    """A fit that does not train. It encodes its data, and builds its network, which downloads the network's files.
 
     Args:
         args: the command line of a fit, with fast_dev_run.

@@ -111,8 +111,8 @@ def explain(
         output: JSON Lines file to write for `file`, with one record for each line, also for empty lines; by default
             <file>.jsonl; "-" writes to standard output.
         device: device that runs the network, such as cpu or cuda.
-        trust_remote_code: whether Python code in the model's folder may run. A network that was trained with such code
-            needs it again.
+        trust_remote_code: whether Python code in the model's folder may run. If the network was trained with such code,
+            this must be true.
 
     Raises:
         ValueError: none or several of `text`, `text_file` and `file` are given, a file or run is missing, the network

@@ -10,7 +10,7 @@ from lightning_xai.commands.overview import COMMANDS, overview, unknown_command
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Runs one command; `fit` includes all other runs that it needs. Errors that users can correct take one line.
+    """Runs one command (for `fit`, also the other runs that it needs). Prints errors of the user in one line.
 
     Args:
         argv: the command line without the program's name; by default, the command line of this process.

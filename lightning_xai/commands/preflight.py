@@ -64,7 +64,7 @@ def validation_directions(objective: Objective) -> dict[str, str]:
 
 
 def measured_in_fit(callbacks: Sequence[Callback]) -> list[str]:
-    """Returns prefixes of names: attribution metrics that callbacks log in the validations of a fit start with them.
+    """Returns the prefixes of the logged names of all attribution metrics that are measured in validation during a fit.
 
     Example:
         >>> measured_in_fit([])
@@ -76,7 +76,7 @@ def measured_in_fit(callbacks: Sequence[Callback]) -> list[str]:
 
 
 def check_monitors(objective: Objective, callbacks: Sequence[Callback]) -> None:
-    """Raises ValueError if a callback monitors a value that is never logged, or in the wrong direction.
+    """Raises ValueError if a callback monitors a value that is never logged, or prefers its worse direction.
 
     Example:
         >>> from lightning.pytorch.callbacks import EarlyStopping

@@ -21,7 +21,7 @@ from lightning_xai.runs.progress import say
 
 
 def run_stages(argv: list[str], callbacks: Sequence[Callback] = ()) -> XAICLI:
-    """Runs a command, and all runs that must precede or follow it. Returns the object of the run that ended last.
+    """Runs a command, and all runs that must precede or follow it. Returns the XAICLI of the run that ended last.
 
     Args:
         argv: the command line.

@@ -1,4 +1,4 @@
-"""Lists the possible choices in error messages: in short, and the most similar choice first."""
+"""Lists the possible choices for error messages: shortened, and with the most similar choice first."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ MOST_CHARACTERS = 70
 
 
 def listed_choices(names: Iterable[str], given: str = "") -> str:
-    """Lists names for a message, the one most similar to `given` first. A long list is cut and tells how many are cut.
+    """Lists names for a message, the one most similar to `given` first. A long list ends in "and 9 others" or the like.
 
     Example:
         >>> listed_choices(["num_steps", "pooling", "baseline"], "num_step")

@@ -77,7 +77,7 @@ def takes_text(hint: Any) -> bool:
 
 
 def item_types(hints: Sequence[Any], key: Any = None) -> list[Any]:
-    """Returns the declared types of a collection's items or, if `key` is given, of a mapping's value for this key.
+    """Returns the declared types of a collection's items; with `key`, those of a mapping's value for this key.
 
     Example:
         >>> item_types([list[int], tuple[str, ...], None])

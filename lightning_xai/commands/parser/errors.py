@@ -216,9 +216,9 @@ class _Explanation:
         return {parameter.name: parameter.annotation for parameter in get_signature_parameters(built, logger=False)}
 
     def _arguments_of(self, owner: Node) -> list[str]:
-        """Returns the arguments of a class that a user gives.
+        """Returns the names of the arguments of a class that a user may give.
 
-        If the declared type is a Callable, its first arguments are left out: they are passed when it is called.
+        If the declared type is a Callable, the first arguments are left out: they are passed when it is called.
         """
         members = self._members(owner)
         given = [get_args(hint)[0] for hint in members if is_callable_type(hint) and get_args(hint)]

@@ -30,7 +30,7 @@ _TERMS: dict[str, tuple[str, str, dict[str, str]]] = {
 
 
 def with_terms(setting: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns a setting; if it names an old objective, this is replaced by `Supervised` with a term.
+    """Replaces an old objective by `Supervised` with a term. Settings that name none are returned unchanged.
 
     Example:
         >>> old = {"class_path": "lightning_xai.objectives.pgd.PGD", "init_args": {"clean_weight": 0.5, "epsilon": 0.1}}

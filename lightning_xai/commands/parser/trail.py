@@ -43,7 +43,7 @@ class Node:
 class Problem:
     """The most likely cause of a parser's error message.
 
-    If a declared type has alternatives, the message lists one problem for each, but only one is about the type meant.
+    If a declared type has alternatives, the message lists a problem for each, even if the user did not mean it.
 
     Args:
         path: keys and classes that lead to the problem, from the outermost to the innermost.

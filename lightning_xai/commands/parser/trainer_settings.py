@@ -104,9 +104,9 @@ def check_optimizer(objective: Any) -> None:
 
 
 def check_own_steps(objective: Any, settings: Mapping[str, Any]) -> None:
-    """Raises ValueError if the objective makes the optimizer's steps itself and a setting of the trainer conflicts.
+    """Raises ValueError for trainer settings that do not work if the objective makes the optimizer's steps itself.
 
-    Such settings make the trainer accumulate, clip or scale gradients.
+    These settings make the trainer accumulate, clip or scale gradients.
 
     Args:
         objective: an objective.
