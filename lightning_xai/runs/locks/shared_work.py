@@ -19,9 +19,8 @@ POLL_SECONDS = 0.2
 def found_or_made(find: Callable[[], Result | None], make: Callable[[], Result], lock: Path, *, waiting: str) -> Result:
     """Returns the existing result that `find` returns or, if there is none, the result that `make` makes.
 
-    A lock file prevents several processes from calling `make` at once. Nevertheless `make` must allow this, because
-    locks do not work on some file systems. If this function creates the lock's folder, only the user who owns it may
-    read it.
+    A lock file prevents several processes from calling `make` at once. But `make` must be correct even then, because
+    locks do not work on some file systems. If this function creates the lock's folder, only its owner may read it.
 
     Args:
         find: returns the result, or None if it does not exist yet.

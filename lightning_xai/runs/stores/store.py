@@ -1,4 +1,4 @@
-"""Stores a row of numbers or bits for each (example index, class) on disk. A kill of the writer does not corrupt it."""
+"""Stores a row of numbers or bits for each (example index, class) on disk. A killed writer leaves a valid store."""
 
 from __future__ import annotations
 

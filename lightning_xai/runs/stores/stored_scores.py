@@ -67,7 +67,7 @@ class StoredScores(RaggedStore):
     ) -> None:
         """Raises ValueError unless the scores were computed with these method settings, examples, encoder and classes.
 
-        What is None is not compared, except `settings`.
+        Arguments that are None are not compared, except `settings`.
 
         Args:
             settings: expected class and arguments of the method.
