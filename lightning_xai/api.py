@@ -205,7 +205,7 @@ class Run:
             max_examples: largest number of examples used from each table; None uses all. They are chosen at random, but
                 each call chooses the same ones.
             rationale_format: "char_spans" if each rationale is a list of [begin, end], or of {"label", "spans"} on
-                multi-label data; "word_mask" if it is a list of 0 or 1 for each word between white space.
+                multi-label data; "word_mask" if it is a list with 0 or 1 for each word (separated by white space).
             skip_unfit: whether to leave out methods and metrics that fail in a trial on two short texts, which precedes
                 the evaluation. If False, a failure raises an error.
             batch_size: largest number of examples in one forward pass.

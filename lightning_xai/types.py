@@ -1,4 +1,4 @@
-"""Data types with which the modules of the package exchange data.
+"""Data types that the modules of the package pass to each other.
 
 Letters in shapes: B examples, T tokens, K explained classes per example, C classes, D embedding dimensions, V token
 ids, L layers, H heads, N segments, S tokens per segment (N * S >= T; N = 1 unless the model cuts texts into segments).
