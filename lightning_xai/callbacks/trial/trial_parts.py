@@ -51,7 +51,10 @@ def explained_splits(trial: TrialRun, source: Any) -> list[str]:
 
 
 def max_examples_of(trial: TrialRun, source: Any) -> int | None:
-    """Returns the smallest `max_examples` of a source and the callbacks that receive its attributions; None for all."""
+    """Returns the smallest `max_examples` of a source and its receivers; None if all examples are used.
+
+    The receivers are the callbacks that receive the source's attributions.
+    """
     users = [source, *receivers_after(trial.trainer, source)]
     limits = [limit for user in users if (limit := getattr(user, "max_examples", None)) is not None]
     return min(limits, default=None)
