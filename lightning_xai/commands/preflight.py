@@ -76,7 +76,7 @@ def measured_in_fit(callbacks: Sequence[Callback]) -> list[str]:
 
 
 def check_monitors(objective: Objective, callbacks: Sequence[Callback]) -> None:
-    """Raises ValueError if a callback monitors a value that is never logged, or prefers its worse direction.
+    """Raises ValueError if a callback monitors a value that is never logged, or takes its worst value as the best.
 
     Example:
         >>> from lightning.pytorch.callbacks import EarlyStopping
@@ -211,7 +211,7 @@ def resolve_checkpoint(
 
     Raises:
         ValueError: there is no such file; the checkpoint does not fit `objective`, or the classes or the tokenizer of
-            the data; or None would be returned although some weights of the pretrained network are random.
+            the data; or there is no checkpoint, and some weights of the pretrained network are random.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

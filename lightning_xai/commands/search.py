@@ -114,7 +114,7 @@ def nested(values: Mapping[str, Any]) -> dict[str, Any]:
 def _carry_out(study: Study, trial: Trial, command: list[str], root: RunFolder) -> None:
     """Runs or resumes a trial in its own folder, and stores its values in the study."""
     run = root.stage(f"{study.name}/{trial.number:03d}")
-    if run.manifest["status"] == PRUNED:  # the trial was pruned, but the process was killed before the study knew it
+    if run.manifest["status"] == PRUNED:  # the process was killed before it stored this in the study
         for step, number in values_by_step(run.validations_file, next(iter(study.directions))).items():
             trial.is_worse(number, step)  # called to store the value, on which the settings of later trials depend
         study.prune(trial)

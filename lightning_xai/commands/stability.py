@@ -112,7 +112,7 @@ def _check_folders(runs: Sequence[Path]) -> None:
 def _common_scores(runs: Sequence[Path], splits: Sequence[str], methods: Sequence[str]) -> list[tuple[str, str]]:
     """Returns the pairs (split, method) to compare.
 
-    If `splits` or `methods` is empty, it means all for which every run has stored scores, without validation.
+    If `splits` or `methods` is empty, all are compared for which every run has stored scores, without validation.
     """
     stored = [stored_methods(run) for run in runs]
     common = set(stored[0]).intersection(*stored[1:])
