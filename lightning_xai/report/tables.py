@@ -103,7 +103,7 @@ class _PrintedColumn:
 
 
 def _even_blocks(columns: Sequence[_PrintedColumn], width: int) -> list[list[_PrintedColumn]]:
-    """Splits columns into as few blocks of at most `width` characters as possible, and makes the widest one narrow."""
+    """Splits columns into the fewest blocks that fit in `width`, and makes the widest block as narrow as possible."""
     groups: list[list[_PrintedColumn]] = []
     for name, members in groupby(columns, key=lambda column: column.group):
         group = list(members)

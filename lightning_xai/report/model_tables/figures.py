@@ -82,7 +82,7 @@ def _by_model(rows: pd.DataFrame, metrics: dict[str, int]) -> list[Boxes]:
 def _symbols(rows: pd.DataFrame) -> list[PointPanel]:
     """Returns the panels of Figure 4 from the rows of B_U.
 
-    The dashed line shows which share of the evidence's tokens have no letter or digit.
+    The dashed line shows the share of tokens without a letter or digit in the evidence.
     """
     shares = rows[rows["metric"] == EVIDENCE_SHARE]["value"]
     label = "tokens without a letter or digit in the top five [%]"
