@@ -16,7 +16,7 @@ from lightning_xai.runs.progress import say
 FOLDER_LOCK = "owner.lock"  # name of a lock file for its whole folder; any other lock file is for one file
 TOUCH_SECONDS = 20.0  # interval at which an owner touches its lock file, to show that it is alive
 PATIENCE_SECONDS = 120.0  # an owner on another machine counts as dead after this time without a touch
-GRACE_SECONDS = 1.0  # if another process renames a living owner's lock file by mistake, it restores the file by then
+GRACE_SECONDS = 1.0  # time within which a process that has renamed a living owner's lock by mistake restores it
 ASIDE = ".stale"  # suffix to which a lock file is renamed before it is removed
 WAIT = "wait until that command has ended or stop it, or name another --experiment"
 
