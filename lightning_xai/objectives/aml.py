@@ -1,4 +1,4 @@
-"""Pretrains the scorer of AML, which learns masks that keep the prediction of a frozen network."""
+"""Pretrains the scorer of AML, which learns to mask texts such that a frozen network still predicts the same."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ from lightning_xai.types import Attribution, Batch, TextInputs
 
 
 class AML(Objective):
-    """Pretrains a scorer that explains a frozen network by the dual-mask loss (AML).
+    """Pretrains, with the dual-mask loss (AML), a scorer that explains a frozen network.
 
-    The scorer reads a text and the network's prediction, and gives each token a mask between 0 and 1. Where the mask is
-    1, the token's embedding stays; where it is 0, the fill token replaces it. The scorer learns masks that are small,
-    such that the masked text keeps the prediction and the inversely masked text changes it. The method AMLAttribution
-    explains texts with the scorer.
+    The scorer reads a text and the network's prediction, and gives each token a mask value between 0 and 1. Where the
+    value is 1, the token's embedding is kept; where it is 0, the fill token's embedding replaces it. The scorer learns
+    small masks for which the masked text keeps the prediction and the inversely masked text changes it. The method
+    AMLAttribution explains texts with the scorer.
 
-    Checkpoints hold the scorer, and the path and hash of the explained network. Loading such a checkpoint as a network
-    gives the explained network.
+    Checkpoints hold the scorer, and the path and hash of the explained network. Loading a network from such a
+    checkpoint returns the explained network.
 
     Args:
         network: the architecture of the explained network.
         explained: a checkpoint, run folder or model folder of the explained network; or a YAML file (`.yaml`) with the
-            settings of a run, which is then trained first.
-        metric: measures the scorer on the validation split, and so chooses the checkpoint. It is logged as
+            settings of a run, by which the network is then trained first.
+        metric: measures the scorer on the validation split, to choose the best checkpoint. It is logged as
             `val/aml/<name>`. Set `checkpoint.monitor` to this tag, and `trainer.val_check_interval` to 0.32 as in the
             paper.
         loss: factors and forms of the loss. The paper searches the factors for each metric.
         scorer: settings of the scorer.
-        more_metrics: further metrics. They are logged in the same way, but do not choose the checkpoint.
+        more_metrics: other metrics, which are logged in the same way, but do not affect the choice of the checkpoint.
 
     Raises:
         ValueError: the network is multi-label, the explained network does not exist, or a metric cannot rate scorers.
@@ -74,7 +74,7 @@ class AML(Objective):
         ['inverse', 'kept', 'loss', 'mean_mask', 'size', 'skipped']
 
     Reference: Barkan et al. (2024), "LLM Explainability via Attributive Masking Learning", Section 3.1.
-    Differs: the authors' code starts the scorer as the explained network (`scorer.start: explained`).
+    Differs: in the authors' code, the scorer starts with the explained network's weights (`scorer.start: explained`).
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class AML(Objective):
         return [self.metric, *self.more_metrics]
 
     def trained_scorer(self) -> TrainedScorer:
-        """Returns the scorer with the facts that a checkpoint stores; the scorer is not copied."""
+        """Returns the scorer itself (not a copy) with the facts that a checkpoint stores about it."""
         group = self.optimizer([nn.Parameter(torch.zeros(1))]).param_groups[0]
         lr, weight_decay = float(group["lr"]), float(group.get("weight_decay", 0.0))
         reading = self._reader, self.scorer_settings.alignment
@@ -149,7 +149,7 @@ class AML(Objective):
         trained = load_trained(path, trust_remote_code=bool(self.network.init_args.get("trust_remote_code")))
         if self.data_module is not None:
             check_class_order(trained.class_names, self.data_module.class_names, path)
-        # compares the network's vocabulary, but does not copy it, since the texts already have their token ids
+        # only checks that the vocabularies are equal. The network's is not copied, since texts already have token ids
         self.take_encoder(trained.encoder and {**trained.encoder, "learned": {}}, path)
         if self.scorer_settings.path is not None and self._reader is None:
             self.take_encoder(tokenizer_at(self.scorer_settings.path), self.scorer_settings.path)
@@ -159,7 +159,7 @@ class AML(Objective):
         copy_weights(trained.network, self.network, path)
         self.network.requires_grad_(False)
         self.train(stage == "fit")
-        # the explained network is meant to be in eval mode
+        # Lightning would warn about the explained network, which must be in eval mode
         warnings.filterwarnings("ignore", message=r"Found \d+ module\(s\) in eval mode at the start of training")
         if self.scorer_settings.start == "explained":
             self.scorer.copy_encoder(self.network.transformer)
@@ -169,7 +169,7 @@ class AML(Objective):
             self._facts["relative"] = Path(os.path.relpath(place, self._trainer.default_root_dir)).as_posix()
 
     def _refuse_aml(self, path: str) -> None:
-        """Raises ValueError if `path` is a checkpoint of AML, since it has a scorer but no network to explain."""
+        """Raises ValueError if `path` is an AML run, which has a scorer, but no network to explain."""
         file = checkpoint_path(path)
         facts = None if file is None else read_checkpoint(path).get(AML_KEY)
         if facts is not None:
@@ -177,11 +177,11 @@ class AML(Objective):
 
     def train(self, mode: bool = True) -> AML:
         super().train(mode)
-        self.network.eval()  # the explained network has no dropout
+        self.network.eval()  # so that the explained network uses no dropout
         return self
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """Returns means over the texts that have explainable tokens; `skipped` is the number of other texts."""
+        """Returns the means over the texts with explainable tokens, and the number of other texts ("skipped")."""
         usable = batch.inputs.token_mask.any(dim=1)
         skipped = (~usable).sum().float()
         inputs = batch.inputs[usable] if skipped else batch.inputs
@@ -200,8 +200,8 @@ class AML(Objective):
     def conditions(self, inputs: TextInputs) -> Tensor:
         """Returns the scorer's second input [B, C]: the probabilities, or one-hot classes for the condition "class".
 
-        With one-hot classes, every second text is explained for a random class other than the predicted one. Whether
-        the first text is one of these is random.
+        With one-hot classes, every second text gets a random class other than the predicted one. It is random whether
+        these are the texts at even or at odd places of the batch.
         """
         probs = self.network.probabilities(self.network(inputs).logits)
         if self.scorer.condition == "probabilities":
@@ -239,7 +239,7 @@ class AML(Objective):
         return [[p for p in self.scorer.parameters() if p.requires_grad]]
 
     def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:  # type: ignore[override]  # torch has overloads
-        """Returns the state without the explained network's weights, which stay in their own file."""
+        """Returns the state without the explained network's weights, which are stored in that network's own file."""
         state = super().state_dict(*args, **kwargs)
         return {name: value for name, value in state.items() if not name.startswith("network.")}
 

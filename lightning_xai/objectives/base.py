@@ -1,4 +1,4 @@
-"""Base of the training objectives: a LightningModule with the optimizer, its schedule, and the evaluation."""
+"""Base class of training objectives: a LightningModule with optimizer, learning rate schedule and evaluation."""
 
 from __future__ import annotations
 
@@ -36,26 +36,26 @@ class Objective(LightningModule, ABC):
     A subclass defines `losses`. If the loss contains a gradient, the subclass sets `needs_double_backward`. The
     network then uses eager attention, which can be differentiated twice.
 
-    A loss is a mean over the examples of a micro-batch. Lightning averages the micro-batches and processes of an
+    A loss is a mean over the examples of a micro-batch. Lightning averages over the micro-batches and processes of an
     optimizer step with equal weights, so an example in a smaller micro-batch has a larger weight. If an option makes
-    the loss depend on this division in another way, the description of the option says so.
+    the loss depend on the division into micro-batches in another way, its description says so.
 
     Args:
-        network: the classifier. Every checkpoint stores its class and arguments, so a checkpoint alone can rebuild it.
-        optimizer: function that returns an optimizer for the parameters that require a gradient. Adam and AdamW use
-            their fused kernel where the device has one, unless an argument such as `foreach` chooses otherwise.
+        network: the classifier. Every checkpoint stores its class and arguments, from which it can be rebuilt.
+        optimizer: function that returns an optimizer for given parameters. Adam and AdamW use their fused kernel where
+            the device has one, unless an argument such as `foreach` is set.
         warmup_fraction: fraction of all steps during which the learning rate rises linearly from 0.
         decay: the learning rate after the warm-up: "linear" (falls to 0) or "constant".
-        head_lr_factor: factor on the learning rate of the head, whose weights start at random.
-        network_classes: the network's classes by the names that the data use, in the order of the logits; None takes
-            the names that are stored with the network.
+        head_lr_factor: factor of the learning rate for the head, whose weights usually start at random.
+        network_classes: the data's names for the network's classes, in the order of the logits; None takes the names
+            that are stored with the network.
 
     Attributes:
         decision_threshold: [] probability above which a multi-label network predicts a class, tuned on the validation
             split; 0.5 before tuning and for single-label networks.
-        val_metrics: classification metrics of the validation split, reset after every epoch.
-        test_metrics: test split -> its classification metrics, in the order of the test loaders.
-        test_results: test split -> (name of a metric -> value, number of examples).
+        val_metrics: classification metrics on the validation split, reset after every validation.
+        test_metrics: test split -> classification metrics on it, in the order of the test loaders.
+        test_results: test split -> (metric name -> value, number of examples).
 
     Raises:
         ValueError: a number is out of range, or the network was compiled, but the loss contains a gradient.
@@ -135,7 +135,7 @@ class Objective(LightningModule, ABC):
 
     @property
     def run_seed(self) -> int:
-        """The seed given to `seed_everything`; torch's initial seed if that was not called."""
+        """The seed given to `seed_everything`, or torch's initial seed if this function was not called."""
         if self._run_seed is None:
             self._run_seed = int(os.environ.get("PL_GLOBAL_SEED", torch.initial_seed()))
         return self._run_seed
@@ -148,14 +148,14 @@ class Objective(LightningModule, ABC):
 
     @property
     def data_module(self) -> Any:
-        """The trainer's data module; None without a trainer, or if the trainer was given only loaders."""
+        """The trainer's data module; None if there is no trainer, or if the trainer was given loaders instead."""
         return getattr(self._trainer, "datamodule", None)
 
     def take_encoder(self, before: Facts | None, place: str) -> None:
-        """Copies the learned vocabulary of a network's encoder to the data, and checks that the tokenizers are equal.
+        """Copies the vocabulary learned by a network's text encoder to the data, and checks that tokenizers are equal.
 
         Args:
-            before: facts about the network's encoder; None if the facts are not known.
+            before: facts about the network's text encoder; None if they are not known.
             place: path of the network, for messages.
 
         Raises:
@@ -171,7 +171,7 @@ class Objective(LightningModule, ABC):
         Raises:
             ValueError: the trainer's precision casts the weights, a text is too long for the network, the vocabulary is
                 larger than the network's embedding table, the classes of network and data differ, or the loss contains
-                a gradient, but the network cannot be differentiated twice.
+                a gradient although the network cannot be differentiated twice.
         """
         if self._trainer is not None:
             check_precision(str(self._trainer.precision))
@@ -196,7 +196,7 @@ class Objective(LightningModule, ABC):
             say(line)
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
-        # seeded in every step, so that dropout in a resumed run is the same as in an uninterrupted one
+        # seeded in every step, so that dropout masks are the same in a resumed and in an uninterrupted run
         torch.manual_seed((self.step_seed + self.global_rank) % 2**63)
 
     def evaluate(self, batch: Batch) -> dict[str, Tensor]:
@@ -227,11 +227,11 @@ class Objective(LightningModule, ABC):
 
     @property
     def more_validation_names(self) -> list[str]:
-        """Names of the values of `more_validation_values`. All of them are losses, so lower is better."""
+        """Names of those values of `more_validation_values` that are losses, so that lower is better."""
         return []
 
     def more_validation_values(self) -> dict[str, Tensor]:
-        """Returns name -> scalar: more values to log for the validation split, by default none. All ranks call it."""
+        """Returns name -> scalar: more values to log in validation. By default none. Called on all processes."""
         return {}
 
     def on_test_epoch_start(self) -> None:
@@ -258,7 +258,7 @@ class Objective(LightningModule, ABC):
         return self.evaluate(batch)
 
     def parameter_groups(self) -> list[list[nn.Parameter]]:
-        """Returns the trained parameters in two groups, first the encoder's, then the head's."""
+        """Returns the parameters to train in groups, by default the encoder's and then the head's."""
         return encoder_and_head(self.network)
 
     def configure_optimizers(self) -> OptimizerLRScheduler:

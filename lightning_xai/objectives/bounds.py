@@ -1,4 +1,4 @@
-"""Derives the bounds of constraints from runs that minimize one constrained loss alone."""
+"""Computes the bounds of constraints from runs that each minimize only the constrained loss."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.settings import changed_settings
 
 BoundPreset = Literal["paper", "code"]
-LOGGED_STEPS = 50  # the authors' code logs the loss of a batch only once in this number of steps
+LOGGED_STEPS = 50  # the authors' code logs the loss of every 50th batch only
 MARGIN = 1.5  # a bound is this multiple of the smallest mean training loss
-# settings that decide how small a loss can get; the runs that find a bound share them with the constrained run
+# settings on which it depends how small a loss can get. They must be equal in a run that finds a bound and in the
+# constrained run
 SHARED = (
     "data.", "trainer.max_epochs", "trainer.max_steps", "trainer.precision", "trainer.limit_",
     *(f"model.init_args.{name}" for name in (
@@ -29,7 +30,7 @@ class Bounds(NamedTuple):
 
 
 def bound_run(run: RunFolder, name: str, seed: int) -> RunFolder:
-    """Returns the folder of the run that minimizes the loss `name` alone. All seeds of an experiment share this run.
+    """Returns the folder of the run that minimizes only the loss `name`. All seeds of an experiment share this run.
 
     Example:
         >>> from pathlib import Path
@@ -41,17 +42,17 @@ def bound_run(run: RunFolder, name: str, seed: int) -> RunFolder:
 
 
 def bounds_from(minima: Sequence[Mapping[str, float]], name: str, preset: BoundPreset = "paper") -> Bounds:
-    """Returns 1.5 times the mean of the smallest training losses, and the mean of the smallest validation losses.
+    """Returns 1.5 times the mean over runs of the smallest training loss, and the mean of the smallest validation loss.
 
     Args:
         minima: for each run, "train/<name>" and "val/<name>" -> the smallest mean loss of an epoch, and "batch/<name>"
-            -> the smallest loss of a training batch, read at every 50th step.
+            -> the smallest loss of every 50th training batch.
         name: name of the loss.
-        preset: the training losses that count: "paper" takes means of epochs; "code" takes single batches, as the
-            authors' code does, and so gives smaller bounds.
+        preset: which training losses are used: "paper" takes means over epochs; "code" takes losses of single batches,
+            like the authors' code, which gives smaller bounds.
 
     Raises:
-        ValueError: preset "code", and a run has fewer than 50 steps.
+        ValueError: `preset` is "code", but a run has fewer than 50 steps.
 
     Example:
         >>> bounds_from([{"train/igr": 0.2, "val/igr": 0.3}, {"train/igr": 0.4, "val/igr": 0.5}], "igr")
@@ -60,7 +61,7 @@ def bounds_from(minima: Sequence[Mapping[str, float]], name: str, preset: BoundP
         Bounds(bound=0.15, validation_bound=0.3)
 
     Reference: Ferreira et al. (2024), "Explanation Regularisation through the Lens of Attributions", arXiv 2407.16693,
-        Appendix; the authors' README takes the means.
+        Appendix. The means over runs are from the authors' README.
     """
     source = "train" if preset == "paper" else "batch"
     if not all(f"{source}/{name}" in found for found in minima):
@@ -77,7 +78,7 @@ def check_same_settings(run: RunFolder, other: RunFolder, name: str) -> None:
 
     Args:
         run: the constrained run.
-        other: the run that minimized the loss `name` alone.
+        other: the run that minimized only the loss `name`.
         name: name of the loss.
     """
     if run.settings is None:  # a dry run leaves no manifest

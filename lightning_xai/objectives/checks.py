@@ -1,4 +1,4 @@
-"""Refuses networks and precisions with which an objective would give wrong numbers."""
+"""Refuses networks and precisions with which an objective would compute wrong values."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def check_uncompiled(network: nn.Module, objective: str) -> None:
 
 
 def check_twice_differentiable(objective: nn.Module, network: nn.Module) -> None:
-    """Raises ValueError if the objective was compiled, or if the network has reentrant gradient checkpointing.
+    """Raises ValueError if the objective was compiled, or if the network uses reentrant gradient checkpointing.
 
     Example:
         >>> check_twice_differentiable(nn.Linear(1, 1), nn.Linear(1, 1))

@@ -1,4 +1,4 @@
-"""Base of objectives whose loss is a sum of their own loss and of terms chosen in the configuration."""
+"""Base class of objectives that minimize the sum of their own loss and of terms chosen in the configuration."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ VAL = log_prefix(VALIDATION)
 class ComposedObjective(Objective):
     """Minimizes task_weight * (the objective's own loss) + the sum of weight * term over all terms.
 
-    One forward pass over the unchanged inputs serves the objective's own loss and all terms. A subclass defines `task`,
-    and may override `own_loss` and `prepare`. Validation logs each term that it measures as val/<name>, and the
-    weighted sum of own loss and measured terms as val/loss. For a schedule, val/loss takes the weight at its end.
+    The objective's own loss and all terms share one forward pass over the unchanged inputs. A subclass defines `task`,
+    and may override `own_loss` and `prepare`. Validation logs each term with `validate` as val/<name>, and the weighted
+    sum of the own loss and these terms as val/loss. If a weight is a schedule, val/loss uses its final value.
 
     Args:
         network: the classifier.
@@ -45,12 +45,13 @@ class ComposedObjective(Objective):
         **kwargs: arguments of `Objective`.
 
     Attributes:
-        minima: "train/<term>", "val/<term>", "train/task" and "val/task" -> smallest mean loss of an epoch so far.
+        minima: "train/<term>", "val/<term>", "train/task" and "val/task" -> the smallest mean of this loss in an epoch
+            so far.
         expected_weights: name of a term -> mean weight of a training example, for terms that weigh examples.
 
     Raises:
         ValueError: a term's name is taken, a weight is negative, nothing is minimized, or a term cannot train the
-            network. `setup` raises it if a term cannot use the training data, or no training example counts for it.
+            network. `setup` raises it if a term cannot use the training data, or if all examples have weight 0 in it.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -91,19 +92,19 @@ class ComposedObjective(Objective):
 
     @property
     def own_loss_reads_readout(self) -> bool:
-        """Whether `own_loss` reads the readout of the clean pass. By default it does not, as it reads logits only."""
+        """Whether `own_loss` uses the readout of the clean pass. The default `own_loss` uses only logits."""
         return type(self).own_loss is not ComposedObjective.own_loss
 
     @abstractmethod
     def task(self, batch: Batch) -> Task:
-        """Returns the network, the batch, and the function that maps logits to the task's loss of every example."""
+        """Returns the network, the batch, and the function that maps logits to the objective's loss of each example."""
 
     def prepare(self, task: Task) -> Any:
-        """Computes, before the clean pass, the argument `prepared` of `own_loss`. By default None."""
+        """Returns the argument `prepared` of `own_loss`, by default None. Called before the clean pass."""
         return None
 
     def own_loss(self, clean: CleanPass, prepared: Any) -> tuple[Tensor, dict[str, Tensor]]:
-        """Returns the objective's own loss [], and scalars to log. By default the mean of the examples' losses."""
+        """Returns the objective's own loss [] (by default the mean of the examples' losses), and scalars to log."""
         loss = clean.losses.mean()
         return loss, {"classification": loss}
 
@@ -136,7 +137,7 @@ class ComposedObjective(Objective):
                     require_validation_examples(name, self.data_module, term.example_weights)
 
     def needs_validation(self, name: str) -> bool:
-        """Returns whether a callback monitors val/<name> of the term, or a val/loss that contains the term."""
+        """Returns whether a callback monitors val/<name> of the term `name`, or val/loss if it contains the term."""
         callbacks = self.trainer.callbacks if self._trainer is not None else []  # type: ignore[attr-defined]
         monitored = {getattr(callback, "monitor", None) for callback in callbacks}
         totals = {f"{VAL}/loss"} if self.final_weights().get(name) else set()
@@ -154,17 +155,17 @@ class ComposedObjective(Objective):
         for name, value in values.items():
             logged |= {name: means[name], **{f"{name}_{key}": scalar for key, scalar in value.logged.items()}}
         self._epoch.add("task", clean.losses, torch.ones_like(clean.losses))
-        # 0 * logits gives a gradient to every weight that the logits need, which DDP requires
+        # DDP requires a gradient for every weight; 0 * logits gives one to all weights on which logits depend
         anchor = 0.0 if self.minimizes_own_loss else 0.0 * clean.output.logits.sum()
         return {"loss": self.combined(loss, means, weights) + anchor, **logged}
 
     @property
     def minimizes_own_loss(self) -> bool:
-        """Whether the objective's own loss is a part of the minimized loss."""
+        """Whether the minimized loss contains the objective's own loss."""
         return self.task_weight > 0
 
     def combined(self, own_loss: Tensor, values: Mapping[str, Tensor], weights: Mapping[str, float]) -> Tensor:
-        """Returns the loss [] to minimize, from the own loss [] and the terms' means []."""
+        """Returns the loss [] to minimize, given the objective's own loss [] and the terms' means []."""
         return self._sum(values, weights, self.task_weight * own_loss)
 
     @staticmethod
@@ -181,7 +182,7 @@ class ComposedObjective(Objective):
             say(f"terms: own loss {self.task_weight:g}, {', '.join(shown)}")
 
     def shown_weight(self, name: str) -> str:
-        """Returns a term's weight as text, for the line that is printed at the start of training."""
+        """Returns a term's weight as text for the line about the terms printed at the start of training."""
         weight = self._term(name).weight
         return str(weight) if isinstance(weight, list) else f"{weight:g}"
 
@@ -222,7 +223,7 @@ class ComposedObjective(Objective):
 
     @property
     def is_in_training(self) -> bool:
-        """Whether a trainer fits the objective, apart from the sanity check before the first epoch."""
+        """Whether a trainer is fitting the objective; False during the sanity check before the first epoch."""
         trainer = self._trainer
         return trainer is not None and trainer.state.fn == TrainerFn.FITTING and not trainer.sanity_checking
 
@@ -238,7 +239,7 @@ class ComposedObjective(Objective):
             metric.reset()
         named = {("task" if name == "loss" else name): float(mean) for name, mean in means.items()}
         if self.is_in_training:
-            # a validation within an epoch comes before the epoch's mean is known
+            # in a validation within an epoch, the epoch's mean is not known yet
             epoch_means = self._epoch_means() if self.trainer.is_last_batch else {}
             train = {f"train/{name}": mean for name, mean in epoch_means.items()}
             self.minima = smaller(self.minima, {**train, **{f"val/{name}": mean for name, mean in named.items()}})
@@ -246,11 +247,11 @@ class ComposedObjective(Objective):
         return {name: value.float().cpu() for name, value in (means | {"loss": total}).items()}
 
     def term_values(self, batch: Batch, terms: dict[str, Term]) -> dict[str, TermValue]:
-        """Returns name -> value of `terms` on a batch, in the graph."""
+        """Returns name -> value on a batch for each of `terms`, in the graph."""
         return self._term_values(self.task(batch), terms, create_graph=True)
 
     def try_terms(self, batch: Batch) -> None:
-        """Checks the gradient of every term with a weight above 0 on one example that counts for the term.
+        """Checks the gradient of every term whose weight is ever above 0, on an example that counts for the term.
 
         Raises:
             ValueError: as in `try_term`.

@@ -30,37 +30,37 @@ DualDecay = Literal["network", "constant"]
 
 
 class Constrained(Supervised):
-    """Minimizes the classification loss and the free terms, while constrained terms stay below their bounds.
+    """Minimizes the classification loss and the unconstrained terms, while constrained terms stay below their bounds.
 
-    The loss is task_weight * classification + the sum of weight * term over the free terms + the sum of
-    alpha * (term - bound) over the constrained terms. Each step of the network's optimizer uses the old alpha. Then
-    alpha takes a step along the violation, term - bound, averaged over all micro-batches and processes of the
+    The loss is task_weight * classification + the sum of weight * term over the unconstrained terms + the sum of
+    alpha * (term - bound) over the constrained terms. After each step of the network's optimizer, the multipliers alpha
+    take a step that depends on the violations, term - bound, averaged over all micro-batches and processes of the
     optimizer step. With the constraint "task", the classification loss is constrained, and the terms are minimized.
 
     An epoch can become the best checkpoint only if every constrained loss in validation is below 1.1 times its
-    `validation_bound`. Of epochs with equal scores, the latest is the best. If no epoch meets the bounds, the run ends
-    without a best checkpoint and is not tested.
+    `validation_bound`. Among epochs with equal scores, the latest is the best. If no epoch meets the bounds, the run
+    ends without a best checkpoint and is not tested.
 
-    Accumulation and clipping are arguments of this class. Lightning refuses its own options for objectives that take
-    the optimizer's steps themselves.
+    Accumulation and clipping are arguments of this class, because Lightning refuses its own options for them if an
+    objective, like this one, calls its optimizer itself.
 
     Args:
         network: the classifier.
-        constraints: name of a term, or "task" -> its bound.
+        constraints: name of a term, or "task" -> the bound on its loss.
         terms: name -> term. Leave the `weight` of a constrained term at its default, since alpha takes its place.
         dual_optimizer: function that returns the optimizer of alpha.
-        dual_decay: learning rate of alpha: "network" follows the warm-up and decay of the network's learning rate,
-            "constant" stays the same.
+        dual_decay: learning rate of alpha: "network" applies the warm-up and decay of the network's learning rate,
+            "constant" keeps it constant.
         averaging: factor of the moving average of violations, as in `DualAscent`.
         accumulate_grad_batches: number of micro-batches of an optimizer step.
         gradient_clip_val: largest L2 norm of the network's gradient; None for no clipping.
-        bound_seeds: number of runs, each with its own seed, that find a bound "auto".
-        bound_preset: "paper" or "code", the training losses from which `bounds_from` computes a bound "auto".
-        only: name of a constraint. Its loss is minimized alone, without constraints, to find a bound "auto".
+        bound_seeds: number of runs, each with its own seed, from which a bound "auto" is computed.
+        bound_preset: "paper" or "code": which training losses `bounds_from` uses to compute a bound "auto".
+        only: name of a constraint. Only its loss is minimized, without constraints, to find a bound "auto".
         **kwargs: arguments of `Supervised`.
 
     Attributes:
-        bound_met: [] bool, whether the validation of any epoch so far met all constraints.
+        bound_met: [] bool, whether all constraints were met in a validation so far.
 
     Raises:
         ValueError: a constraint names no term, a constrained term has a weight of its own, or a number is out of range.
@@ -75,7 +75,8 @@ class Constrained(Supervised):
 
     Reference: Ferreira et al. (2024), "Explanation Regularisation through the Lens of Attributions", arXiv 2407.16693,
         Section 3.
-    Differs: the authors' code updates alpha twice in a step, once by each optimizer. This is not reproduced.
+    Differs: the authors' code updates alpha twice in a step, once by each of the two optimizers. Here, only the dual
+        optimizer updates it.
     """
 
     bound_met: Tensor
@@ -148,14 +149,14 @@ class Constrained(Supervised):
 
     @property
     def minimized_alone(self) -> str | None:
-        """Tag in validation of the loss that is minimized alone; None if there are constraints."""
+        """Validation tag of the only loss that is minimized; None if there are constraints."""
         return None if self.only is None else logged_name(self.only)
 
     def runs_before(self, trainer: Trainer, data: LightningDataModule) -> list[str]:
-        """Returns command-line options for the next run that finds a bound "auto"; [] if all bounds are known.
+        """Returns command-line options for the next run needed to find a bound "auto", or [] if no run is needed.
 
         Raises:
-            ValueError: such a run had other data, another network or another optimizer.
+            ValueError: an earlier run of this kind had other data, another network or another optimizer.
         """
         for name, seed, run in self._bound_runs(trainer):
             if not run.is_finished:
@@ -187,7 +188,7 @@ class Constrained(Supervised):
 
     @property
     def bounds(self) -> dict[str, list[float | None]]:
-        """Name of a constraint -> its bound and its bound in validation, for manifest and checkpoint."""
+        """Name of a constraint -> its bounds in training and in validation, for the manifest and checkpoints."""
         known = {name: limit for name, limit in self.constraints.items() if limit.bound != "auto"}
         return {name: [float(limit.bound), limit.validation_bound] for name, limit in known.items()}
 
@@ -218,7 +219,7 @@ class Constrained(Supervised):
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         super().on_train_batch_start(batch, batch_idx)
         if batch_idx % self.accumulate_grad_batches == 0:
-            self._violations = []  # also drops the violations of a trial before the fit
+            self._violations = []  # also discards violations from a trial run before the fit
 
     def num_steps(self) -> int:
         super().num_steps()  # loads the data, so that the number of batches is known
@@ -270,7 +271,7 @@ class Constrained(Supervised):
 
 
 def logged_name(constraint: str) -> str:
-    """Returns the tag under which validation logs a constrained loss.
+    """Returns the tag under which a constrained loss is logged in validation.
 
     Example:
         >>> logged_name("guidance"), logged_name("task")

@@ -1,4 +1,4 @@
-"""Checks that constraints suit an objective's terms."""
+"""Checks that constraints match an objective's terms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dual ascent: multipliers that grow while their constraints are violated."""
+"""Dual ascent: a constraint's multiplier grows while the constraint is violated."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Constraint:
     """A bound on a loss.
 
     Args:
-        bound: the loss in training must be at most this number. With "auto", separate runs first minimize this loss
-            alone, and both bounds are computed from their losses.
-        validation_bound: the constraint counts as met if the loss in validation is below 1.1 times this number. None
+        bound: largest value that the loss should have in training. With "auto", separate runs first minimize only this
+            loss, and both bounds are computed from these runs.
+        validation_bound: the constraint counts as met if the loss in validation is below 1.1 times this value. None
             takes `bound`.
 
     Raises:
@@ -53,14 +53,14 @@ class Constraint:
 class DualAscent(nn.Module):
     """The multipliers alpha of constraints loss <= bound. They start at 1 and never fall below 0.
 
-    A step minimizes -alpha * violation with the optimizer, where the violation is loss - bound. The multipliers are
-    buffers, so checkpoints hold them, and the network's optimizer and gradient clipping do not change them.
+    In each step, their optimizer minimizes -alpha * violation, where the violation is loss - bound. The multipliers are
+    buffers, so checkpoints contain them, but the network's optimizer and gradient clipping do not affect them.
 
     Args:
         num_constraints: number n of constraints.
         optimizer: function that returns the optimizer of the multipliers.
-        averaging: factor a of the moving average a * average + (1 - a) * violation, which takes the place of the
-            violation; 0 uses each step's violation alone.
+        averaging: factor a of the moving average a * average + (1 - a) * violation, which is used in place of the
+            violation; with 0, each step uses its own violation only.
 
     Attributes:
         alpha: [n] the multipliers.
@@ -90,7 +90,7 @@ class DualAscent(nn.Module):
         self.make_optimizer = optimizer
         self.register_buffer("alpha", torch.ones(num_constraints))
         self.register_buffer("average", torch.full((num_constraints,), float("nan")))
-        self._optimizer: torch.optim.Optimizer | None = None  # made at the first step, since `to` replaces buffers
+        self._optimizer: torch.optim.Optimizer | None = None  # built at the first step, since `to` replaces buffers
         self._rates: list[float] = []
         self._loaded: dict[str, Any] | None = None  # the optimizer's state in a checkpoint
 
@@ -98,8 +98,8 @@ class DualAscent(nn.Module):
         """Updates the multipliers by one step of their optimizer.
 
         Args:
-            violations: [n] loss - bound, equal on all processes.
-            rate_factor: factor on the learning rate at this step.
+            violations: [n] loss - bound; must be equal on all processes.
+            rate_factor: factor of the learning rate in this step.
         """
         optimizer = self._optimizer or self._made()
         violations = violations.detach().to(self.alpha.dtype)
@@ -118,7 +118,7 @@ class DualAscent(nn.Module):
         return self._loaded if self._optimizer is None else self._optimizer.state_dict()
 
     def load_optimizer_state(self, state: dict[str, Any] | None) -> None:
-        """Sets the state of the optimizer to one from a checkpoint."""
+        """Restores the state of the optimizer from a checkpoint."""
         self._optimizer, self._loaded = None, state
 
     def _made(self) -> torch.optim.Optimizer:
@@ -130,7 +130,7 @@ class DualAscent(nn.Module):
 
 
 def named_alphas(names: Sequence[str], alpha: Tensor) -> dict[str, Tensor]:
-    """Returns alpha_<name> -> multiplier [] of each constraint.
+    """Returns "alpha_<name>" -> multiplier [] for each constraint.
 
     Example:
         >>> named_alphas(["guidance"], torch.ones(1))

@@ -14,21 +14,21 @@ from lightning_xai.types import Batch
 
 
 class Evaluation(Objective):
-    """Evaluates a trained network, with its decision threshold, in `validate`, `test` and `predict`.
+    """Evaluates a trained network with the decision threshold from its training, in `validate`, `test` and `predict`.
 
     Args:
         path: a .ckpt of any objective; a run folder; a Hugging Face model with a classification head (a folder, hub id
             or "package:NAME/FOLDER"); or a folder of released PLM-CA weights.
         trust_remote_code: whether Python code in a Hugging Face folder may run.
-        network_classes: the network's classes by the names that the data use, in the order of the logits; None takes
-            the names that are stored with the network.
+        network_classes: the data's names for the network's classes, in the order of the logits; None takes the names
+            that are stored with the network.
         network: used instead of `path`: a network that needs no training beyond its pretrained weights, such as a
-            language model that classifies by a prompt.
+            language model that classifies texts in a prompt.
 
     Raises:
-        ValueError: there is no trained network at `path`, or weights of `network` are random. `setup` raises the error
-            if the trainer is asked to fit, if network and data have different classes, or if the network's classes
-            cannot be put in the order of the data.
+        ValueError: there is no trained network at `path`, or weights of `network` are random. `setup` raises it if the
+            trainer is asked to fit, if network and data have different classes, or if the network's classes cannot be
+            put in the order of the data's classes.
 
     Example:
         >>> import tempfile
@@ -56,7 +56,7 @@ class Evaluation(Objective):
 
     @classmethod
     def of(cls, trained: TrainedNetwork, path: str) -> Evaluation:
-        """Returns the Evaluation of a network that is already loaded.
+        """Returns an Evaluation of a network that is already loaded.
 
         Args:
             trained: the network.
@@ -76,7 +76,7 @@ class Evaluation(Objective):
         self.path = path
         self.decision_threshold.fill_(trained.decision_threshold)
         self._class_names, self._network_origin = network_classes or trained.class_names, path
-        self.encoder = trained.encoder  # facts about the encoder with which the network was trained
+        self.encoder = trained.encoder  # facts about the text encoder with which the network was trained
 
     def setup(self, stage: str) -> None:
         if stage == "fit":
@@ -97,7 +97,7 @@ class Evaluation(Objective):
 
 
 def _pretrained(network: Classifier) -> TrainedNetwork:
-    """Returns a network as a trained one. Raises ValueError if any of its weights are random."""
+    """Returns a pretrained network as a TrainedNetwork. Raises ValueError if any of its weights are random."""
     path = network.init_args.get("path")
     if path is None or not network.init_args.get("pretrained", True):
         raise ValueError(

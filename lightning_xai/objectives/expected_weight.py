@@ -1,4 +1,4 @@
-"""Finds the examples that count for a term, and computes their mean weight, the denominator for every batch."""
+"""Computes the mean weight of training examples in a term, by which the term's sum over each batch is divided."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ROWS_AT_ONCE = 64
 
 
 def examples(data: Any, split: str = "train") -> Iterator[Batch]:
-    """Yields the examples of a split in batches, in the order of the split and without random draws.
+    """Yields the examples of a split in batches, in the order of the split, without drawing random numbers.
 
     Args:
         data: an object with the methods `split` and `collate` of TextDataModule.
@@ -44,7 +44,7 @@ def first_examples(data: Any) -> Batch | None:
 
 
 def require_validation_examples(name: str, data: Any, weights: Callable[[Batch], Tensor]) -> None:
-    """Raises ValueError if no validation example counts for a term; nothing is checked without a data module.
+    """Raises ValueError if no validation example has a weight above 0 in a term. Without a data module, passes.
 
     Args:
         name: name of the term.
@@ -67,9 +67,9 @@ def require_validation_examples(name: str, data: Any, weights: Callable[[Batch],
 def expected_weight(data: Any, weights: Callable[[Batch], Tensor]) -> float | None:
     """Returns the mean weight of a training example; None if `data` is not a data module with a training split.
 
-    A loss that averages over a part of the examples, sum(weight * value) / sum(weight), depends on how the examples of
-    an optimizer step fall into micro-batches and processes. The loss sum(weight * value) / (B * expected weight) does
-    not depend on this division, since it is a mean over all B examples.
+    A loss that averages over some of the examples, sum(weight * value) / sum(weight), depends on how the examples of
+    an optimizer step are divided into micro-batches and processes. The loss sum(weight * value) / (B * mean weight)
+    does not depend on this division, since it is a mean over all B examples.
 
     Args:
         data: the data module of the fit, or None.

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from torch.optim import Adam, AdamW, Optimizer
 
-DEVICES = ("cpu", "cuda", "mps", "xpu")  # types of devices for which PyTorch has a fused kernel
+DEVICES = ("cpu", "cuda", "mps", "xpu")  # device types for which PyTorch has fused kernels
 
 
 def use_fused_kernel(optimizer: Optimizer) -> None:
-    """Chooses the fused kernel for each group of weights whose device has such a kernel.
+    """Turns on the fused kernel of Adam or AdamW for each parameter group whose devices have such a kernel.
 
-    Nothing changes for other optimizers, nor if an argument of the optimizer has already chosen the kernel: `fused`,
-    `foreach`, `capturable` or `differentiable`.
+    Does nothing for other optimizers, or if one of the optimizer's arguments `fused`, `foreach`, `capturable` and
+    `differentiable` is already set.
 
     Example:
         >>> import torch

@@ -1,4 +1,4 @@
-"""Inner searches of robust training, which find adversarial noise or a mask for every example by gradient steps."""
+"""Searches within a training step, which find adversarial noise or a mask for every example by gradient steps."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from lightning_xai.functional.choices import require_choices
 StepRule = Literal["adamw", "sign"]
 Stop = Literal["example", "batch"]
 
-# The trainer does not scale the losses of inner searches, so in float16 networks small gradients would underflow.
-# The losses are multiplied by this factor and the gradients divided by it. It is a power of two, so nothing is rounded.
+# Losses of inner searches are multiplied by this factor, and gradients divided by it, since the trainer does not scale
+# these losses, and small gradients would underflow in float16. A power of two causes no rounding.
 GRADIENT_SCALE = 1024.0
 
 
@@ -29,9 +29,9 @@ class Search:
         weight_decay: weight decay of AdamW.
         tolerance: at each step, the loss before the step is compared with the loss two steps earlier. If the two losses
             differ by at most this fraction, the search ends after the step. With None, the search takes all steps.
-        stop: with "example", each example has its own search, which stops by the example's own loss. So the result does
-            not depend on the rest of the batch. With "batch", the search of all examples stops by their mean loss, so
-            the result depends on the micro-batch.
+        stop: the loss to which `tolerance` applies. With "example", the search for each example stops depending on its
+            own loss. With "batch", the searches for all examples stop together depending on their mean loss, so the
+            result depends on the micro-batch.
 
     Raises:
         ValueError: a number is out of range, or `stop` is neither "example" nor "batch".
@@ -117,14 +117,14 @@ def minimize_rows(
     step_rule: StepRule = "adamw",
     gradient_scale: float = 1.0,
 ) -> Minimum:
-    """Returns the variable after gradient steps that lower every row of `values`. No other tensor gets a gradient.
+    """Minimizes `values` by gradient steps on a variable, separately for each row. No other tensor gets a gradient.
 
     Args:
-        values: maps the variable [B, ...] to one value per row [B]. A row's value must depend on that row alone.
+        values: maps the variable [B, ...] to one value per row [B], which must depend only on this row.
         start: [B, ...] float32 or float64, the variable before the first step.
         search: number and size of the steps, and when the search stops.
-        step_rule: "adamw", or "sign" for steps of the learning rate along the sign of the gradient.
-        gradient_scale: factor on gradients. It matters to AdamW only if gradients are near AdamW's epsilon, 1e-8.
+        step_rule: "adamw", or "sign" for steps of length `search.lr` against the sign of the gradient.
+        gradient_scale: factor of the gradients. It affects AdamW only if gradients are near AdamW's epsilon, 1e-8.
 
     Example:
         >>> def squares(variable):
@@ -162,11 +162,11 @@ def require_finite(variable: Tensor, index: Tensor, name: str) -> Tensor:
 
     Args:
         variable: [B, ...] result of a search.
-        index: [B] number of each row's example, for the error message.
+        index: [B] index of each row's example, for the error message.
         name: name of the variable, for the error message.
 
     Raises:
-        ValueError: a row is not finite; the message names its example.
+        ValueError: a row has values that are not finite; the message names its example.
 
     Example:
         >>> require_finite(torch.tensor([[0.5]]), torch.tensor([7]), "token mask").tolist()

@@ -1,4 +1,4 @@
-"""The laws that every objective must keep. `check_objective` checks them for an objective of any package."""
+"""The laws that every objective must keep. `check_objective` checks them for an objective from any package."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def check_objective(make: Make, *, multilabel: bool = True) -> None:
     Args:
         make: builds the objective on a network: its class, or a function such as
             `lambda network: MyObjective(network, weight=0.5)`. The networks are tiny PLM-CAs.
-        multilabel: whether these networks and their texts are multi-label.
+        multilabel: whether the networks and texts for the checks are multi-label.
 
     Raises:
         ValueError: a law is broken; the message names the law and the remedy.
@@ -51,7 +51,7 @@ def check_objective(make: Make, *, multilabel: bool = True) -> None:
         Traceback (most recent call last):
         ValueError: Mean: the loss has no gradient for the first layer: do not detach the logits
     """
-    silent = redirect_stdout(io.StringIO())  # hides the lines that a fit prints
+    silent = redirect_stdout(io.StringIO())  # a fit prints lines
     with silent, quiet(), warnings.catch_warnings(), random_states_kept(), _environment_kept():
         warnings.simplefilter("ignore")
         for law in LAWS:
@@ -59,7 +59,7 @@ def check_objective(make: Make, *, multilabel: bool = True) -> None:
 
 
 def planted_batch(seed: int = 0, *, num_examples: int = 6, num_classes: int = 3, multilabel: bool = False) -> Batch:
-    """Returns examples whose label follows from one token, which is their rationale.
+    """Returns random texts, each with a token that determines its label. This token is the rationale.
 
     Example:
         >>> planted_batch(num_examples=2).labels.shape
@@ -114,7 +114,7 @@ def loader(num_batches: int = 4, **arguments: Any) -> DataLoader[Batch]:
 
 
 def quiet_trainer(folder: str | Path, **arguments: Any) -> Trainer:
-    """Returns a trainer on the CPU that logs nothing and writes no checkpoints unless told to.
+    """Returns a trainer on the CPU that by default logs nothing and writes no checkpoints.
 
     Example:
         >>> quiet_trainer("runs", max_epochs=1).max_epochs
@@ -172,7 +172,7 @@ def losses_leave_the_network_as_it_was(make: Make, *, multilabel: bool = True) -
 
 
 def losses_draw_no_numbers_in_eval_mode(make: Make, *, multilabel: bool = True) -> None:
-    """In eval mode `losses` draws no random number."""
+    """In eval mode, `losses` draws no numbers from torch's global random generator."""
     objective = _ready(make, multilabel).eval()
     before = torch.get_rng_state()
     objective.losses(planted_batch(**_kind(multilabel)))
@@ -181,7 +181,7 @@ def losses_draw_no_numbers_in_eval_mode(make: Make, *, multilabel: bool = True) 
 
 
 def fit_changes_the_weights(make: Make, *, multilabel: bool = True) -> None:
-    """A fit with bfloat16, clipping, accumulation and validation changes the weights and reports its numbers."""
+    """A fit with bfloat16, clipping, accumulation and validation changes the weights and logs losses and metrics."""
     objective = make(tiny_plm_ca(multilabel=multilabel))
     options: dict[str, Any] = {"max_epochs": 1, "precision": "bf16-mixed"}
     if objective.automatic_optimization:
@@ -199,7 +199,7 @@ def fit_changes_the_weights(make: Make, *, multilabel: bool = True) -> None:
 
 
 def resumed_fit_ends_equal(make: Make, *, multilabel: bool = True) -> None:
-    """A run that is resumed after an epoch ends with the weights of an uninterrupted one."""
+    """A run that is resumed after an epoch ends with the same weights as an uninterrupted run."""
 
     def fit(folder: Path, **arguments: Any) -> dict[str, Any]:
         seed_everything(5, verbose=False)
@@ -242,7 +242,7 @@ def _ready(make: Make, multilabel: bool) -> Objective:
 
 @contextmanager
 def _environment_kept() -> Iterator[None]:
-    """Restores the environment variables, some of which seed_everything sets."""
+    """Restores the environment variables at the end of the context, since seed_everything sets some of them."""
     before = dict(os.environ)
     try:
         yield

@@ -12,7 +12,7 @@ Reduction = Literal["per_code", "paper"]
 
 
 def example_losses(logits: Tensor, labels: Tensor) -> Tensor:
-    """Returns the classification loss of every example [B] in nats; binary cross-entropy is averaged over C.
+    """Returns each example's cross-entropy [B] in nats; if multi-label, binary cross-entropy averaged over C.
 
     Example:
         >>> example_losses(torch.zeros(1, 4), torch.tensor([[1.0, 0.0, 1.0, 0.0]]))  # log 2
@@ -25,7 +25,7 @@ def example_losses(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def probability_distances(probs: Tensor, reference: Tensor) -> Tensor:
-    """Returns, for every example, the L1 distance [B] between probabilities [B, C], summed over C.
+    """Returns the L1 distance [B] between two probability vectors of every example, summed over C.
 
     Example:
         >>> probability_distances(torch.tensor([[0.75, 0.25]]), torch.tensor([[0.5, 0.5]]))
@@ -47,7 +47,7 @@ def evidence_divergences(attention: Tensor, evidence: Tensor) -> Tensor:
         tensor([[0.6931]])
     """
     attention = attention if attention.dtype == torch.float64 else attention.float()
-    # the clamp removes no gradient, since softmax weights that underflowed have none anyway
+    # only softmax weights that underflowed to (almost) 0 are clamped, and these have no gradient anyway
     logs = attention.clamp_min(torch.finfo(torch.float32).tiny).log().masked_fill(~evidence, 0.0)
     num_tokens = evidence.sum(dim=-1).clamp_min(1).to(logs.dtype)
     divergences = -logs.sum(dim=-1) / num_tokens - num_tokens.log()
@@ -58,10 +58,10 @@ def evidence_weights(evidence: Tensor, pair_mask: Tensor, *, reduction: Reductio
     """Returns the weight [B] of each example in a mean over examples.
 
     Args:
-        evidence: [B, K, T] bool.
+        evidence: [B, K, T] bool, the evidence tokens of each pair (example, class).
         pair_mask: [B, K] bool, the pairs that count. Pairs without evidence never count.
-        reduction: with "per_code", the weight is the number of pairs that count. With "paper", the weight is 1 if at
-            least one pair counts, and otherwise 0.
+        reduction: with "per_code", the weight is the number of the example's pairs that count. With "paper", the weight
+            is 1 if at least one pair counts, and otherwise 0.
 
     Example:
         >>> evidence, pairs = torch.tensor([[[True], [True]], [[False], [False]]]), torch.ones(2, 2, dtype=torch.bool)
@@ -75,11 +75,11 @@ def evidence_weights(evidence: Tensor, pair_mask: Tensor, *, reduction: Reductio
 
 
 def mean_evidence_divergence(attention: Tensor, evidence: Tensor, pair_mask: Tensor, *, reduction: Reduction) -> Tensor:
-    """Returns [B] in nats: the mean of `evidence_divergences` over each example's pairs (example, class).
+    """Returns the mean [B] in nats of the `evidence_divergences` of each example's pairs (example, class).
 
     Args:
         attention: [B, K, T] probabilities over T.
-        evidence: [B, K, T] bool.
+        evidence: [B, K, T] bool, the evidence tokens of each pair.
         pair_mask: [B, K] bool, the pairs that count. Pairs without evidence never count.
         reduction: "per_code" is the mean over the pairs that count. "paper" divides this mean by T, the padded length.
 

@@ -1,4 +1,4 @@
-"""The inner search of token masking: a small mask of the input that hardly changes the probabilities."""
+"""The inner search of token masking: searches a small mask for which the masked input keeps the probabilities."""
 
 from __future__ import annotations
 
@@ -48,14 +48,13 @@ def sparse_variable(
 ) -> Minimum:
     """Searches m [B, T, 1 or D] such that the mask sigmoid(m) is small and hardly changes the probabilities.
 
-    The masked input is mask * x + (1 - mask) * baseline, where x are the embeddings of the tokens, and baseline
-    are the embeddings of the `baseline_ids`. The search minimizes
-    size of mask + fidelity_weight * L1 change of probabilities.
+    The masked input is mask * x + (1 - mask) * baseline, where x are the tokens' embeddings and `baseline` those of
+    the `baseline_ids`. The search minimizes (size of the mask) + fidelity_weight * (L1 change of the probabilities).
 
     Args:
         search: settings of the search.
-        mask: "token" for one number per token, "dimension" for one number per embedding dimension of each token.
-        fidelity_weight: factor on the change of probabilities.
+        mask: "token" for one value per token, "dimension" for one value per embedding dimension of each token.
+        fidelity_weight: factor of the change of probabilities.
         sparsity: size of the mask: its "mean" or its "sum" over the tokens that are not padding.
 
     Example:
@@ -85,13 +84,13 @@ def sparse_variable(
             values,
             start,
             search,
-            # the mean over D dimensions makes gradients D times as small, near AdamW's epsilon; the scale undoes this
+            # undoes the mean over D dimensions, which divides gradients by D, so that they are not near AdamW's epsilon
             gradient_scale=width,
         )
 
 
 def masked_logits(network: Classifier, inputs: TextInputs, keep: Tensor) -> Tensor:
-    """Returns the logits [B, C] of the inputs with everything outside `keep` replaced by its baseline.
+    """Returns the logits [B, C] of the inputs, in which whatever is outside `keep` is replaced by its baseline.
 
     Args:
         keep: [B, T, 1] bool for whole tokens, or [B, T, D] for embedding dimensions.

@@ -1,4 +1,4 @@
-"""Learning rate schedules, as factors on the base learning rate."""
+"""Learning rate schedules, as factors of the base learning rate."""
 
 from typing import Literal
 

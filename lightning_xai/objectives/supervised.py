@@ -11,7 +11,7 @@ from lightning_xai.types import Batch
 class Supervised(ComposedObjective):
     """Minimizes cross-entropy, or binary cross-entropy if multi-label. Edin et al. (2024) call this objective B_U.
 
-    With terms, it is IGR, PGD, B_S or a sum of these.
+    With terms, it becomes IGR, PGD or B_S of that paper, or a sum of these.
 
     Example:
         >>> import torch

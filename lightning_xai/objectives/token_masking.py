@@ -1,4 +1,4 @@
-"""Trains a student that predicts the same as its teacher from few tokens."""
+"""Trains a student that predicts from few tokens the same as its teacher from all tokens."""
 
 from __future__ import annotations
 
@@ -33,29 +33,30 @@ from lightning_xai.types import Batch
 
 
 class TokenMasking(ComposedObjective):
-    """Distills a teacher into a student that predicts the same from a sparse, binary mask of the input (TM).
+    """Distills a teacher into a student whose predictions stay the same for a sparsely masked input (TM).
 
     A search in eval mode finds a mask for every example. Where the mask is below 0.5, the fill token's embedding
-    replaces the embedding of the token, or one dimension of it if `mask` is "dimension". The student minimizes
+    replaces the token's embedding, or a single dimension of it if `mask` is "dimension". The student minimizes
     |p_student(x) - p_teacher(x)| + masked_weight * |p_student(x) - p_student(masked x)|, summed over classes and
     averaged over examples.
 
     Args:
-        teacher: a checkpoint, run folder or model folder; or a YAML file (`.yaml`) with the settings of a run, which is
-            then trained first. The student starts with the teacher's weights. Checkpoints contain only the student.
-        masked_weight: factor lambda_3 on the second term.
-        mask: "token" for one number per token, "dimension" for one number per embedding dimension of each token.
-        fidelity_weight: factor beta on the change of probabilities in the search. The paper's 0.01 is for documents of
-            thousands of tokens. Short texts need a larger factor: dropping one of T tokens lowers the mean mask by
-            1 / T, and 1 / T is large if T is small. If the factor is too small, the search drops every token, and
+        teacher: a checkpoint, run folder or model folder; or a YAML file (`.yaml`) with the settings of a run, by which
+            the teacher is then trained first. The student starts with the teacher's weights. Checkpoints contain only
+            the student.
+        masked_weight: factor lambda_3 of the second term.
+        mask: "token" for one mask value per token, "dimension" for one per embedding dimension of each token.
+        fidelity_weight: factor beta of the change of probabilities in the search. The paper's 0.01 is for documents of
+            thousands of tokens. Short texts need a larger factor, because dropping one of T tokens lowers the mean mask
+            by 1 / T, which is large for small T. If the factor is too small, the search drops every token, and
             `train/kept_fraction` is 0.
         sparsity: size of the mask in the search: its "mean" or its "sum" over the tokens that are not padding.
         search: settings of the search. At a learning rate of 0.1 a mask needs 20 steps to fall from 0.88 to 0.5.
-        stop_gradient: whether p_student(x) is a constant in the second term.
+        stop_gradient: whether p_student(x) is treated as a constant in the second term.
 
     Raises:
         ValueError: a number is out of range, or the teacher does not exist. `setup` raises it if the teacher's run is
-            unfinished, or if teacher and network differ in classes, in the order of classes or in shapes of weights.
+            unfinished, or if teacher and network differ in their classes, in the order of classes or in weight shapes.
 
     Example:
         >>> import tempfile
@@ -134,7 +135,7 @@ class TokenMasking(ComposedObjective):
             align_classes(trained.network, trained.class_names, self.data_module.class_names, path)
         teacher = trained.network
         if stage == "fit":
-            # compares the teacher's vocabulary, but does not copy it, since the student already has its token ids
+            # only checks that the vocabularies are equal. The teacher's is not copied: texts already have token ids
             self.take_encoder(trained.encoder and {**trained.encoder, "learned": {}}, path)
             copy_weights(teacher, self.network, path)
         teacher.eval().requires_grad_(False)

@@ -10,13 +10,13 @@ from lightning_xai.runs.folder import RunFolder
 
 
 class TrainedFirst:
-    """A network that is loaded from a path, or is first trained by a run with the settings of a YAML file (`.yaml`).
+    """A network that is loaded from a path, or that a run with the settings of a YAML file (`.yaml`) trains first.
 
     For the run runs/NAME/seedN, the network is trained in runs/NAME_teacher/seedN.
 
     Args:
         path: a checkpoint, run folder, model folder or YAML file.
-        option: name of the objective's argument, for messages.
+        option: name of the objective's argument that gives the path, for messages.
 
     Raises:
         ValueError: there is nothing at the path.
@@ -42,7 +42,7 @@ class TrainedFirst:
         """Returns command-line options for the run that trains the network, or [] if the network exists.
 
         Raises:
-            ValueError: the folder of this run holds a run in another format.
+            ValueError: the folder of that run holds a run in another format.
         """
         if not self.is_trained_here:
             return []
@@ -56,7 +56,7 @@ class TrainedFirst:
         return RunFolder(Path(trainer.default_root_dir)).teacher.path if self.is_trained_here else Path(self.path)
 
     def trained_path(self, trainer: Trainer | None) -> str:
-        """Returns `place` as text.
+        """Returns the path from which the network is loaded, and checks that the network is trained.
 
         Args:
             trainer: the trainer of the objective, which is needed if the network is trained first.

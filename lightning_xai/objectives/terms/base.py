@@ -1,4 +1,4 @@
-"""The interface of a term, a loss that is added to an objective's own loss."""
+"""The interface of terms: losses that are added to an objective's own loss."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ class Task(NamedTuple):
     network: Classifier
     batch: Batch
     losses: Callable[[Tensor], Tensor]  # logits [B, C] -> the objective's own loss of every example [B]
-    seed: int  # seed of the training step; a term's random numbers come from this seed and the example's index
+    seed: int  # seed of the training step; with the example's index, it seeds a term's random numbers
 
 
 class CleanPass(ForwardPass):
-    """The one forward pass over the unchanged inputs of a batch. The objective and all of its terms read it.
+    """The forward pass over the unchanged inputs of a batch, which the objective and all of its terms share.
 
     Args:
         task: network, batch and loss.
-        needs: the needs of the objective and of all terms together.
-        create_graph: True in training; False in validation, where nothing is trained.
+        needs: the union of the needs of the objective and all terms.
+        create_graph: True in training, False in validation.
 
     Attributes:
         task: network, batch and loss.
@@ -65,7 +65,7 @@ class CleanPass(ForwardPass):
 
     @cached_property
     def loss_gradient(self) -> Tensor:
-        """Gradients [B, T, D] of the examples' losses with respect to their embeddings; computed once for all terms."""
+        """Gradients [B, T, D] of the examples' own losses with respect to embeddings, computed once for all terms."""
         return self.gradient(self.losses * GRADIENT_SCALE) / GRADIENT_SCALE
 
 
@@ -85,21 +85,22 @@ class Term(nn.Module, ABC):
     """A loss that an objective adds to its own. It may have buffers, but no parameters.
 
     An objective minimizes task_weight * mean(own losses) + the sum of weight * sum(w * v) / (B * mean w) over its
-    terms. Here v are the term's values [B], w its `example_weights` [B], and mean w is their mean over the training
-    split. So the loss is a sum over examples, and does not depend on how an optimizer step is divided into equal
+    terms. Here v are the term's values [B], w its `example_weights` [B], and mean w is the mean of w over the training
+    split. The loss is thus a sum over examples, and does not depend on how an optimizer step is divided into equal
     micro-batches and processes.
 
-    Before each term's `value`, the random generators return to their state just after the clean pass. A term's own
-    random numbers come from `Task.seed` and the index of the example. So no term changes the numbers of another.
+    Before each call of a term's `value`, the random generators are set to their state after the clean pass. A term
+    seeds its own random numbers by `Task.seed` and the example's index. No term thus affects the random numbers of
+    another.
 
     Args:
         weight: factor of the term; or a schedule, a list of pairs (fraction of the training steps, factor) between
-            which the factor changes linearly. A term of weight 0 takes no time in training.
-        validate: whether validation measures the term, as val/<name of the term>. None takes `measured`, the default
-            of the class.
+            which the factor changes linearly. At weight 0, the term is not computed in training.
+        validate: whether the term is computed in validation, and logged as val/<name of the term>. None takes
+            `measured`, the default of the class.
 
     Raises:
-        ValueError: a weight is negative or no number.
+        ValueError: a weight is negative or not finite, or the fractions of a schedule do not rise from 0 to 1.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -114,9 +115,9 @@ class Term(nn.Module, ABC):
         True
     """
 
-    measured: ClassVar[bool] = False  # whether validation measures terms of this class by default
+    measured: ClassVar[bool] = False  # default of `validate`
     suits_multilabel: ClassVar[bool] = True  # whether the term can train on multi-label data
-    independent_of_batch: bool = True  # False if a value depends, by definition, on other examples or on padding
+    independent_of_batch: bool = True  # False if values depend by definition on other examples or on padding
 
     def __init__(self, weight: Weight = 1.0, validate: bool | None = None) -> None:
         super().__init__()
@@ -138,18 +139,19 @@ class Term(nn.Module, ABC):
         """Raises ValueError if the term cannot train `network` in the trainer's precision. Called before training."""
 
     def needs(self, network: Classifier) -> Needs:
-        """Returns the term's needs from the clean pass of `network`, apart from logits and readout."""
+        """Returns what the term needs from the clean pass of `network`, besides logits and readout."""
         return Needs()
 
     def describe(self) -> str:
-        """Returns settings to show at the start of training, such as defaults that were filled in. By default none."""
+        """Returns a text about settings in use, to print at the start of training. By default empty."""
         return ""
 
     def passes(self, num_tokens: int) -> float:
         """Returns the term's additional cost, in forward passes.
 
-        The clean pass and its backward pass are not included. A forward pass costs 1. A backward pass to the embeddings
-        costs 1, and to embeddings and weights 2. Differentiating through a backward pass costs 2 more.
+        The clean pass and its backward pass are not included. A forward pass costs 1. A backward pass costs 1 for the
+        gradient of embeddings alone, and 2 for that of embeddings and weights. Differentiating through a backward pass
+        costs 2 more.
 
         Args:
             num_tokens: number of explainable tokens of an example.
@@ -157,7 +159,7 @@ class Term(nn.Module, ABC):
         return 0.0
 
     def example_weights(self, batch: Batch) -> Tensor:
-        """Returns the weight [B] of each example; 0 for an example that does not count. By default 1."""
+        """Returns the weight [B] of each example, by default 1. An example with weight 0 does not count."""
         return torch.ones(len(batch), device=batch.labels.device)
 
     @property
@@ -166,16 +168,16 @@ class Term(nn.Module, ABC):
         return type(self).example_weights is not Term.example_weights
 
     def prepare(self, task: Task) -> Any:
-        """Computes results that do not depend on the clean pass, before it: for example, a search or a detached target.
+        """Computes what does not depend on the clean pass, such as a search or a detached target, before this pass.
 
-        The network is in train mode when `prepare` is called. An implementation therefore switches it to eval mode for
-        its computations (`functional.network.modes.frozen`), and keeps no graph.
+        The network is in train mode when `prepare` is called. An implementation therefore puts it in eval mode for its
+        computations (`functional.network.modes.frozen`), and keeps no graph.
         """
         return None
 
     @abstractmethod
     def value(self, clean: CleanPass, prepared: Any) -> TermValue:
-        """Returns the term of every example.
+        """Returns the term's value for every example.
 
         Args:
             clean: the forward pass over the unchanged inputs.

@@ -1,4 +1,4 @@
-"""Explanation guided training: attention follows an attribution, even if unimportant words are masked."""
+"""Explanation guided training: trains attention to agree with an attribution, even if unimportant words are masked."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SMOOTHING = 1e-9
 
 
 def smoothed(scores: Tensor, mask: Tensor) -> Tensor:
-    """Adds 1e-9 to scores [B, K, T] and divides them by their sum over `mask` [B, T]; returns 0 outside the mask.
+    """Returns scores [B, K, T] plus 1e-9, divided by their sum over `mask` [B, T]; 0 outside the mask.
 
     Example:
         >>> smoothed(torch.tensor([[[3.0, 1.0, 9.0]]]), torch.tensor([[True, True, False]]))
@@ -39,7 +39,7 @@ def divergences(first: Tensor, second: Tensor, mask: Tensor) -> Tensor:
     """Returns KL(first || second) [B, K] in nats over the tokens of `mask` [B, T].
 
     Args:
-        first, second: [B, K, T] distributions over the mask, above 0 there.
+        first, second: [B, K, T] distributions over the tokens of `mask`, where they must be above 0.
         mask: [B, T] bool.
 
     Example:
@@ -53,14 +53,14 @@ def divergences(first: Tensor, second: Tensor, mask: Tensor) -> Tensor:
 
 
 def lowest_words(scores: Tensor, units: Tensor, fraction: float) -> Tensor:
-    """Returns [B, T] bool: True at the tokens of the ceil(fraction * number) words with the lowest scores.
+    """Returns [B, T] bool: True at the tokens of the ceil(fraction * number of words) words with the lowest scores.
 
     A word's score is the sum over its tokens. Of equal scores, earlier words count as lower.
 
     Args:
         scores: [B, T].
-        units: [B, T] long, the word of each token, -1 for none.
-        fraction: fraction of the words.
+        units: [B, T] long, the word of each token, or -1 if it has none.
+        fraction: fraction of the words that are chosen.
 
     Example:
         >>> scores, units = torch.tensor([[9.0, 1.0, 1.0, 3.0, 0.5]]), torch.tensor([[-1, 0, 0, 1, 2]])
@@ -76,26 +76,26 @@ def lowest_words(scores: Tensor, units: Tensor, fraction: float) -> Tensor:
     words = sums[:, 1:]
     absent = torch.arange(width, device=units.device) >= counts.unsqueeze(1)
     ranks = words.masked_fill(absent, torch.inf).argsort(dim=1, stable=True).argsort(dim=1, stable=True)
-    # 1e-9 keeps 0.1 * 30 = 3.0000000000000004 at 3
+    # without 1e-9, a product such as 0.07 * 100 = 7.000000000000001 would be rounded up to 8
     chosen = ranks < (fraction * counts.double() - 1e-9).ceil().unsqueeze(1)
     rows = [kept_tokens(row, pick.unsqueeze(0))[0] for row, pick in zip(units, chosen, strict=True)]
     return torch.stack(rows) & (units >= 0)
 
 
 class EGT(Term):
-    """KL(attention || attribution), for the input and for the input without its least important words.
+    """The sum of KL(attention || attribution) for the input and for the input without its least important words.
 
     An attribution method scores the tokens for the gold class in eval mode, without a graph. The absolute scores are
-    divided by their sum over the tokens that are not special. If the head reads tokens by attention, the attention of
-    the gold class is compared. Otherwise, it is the attention of the last layer, averaged over heads. Both divergences
-    use the scores of the whole input. With several gold classes, the value is the mean over these classes, and the
-    masked words are those with the lowest sum of scores over them.
+    divided by their sum over the tokens that are not special. If the classification head attends to tokens, its
+    attention for the gold class is compared with the scores. Otherwise, the attention of the last layer is, averaged
+    over attention heads. Both divergences use the scores for the whole input. With several gold classes, the value is
+    the mean over these classes, and words are masked by the sum of their scores over these classes.
 
     Args:
         method: the attribution method. The paper compares Gradient, InputXGradient, DeepLift and IntegratedGradients,
             with pooling over embedding dimensions by mean or by L2 norm.
         weight: factor lambda_4 of the sum of both divergences, as in `Term`.
-        masked_fraction: fraction K of the words, those with the lowest scores, that the fill token replaces.
+        masked_fraction: fraction K of the words that are replaced by the fill token: those with the lowest scores.
         direction: "attention_first" for KL(attention || scores), "scores_first" for KL(scores || attention).
         **kwargs: arguments of `Term`.
 
@@ -143,7 +143,7 @@ class EGT(Term):
         return gold_targets(batch.labels)[1].any(dim=1).float()
 
     def prepare(self, task: Task) -> Tensor:
-        """Returns the normalized scores [B, K, T] of the gold classes; 0 where a class is padding."""
+        """Returns the normalized scores [B, K, T] for K gold classes; all 0 for a class that is only padding."""
         inputs, (targets, gold) = task.batch.inputs, gold_targets(task.batch.labels)
         scores = self.method.attribute(task.network, inputs, targets, gold).scores
         return smoothed(scores.abs(), inputs.token_mask) * gold.unsqueeze(-1)

@@ -1,4 +1,4 @@
-"""Means of losses over the examples of a training epoch, and the smallest mean of all epochs."""
+"""Computes means of losses over the examples of a training epoch, and the smallest of these means."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ class EpochMeans:
     """Sums the weighted values of each loss over the current epoch.
 
     Attributes:
-        sums: name -> [2], the sums of weight * value and of the weights on this process. None until `begin`, which is
-            not called in a fit that resumes within an epoch, since the earlier batches are unknown.
+        sums: name -> [2], the sum of weight * value and the sum of weights on this process. None before `begin` is
+            called. A fit that resumes within an epoch does not call it, since the earlier batches are unknown.
 
     Example:
         >>> means = EpochMeans()
@@ -27,11 +27,11 @@ class EpochMeans:
         self.sums: dict[str, Tensor] | None = None
 
     def begin(self) -> None:
-        """Starts an epoch, without the sums of the last one."""
+        """Discards the sums of the last epoch and starts a new one."""
         self.sums = {}
 
     def add(self, name: str, values: Tensor, weights: Tensor) -> None:
-        """Adds values [B] with weights [B]; ignored before `begin`."""
+        """Adds values [B] with weights [B] to the sums; does nothing before `begin` is called."""
         if self.sums is not None:
             values, weights = values.detach().double(), weights.double()
             total = torch.stack([(values * weights).sum(), weights.sum()])
@@ -41,14 +41,14 @@ class EpochMeans:
         """Returns name -> mean; NaN if no example of the epoch counted.
 
         Args:
-            reduce: adds a tensor over all processes.
+            reduce: function that sums a tensor over all processes.
         """
         totals = {name: reduce(sums) for name, sums in (self.sums or {}).items()}
         return {name: float(total[0] / total[1]) for name, total in totals.items()}
 
 
 def smaller(minima: Mapping[str, float], values: Mapping[str, float]) -> dict[str, float]:
-    """Returns the smaller value of each name. If one argument lacks the name or has NaN, the other's value is taken.
+    """Returns the smaller value of each name, or the only one if a name is in one argument. NaN in `values` is ignored.
 
     Example:
         >>> smaller({"train/igr": 2.0}, {"train/igr": 1.5, "val/igr": 3.0})

@@ -1,4 +1,4 @@
-"""Evaluates several terms on one batch, so that they share the clean pass and no term changes another's numbers."""
+"""Computes several terms on a batch. They share the clean pass, and no term affects another's random numbers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lightning_xai.objectives.terms.base import CleanPass, Task, Term, TermValue
 
 
 def needs_of(terms: Mapping[str, Term], network: Classifier, own_needs: Needs) -> Needs:
-    """Returns the joint needs of all terms and of the objective itself (`own`) from the clean pass of a network.
+    """Returns what all terms and the objective itself (`own_needs`) need together from the clean pass of a network.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -24,7 +24,7 @@ def needs_of(terms: Mapping[str, Term], network: Classifier, own_needs: Needs) -
 
 
 def prepare_all(terms: Mapping[str, Term], task: Task) -> dict[str, Any]:
-    """Returns name -> the result of the term's `prepare`, such as a search, a detached target, or None.
+    """Returns name -> result of the term's `prepare`, such as the result of a search, a detached target, or None.
 
     Example:
         >>> import torch
@@ -44,7 +44,7 @@ def values_of(terms: Mapping[str, Term], clean: CleanPass, prepared: Mapping[str
 
     Args:
         terms: name -> term.
-        clean: the clean pass, with everything that the terms need.
+        clean: the clean pass, with everything that the terms need (`needs_of`).
         prepared: the result of `prepare_all`.
 
     Example:

@@ -39,17 +39,17 @@ Explained = Literal["gold", "predicted"]
 
 
 class ExplanationGuidance(Term):
-    """The error of an attribution method's scores compared with human rationales.
+    """The error of an attribution method's scores, compared with targets from human rationales.
 
-    The scores of all tokens are compared. Special tokens are included, and their target is 0. A row of scores belongs
-    to the gold class of a text, or in multi-label data to each gold class with evidence. The loss of a text is the mean
-    over its rows.
+    The scores of all tokens are compared, including special tokens, whose target is 0. A text has a row of scores for
+    its gold class, or in multi-label data for each gold class with evidence. The loss of a text is the mean over its
+    rows.
 
-    Options that are None follow from the method; the log of the run shows the values in use. For Attention, scores are
-    scaled by 100 and go through a softmax, and targets sum to 1. For Rollout and ALTI, scores stay as they are, and
-    targets sum to 1. For InputXGradient, integrated gradients, DecompXReverse and other signed scores, absolute scores
-    get an L2 norm of 1, targets are binary, and texts without evidence count. All other scores are divided by their
-    sum, and their targets sum to 1.
+    The default of options that are None depends on the method; the values in use are printed at the start of training.
+    For Attention, scores are multiplied by 100 and normalized by softmax, and targets sum to 1. For Rollout and ALTI,
+    scores are left unchanged, and targets sum to 1. For InputXGradient, integrated gradients, DecompXReverse and other
+    signed scores, absolute scores are divided by their L2 norm, targets are binary, and texts without evidence count.
+    All other scores are divided by their sum, and their targets sum to 1.
 
     Args:
         method: the differentiable method whose scores are trained. The paper's InputXGradient has `pooling: sum`.
@@ -58,21 +58,20 @@ class ExplanationGuidance(Term):
             [0, 1]; "kl" (target || scores), in nats, for scores that sum to 1; or "order", the sum over evidence tokens
             of (min(score / largest score outside the evidence, 1) - 1)^2.
         average: "example" gives every text the same weight. "token" gives every token the same weight, so long texts
-            count more, and "kl" and "order" are divided by the number of tokens. The bounds in the paper hold for
-            "token".
+            count more, and "kl" and "order" are divided by the number of tokens. The paper's bounds are for "token".
         normalization: "softmax" over the tokens of a text; "sum" (magnitudes sum to 1); "l2" (the L2 norm is 1); or
             "none".
-        scaling: factor on scores before the normalization.
-        sign: "absolute" takes magnitudes of scores, "keep" leaves signs.
-        target: "distribution" divides the rationale by its number of tokens, "binary" does not.
-        unannotated: single-label texts without evidence for their class: "leave_out", or "empty_target" to compare them
-            with an empty rationale. A text whose evidence was truncated is always left out.
+        scaling: factor of the scores before the normalization.
+        sign: "absolute" takes absolute scores, "keep" keeps their signs.
+        target: target of each evidence token: 1 / (number of evidence tokens) for "distribution", or 1 for "binary".
+        unannotated: what to do with single-label texts without evidence for their class: "leave_out", or "empty_target"
+            to compare them with targets of 0. A text whose evidence was truncated is always left out.
         explained: class whose scores are trained, "gold" or "predicted"; multi-label data need "gold".
-        layers: for `Attention`: numbers of the encoder layers, counted from 0, or from -1 for the last. None is the
-            last layer.
-        combine_layers: for several layers: "losses" is the mean of their losses, "scores" the loss of their mean
-            attention.
-        heads: for `Attention`: numbers of attention heads. The loss is the mean of their losses. None takes the
+        layers: only for `Attention`: indices of encoder layers, from 0, or negative from the last layer, -1. None takes
+            the last layer.
+        combine_layers: how several layers are combined: "losses" takes the mean of their losses, "scores" the loss of
+            their mean attention.
+        heads: only for `Attention`: indices of attention heads, whose losses are averaged. None takes the loss of the
             attention averaged over heads.
         positive_weight: factor of "bce" at evidence tokens.
         huber_delta: error up to which "huber" is quadratic.
@@ -97,8 +96,9 @@ class ExplanationGuidance(Term):
 
     Reference: Ferreira et al. (2024), "Explanation Regularisation through the Lens of Attributions", arXiv 2407.16693,
         Section 3; the scores are those of Joshi et al. (2022), arXiv 2205.12542.
-    Differs: the published code takes InputXGradient from a second forward pass with other dropout masks. Its network
-        embeds texts twice. With "token", it divides by the tokens of each batch, here by their expected number.
+    Differs: the published code computes InputXGradient in a second forward pass with other dropout masks, and its
+        network embeds texts twice. With "token", it divides by the number of tokens in each batch; here, the sum is
+        divided by the expected number.
     """
 
     measured = True
@@ -164,7 +164,7 @@ class ExplanationGuidance(Term):
         return ", ".join(parts)
 
     def check_network(self, network: Classifier) -> None:
-        self.method.needs(network)  # raises an error if the method wraps another one that is not differentiable
+        self.method.needs(network)  # raises an error if the method wraps a method that is not differentiable
         if network.multilabel and self.explained == "predicted":
             raise ValueError("explained is predicted, but the data are multi-label: set explained: gold")
         if network.multilabel and self._unannotated_given == "empty_target":
@@ -189,8 +189,7 @@ class ExplanationGuidance(Term):
 
     def passes(self, num_tokens: int) -> float:
         made = self.method.passes(num_tokens, 1)
-        # a backward pass that is differentiated again costs 1 + 2; a forward pass and its backward pass to weights, 1 +
-        # 2
+        # a backward pass that is differentiated again costs 1 + 2; a forward pass with its backward pass also 1 + 2
         return 3.0 * made.backward + (0.0 if self.method.shares_pass else 3.0 * made.forward)
 
     def example_weights(self, batch: Batch) -> Tensor:

@@ -1,4 +1,4 @@
-"""Checks before training that a term can train the network."""
+"""Checks, before training, that a term has a gradient with which it can train the network."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def try_term(
 ) -> None:
     """Checks the gradient of a term on the first example of `batch` that counts for it.
 
-    If the gradient is 0, eight examples of `data` are tried as well, since the gradient may vanish on a single text.
-    With the softmax of explanation guidance, this happens where one token has almost all attention.
+    If the gradient is 0, up to eight examples of `data` are tried together, since the gradient may vanish on a single
+    text. For example, the softmax of explanation guidance has no gradient if one token has almost all attention.
 
     Args:
         term: the term.
-        values_of: function that returns name -> value of the term alone on a batch, in the graph.
+        values_of: function that returns name -> value on a batch for this term only, in the graph.
         batch: some examples. If none of them counts for the term, nothing is checked.
         data: the data module of the fit, or None.
         network: the network that the term trains.
@@ -60,7 +60,7 @@ def check_term_gradient(subject: str, values: Tensor, network: nn.Module, *, num
     """Checks the values of a term on some examples, and their gradient.
 
     Args:
-        subject: description of the term, for messages.
+        subject: name of the term in messages.
         values: [B] the term's values, in the graph.
         network: the network that the term trains.
         num_examples: number B of examples.

@@ -1,4 +1,4 @@
-"""Functions that measure how well attribution scores agree with a rationale, for explanation guidance."""
+"""Losses of explanation guidance, which measure how far attribution scores differ from a rationale."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Normalization = Literal["none", "softmax", "sum", "l2"]
 Sign = Literal["keep", "absolute"]
 Target = Literal["distribution", "binary"]
 
-SMALLEST = 1e-12  # smaller numbers are raised to this one before a logarithm
+SMALLEST = 1e-12  # smallest argument of a logarithm; smaller values are replaced by it
 
 
 class NormalizedScores(NamedTuple):
@@ -33,16 +33,16 @@ class NormalizedScores(NamedTuple):
 def normalized_scores(
     scores: Tensor, mask: Tensor, *, normalization: Normalization, scaling: float = 1.0, sign: Sign = "keep"
 ) -> NormalizedScores:
-    """Returns scores in float32 (or float64) after sign, scaling, and a normalization over the tokens in `mask`.
+    """Applies `sign`, `scaling` and a normalization over the tokens in `mask` to scores, in float32 (or float64).
 
-    A row of zeros stays 0, unless "softmax" is used.
+    A row in which all scores are 0 stays 0, except with "softmax".
 
     Args:
         scores: [B, K, T].
         mask: [B, T] bool, the tokens of a text.
         normalization: "softmax"; "sum" divides by the sum of magnitudes, "l2" by the L2 norm; or "none".
-        scaling: factor before the normalization.
-        sign: "absolute" takes magnitudes, "keep" leaves signs.
+        scaling: factor of the scores before the normalization.
+        sign: "absolute" takes absolute scores, "keep" keeps their signs.
 
     Example:
         >>> mask = torch.ones(1, 4, dtype=torch.bool)
@@ -65,12 +65,13 @@ def normalized_scores(
 
 
 def rationale_target(evidence: Tensor, *, target: Target, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Returns the target [B, K, T] of rows of evidence tokens: 1 at evidence, or 1 / number of evidence tokens.
+    """Returns the target scores [B, K, T] for given evidence tokens; 0 at other tokens.
 
     Args:
         evidence: [B, K, T] bool.
-        target: "binary"; or "distribution", whose rows sum to 1, or to 0 without evidence.
-        dtype: type of the result.
+        target: the target of an evidence token: 1 for "binary", or 1 / (number of evidence tokens in the row) for
+            "distribution".
+        dtype: dtype of the result.
 
     Example:
         >>> rationale_target(torch.tensor([[[False, True, True, False]]]), target="distribution").tolist()
@@ -83,7 +84,7 @@ def rationale_target(evidence: Tensor, *, target: Target, dtype: torch.dtype = t
 
 
 def order_loss(scores: Tensor, evidence: Tensor, mask: Tensor) -> Tensor:
-    """Returns the sum [B, K] over evidence tokens of (min(s / largest score outside the evidence, 1) - 1)^2.
+    """Returns the sum [B, K] over evidence tokens of (min(score / largest score outside the evidence, 1) - 1)^2.
 
     It is 0 if each evidence token scores at least as high as every other token, or if all scores are 0.
 
@@ -121,7 +122,7 @@ def row_losses(
         mask: [B, T] bool, the tokens of a text.
         score: "mae", "mse", "huber", "bce", "kl" (target || scores, in nats) or "order".
         target: as in `rationale_target`; "order" has no target.
-        positive_weight: factor of the part of "bce" at evidence tokens.
+        positive_weight: factor of "bce" at evidence tokens.
         huber_delta: error up to which "huber" is quadratic.
 
     Example:

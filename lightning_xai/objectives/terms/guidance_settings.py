@@ -16,7 +16,7 @@ from lightning_xai.objectives.terms.guided_rows import Unannotated
 
 
 class Comparison(NamedTuple):
-    """The transformations of scores and rationales before their comparison.
+    """How scores and rationales are transformed before they are compared; see `ExplanationGuidance`.
 
     Example:
         >>> str(Comparison(normalization="l2", sign="absolute"))
@@ -37,10 +37,10 @@ class Comparison(NamedTuple):
 
 
 def default_comparison(method: AttributionMethod, score: Score) -> Comparison:
-    """Returns the default settings; for the methods of Ferreira et al. (2024), these are the paper's.
+    """Returns the default settings for a method; for methods in Ferreira et al. (2024), those of the paper.
 
-    `score` changes some of them: "bce" takes binary targets, and "kl" takes scores and targets that sum to 1. "kl" and
-    "order" leave out texts without evidence, since they are 0 for an empty rationale and would only lower the mean.
+    Some of them depend on `score`: "bce" needs binary targets, and "kl" needs scores and targets that sum to 1. With
+    "kl" and "order", texts without evidence are left out, since their loss is always 0 and would only lower the mean.
 
     Example:
         >>> str(default_comparison(Attention(), "mae"))
@@ -62,7 +62,7 @@ def default_comparison(method: AttributionMethod, score: Score) -> Comparison:
 
 
 def check_comparison(method: AttributionMethod, score: Score, used: Comparison) -> None:
-    """Raises ValueError if the loss `score` is not defined for attribution scores that are normalized in this way.
+    """Raises ValueError if the loss `score` is not defined for the method's scores with the settings `used`.
 
     Example:
         >>> check_comparison(Attention(), "mae", default_comparison(Attention(), "mae"))

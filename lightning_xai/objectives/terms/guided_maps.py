@@ -1,4 +1,4 @@
-"""The score maps that are compared with rationales: a method's scores, or the attention of chosen layers and heads."""
+"""Scores to compare with rationales: those of an attribution method, or the attention of chosen layers and heads."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from lightning_xai.types import ClassifierOutput
 
 Combine = Literal["losses", "scores"]
 
-# the scores of a token are 0 up to rounding if |sum of its products| / sum of their magnitudes is at most this number
+# a token's score, a sum of products, counts as 0 up to rounding if |sum| / (sum of magnitudes) is at most this value
 _ROUNDING = 1e-4
 
 
@@ -35,14 +35,14 @@ def attention_maps(
     heads: Sequence[int] | None = None,
     combine_layers: Combine = "losses",
 ) -> list[Tensor]:
-    """Returns the attention [B, K, T] of each chosen layer and head, from tokens that the classification head reads.
+    """Returns the attention [B, K, T] of the tokens that the classification head reads, for each chosen layer and head.
 
     Args:
         output: output of a forward pass with attentions.
-        targets: [B, K] long; all classes have the same attention.
-        layers: numbers of encoder layers, counted from 0, or from -1 for the last; None is the last layer.
-        heads: numbers of attention heads, each with a map of its own; None takes the mean over all heads.
-        combine_layers: "losses" returns separate maps for each layer, "scores" takes the mean over the layers first.
+        targets: [B, K] long; the attention is the same for all classes.
+        layers: indices of encoder layers, from 0, or negative from the last layer, -1; None takes the last layer.
+        heads: indices of attention heads, each of which gives a tensor; None takes the mean over all heads.
+        combine_layers: "losses" returns separate tensors for each layer, "scores" averages over the layers first.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -62,9 +62,10 @@ def attention_maps(
 
 
 def method_map(method: DifferentiableAttribution, done: ForwardPass, targets: Tensor) -> Tensor:
-    """Returns the method's scores [B, K, T], in the graph. Methods with `shares_pass` read them from the finished pass.
+    """Returns a method's scores [B, K, T], in the graph.
 
-    Other methods make their own passes, in eval mode so that they draw no dropout masks.
+    Methods with `shares_pass` compute them from the finished forward pass `done`. Other methods run forward passes of
+    their own, in eval mode, so that they draw no dropout masks.
 
     Example:
         >>> from lightning_xai.attributions.alti import ALTI
@@ -96,7 +97,7 @@ def check_method(method: DifferentiableAttribution, network: Classifier) -> None
     inputs = random_inputs(network, [5])
     inputs = replace(inputs, index=torch.zeros(1, dtype=torch.long, device=inputs.device))
     target = torch.zeros(1, 1, dtype=torch.long, device=inputs.device)
-    method = copy.deepcopy(method)  # a method warns only once; the original can still do so
+    method = copy.deepcopy(method)  # a method warns only once, so the original must not warn here
     with warnings.catch_warnings(), eager_attention(network), explaining(network, inputs.device.type):
         warnings.simplefilter("ignore")
         method.scores(network, inputs, target)
@@ -111,7 +112,7 @@ def check_method(method: DifferentiableAttribution, network: Classifier) -> None
 
 
 def check_layers_and_heads(network: Classifier, layers: Sequence[int] | None, heads: Sequence[int] | None) -> None:
-    """Raises ValueError if the network lacks a layer or a head, or if its classification head attends to tokens.
+    """Raises ValueError if the network has no such layer or head, or if its classification head attends to tokens.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

@@ -1,4 +1,4 @@
-"""The rows (example, class) of a batch whose scores are compared with a rationale."""
+"""Chooses the pairs (example, class) of a batch whose scores are compared with a rationale. A pair is called a row."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Unannotated = Literal["leave_out", "empty_target"]
 
 
 class GuidedRows(NamedTuple):
-    """The rows of a batch that are compared with a rationale.
+    """Up to K rows (classes) per example whose scores are compared with a rationale.
 
     Example:
         >>> import torch
@@ -25,19 +25,19 @@ class GuidedRows(NamedTuple):
     """
 
     targets: Tensor  # [B, K] long, gold classes
-    mask: Tensor  # [B, K] bool, the rows that count
-    evidence: Tensor  # [B, K, T] bool
+    mask: Tensor  # [B, K] bool, True for each (example, class) pair that is included in the loss
+    evidence: Tensor  # [B, K, T] bool, True at evidence tokens
 
 
 def guided_rows(batch: Batch, *, unannotated: Unannotated) -> GuidedRows:
     """Returns the rows to compare: the gold class of every text; in multi-label data, each gold class with evidence.
 
-    No row counts in a batch without rationales.
+    In a batch without rationales, no row is included in the loss.
 
     Args:
         batch: the examples.
-        unannotated: single-label texts without evidence for the gold class: "leave_out"; or "empty_target", so that
-            they count with an empty rationale, unless truncation removed their evidence.
+        unannotated: what to do with single-label texts without evidence for the gold class: "leave_out", or
+            "empty_target" to include them with an empty rationale, unless truncation removed their evidence.
 
     Example:
         >>> import torch

@@ -1,4 +1,4 @@
-"""Training that keeps the gradient of the loss with respect to the input small."""
+"""A term that keeps the gradient of the loss with respect to the input small."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Wrt = Literal["sequence", "table"]
 
 
 def gradient_norms(gradient: Tensor, *, norm: Norm) -> Tensor:
-    """Returns the norms [B], not squared, of gradients [B, T, D] or [B, V, D]. The derivative of a norm at 0 is 0.
+    """Returns the norms [B] (not squared) of gradients. The derivative of a norm at 0 is 0.
 
     Args:
         gradient: [B, T, D] or [B, V, D].
@@ -38,7 +38,7 @@ def gradient_norms(gradient: Tensor, *, norm: Norm) -> Tensor:
 
 
 def scaled_gradient(loss: Tensor, variable: Tensor) -> Tensor:
-    """Returns the differentiable gradient of `loss` [] with respect to `variable`, without underflow in float16.
+    """Returns the gradient of `loss` [] with respect to `variable`, differentiable, and without underflow in float16.
 
     Example:
         >>> variable = torch.tensor([3.0], requires_grad=True)
@@ -50,7 +50,7 @@ def scaled_gradient(loss: Tensor, variable: Tensor) -> Tensor:
 
 
 def micro_batch_norm(losses: Tensor, embeds: Tensor, *, norm: Norm) -> Tensor:
-    """Returns [B] equal numbers: the norm of the gradient of the mean loss with respect to the embeddings.
+    """Returns the norm of the gradient of the mean loss with respect to the embeddings, repeated B times.
 
     Args:
         losses: [B] losses of the examples.
@@ -75,7 +75,7 @@ def table_norms(losses: Tensor, table: Tensor, *, norm: Norm, per: Per) -> Tenso
     Args:
         norm: as in `gradient_norms`.
         per: "example" takes the gradient of each example's own loss, with one backward pass per example. "micro_batch"
-            takes the gradient of the mean loss, and the result holds its norm B times.
+            takes the gradient of the mean loss, and repeats its norm B times.
 
     Example:
         >>> table = torch.zeros(3, 2, requires_grad=True)
@@ -92,14 +92,14 @@ class InputGradient(Term):
     """The L2 norm of the loss's gradient with respect to the input (IGR).
 
     Args:
-        wrt: the gradient is taken with respect to the "sequence" (the embeddings of the text's tokens) or the "table"
-            (of word embeddings, where the gradients of all occurrences of a token are added).
-        per: "example" computes one norm for each example, so that examples do not affect each other. "micro_batch"
-            computes one norm from the micro-batch's mean loss. This norm depends on the division of an optimizer step
-            into micro-batches and processes.
+        wrt: whether the gradient is taken with respect to the "sequence" (the embeddings of the text's tokens) or the
+            "table" (of word embeddings, for which the gradients of all occurrences of a token are added).
+        per: "example" computes a norm for each example, so that examples do not affect each other. "micro_batch"
+            computes one norm, of the gradient of the micro-batch's mean loss. This norm depends on how an optimizer
+            step is divided into micro-batches and processes.
         norm: "frobenius" is the L2 norm of the whole gradient. "token_sum" is the sum of the L2 norms of the gradient's
-            rows. A row is a token of the sequence or of the table.
-        parameter_norm: whether the L2 norm of all trainable weights is added, as in equation 4 of Li et al. (2023).
+            rows, one for each token of the sequence or of the table.
+        parameter_norm: whether to add the L2 norm of all trainable weights, as in equation 4 of Li et al. (2023).
         **kwargs: arguments of `Term`.
 
     Raises:
@@ -116,7 +116,7 @@ class InputGradient(Term):
 
     Reference: Edin et al. (2024), "An Unsupervised Approach to Achieve Supervised-Level Explainability in Healthcare
         Records", arXiv 2406.08958, Section 3.1; after Drucker and Le Cun (1992).
-    Differs: the authors' code uses `wrt: table, per: micro_batch, norm: token_sum`. It leaves out norms that are NaN.
+    Differs: the authors' code uses `wrt: table, per: micro_batch, norm: token_sum`, and leaves out norms that are NaN.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class InputGradient(Term):
     def value(self, clean: CleanPass, prepared: None) -> TermValue:
         norms = self._norms(clean)
         if self.parameter_norm:
-            # by name, because validation freezes all weights, so that requires_grad is False
+            # weights are chosen by name, because requires_grad is False in validation, where all weights are frozen
             trained = [parameter for name, parameter in clean.network.named_parameters() if name in self._trained]
             norms = norms + torch.nn.utils.get_total_norm(trained)
         return TermValue(norms)

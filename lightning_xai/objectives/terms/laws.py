@@ -1,4 +1,7 @@
-"""The laws that every term must keep. `check_term` checks them for a term of any package, on a planted problem."""
+"""The laws that every term must keep. `check_term` checks them for a term from any package.
+
+The checks use texts with a planted solution: one token determines the label, and is the rationale.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,7 @@ def check_term(make: MakeTerm) -> None:
 
 
 def gradient_trains_the_network(make: MakeTerm) -> None:
-    """The term has one value for each example, with a finite gradient for a weight of the network."""
+    """The term has one value per example, and a finite gradient, not 0, with respect to weights of the network."""
     term = make()
     objective = _objective(term)
     objective.try_terms(_batch(term))
@@ -60,7 +63,7 @@ def gradient_trains_the_network(make: MakeTerm) -> None:
 
 
 def values_depend_on_their_own_example_alone(make: MakeTerm) -> None:
-    """Neither other examples nor padding change a value, unless `independent_of_batch` is False."""
+    """Unless `independent_of_batch` is False, an example's value depends on neither other examples nor padding."""
     term = make()
     if not term.independent_of_batch:
         return
@@ -75,7 +78,7 @@ def values_depend_on_their_own_example_alone(make: MakeTerm) -> None:
 
 
 def accumulated_micro_batches_give_the_gradient_of_their_union(make: MakeTerm) -> None:
-    """The mean of the gradients of two halves is the gradient of the whole batch."""
+    """The mean of the gradients for the two halves of a batch equals the gradient for the whole batch."""
     term = make()
     if not term.independent_of_batch:
         return
@@ -95,9 +98,10 @@ def accumulated_micro_batches_give_the_gradient_of_their_union(make: MakeTerm) -
 def other_terms_keep_their_numbers(make: MakeTerm) -> None:
     """In train mode with dropout, adding a term changes neither the objective's own loss nor the terms after it.
 
-    An objective with `_SecondPass` alone is compared with one that has the checked term before it. `_SecondPass` needs
-    embeddings, so both objectives compute them. Otherwise the checked term could be the first to need them: in a
-    network whose `embedding` is "module", dropout masks would then be drawn twice, which moves all later draws.
+    An objective with only the term `_SecondPass` is compared with one that has the checked term before `_SecondPass`.
+    `_SecondPass` needs embeddings, so both objectives compute them. Otherwise, embeddings might be computed only for
+    the checked term: in a network whose `embedding` is "module", dropout masks would then be drawn twice, which changes
+    all later random numbers.
     """
     checked = make()
     batch = _batch(checked)
@@ -123,7 +127,7 @@ LAWS = (
 
 
 def with_padding(batch: Batch, columns: int) -> Batch:
-    """Returns the batch with more columns of padding on the right.
+    """Returns the batch with `columns` more columns of padding on the right.
 
     Example:
         >>> with_padding(planted_batch(num_examples=2), 3).inputs.input_ids.shape
@@ -147,7 +151,8 @@ def with_padding(batch: Batch, columns: int) -> Batch:
 class _SecondPass(Term):
     """The loss of a second pass with new dropout masks.
 
-    It needs every output that can change the random draws of the clean pass, so that no term before it changes them.
+    It needs all outputs of the clean pass for which this pass might draw other random numbers, so that the checked term
+    cannot change these numbers by its own needs.
     """
 
     def needs(self, network: Classifier) -> Needs:
@@ -166,7 +171,7 @@ def _name(term: Term) -> str:
 
 
 def _objective(term: Term) -> Supervised:
-    """Returns Supervised on a tiny network in float64 without dropout; the term's name is "checked"."""
+    """Returns Supervised with the term, named "checked", on a tiny network in float64 without dropout."""
     network = tiny_plm_ca(multilabel=term.suits_multilabel, dropout=0.0).double()
     objective = Supervised(network, terms={"checked": term})
     return objective.train()

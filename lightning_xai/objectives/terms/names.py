@@ -1,4 +1,4 @@
-"""Checks that the names of terms are not taken by logs or modules."""
+"""Checks that the names of terms are not used already, in logs or by torch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OWN_NAMES = frozenset(
 
 
 def check_term_names(names: Iterable[str]) -> None:
-    """Raises ValueError if logs or modules already use a term's name, or if it is no identifier.
+    """Raises ValueError if a term's name is already used in logs or by torch, or is not an identifier.
 
     Example:
         >>> check_term_names(["igr", "guidance"])

@@ -1,4 +1,4 @@
-"""Adversarial training, which adds the worst noise to the token embeddings: the noise that raises the loss most."""
+"""Adversarial training: a term for the loss under that small noise on token embeddings that raises the loss most."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from lightning_xai.objectives.terms.base import CleanPass, Task, Term, TermValue
 from lightning_xai.objectives.terms.weights import Weight
 
 Initialization = Literal["zeros", "uniform"]
-# The search takes all 30 steps. Each step changes Z by at most about 0.1, so tanh(Z) grows from 0 to at most 0.97. The
-# authors' tolerance of 0.005 would end the search at its third step, with tanh(Z) at most 0.29, since noise of 1e-5
-# cannot change a loss by 0.5 %.
+# The search takes all 30 steps. Each step changes Z by at most about 0.1, so tanh(Z) grows from 0 to at most 0.97.
+# Since noise of 1e-5 cannot change a loss by 0.5 %, the authors' tolerance of 0.005 would end the search at its third
+# step, when tanh(Z) is at most 0.29.
 DEFAULT_SEARCH = Search(num_steps=30, lr=0.1, weight_decay=0.01, tolerance=None)
 
 
@@ -37,11 +37,11 @@ def bounded_noise(variable: Tensor, epsilon: float, attention_mask: Tensor) -> T
 def initial_variable(
     embeds: Tensor, index: Tensor, *, epsilon: float, initialization: Initialization, seed: int
 ) -> Tensor:
-    """Returns the start of the search [B, T, D]: zeros, or random numbers in [-epsilon, epsilon].
+    """Returns the initial variable [B, T, D] of the search: zeros, or random numbers in [-epsilon, epsilon].
 
     Args:
-        embeds: [B, T, D] embeddings, of which only the shape, type and device are used.
-        index: [B] numbers of the examples; each example's random numbers are seeded by its number and `seed`.
+        embeds: [B, T, D] embeddings, of which only the shape, dtype and device are used.
+        index: [B] indices of the examples. Each example's random numbers are seeded by its index and `seed`.
         epsilon: bound on the random numbers.
         initialization: "zeros", or "uniform" for random numbers.
         seed: seed of the random numbers.
@@ -70,7 +70,7 @@ def worst_variable(
     step_rule: StepRule = "adamw",
     initialization: Initialization = "zeros",
 ) -> Minimum:
-    """Searches Z [B, T, D] so that its `bounded_noise` raises each example's loss most. The network does not change.
+    """Searches Z [B, T, D] whose `bounded_noise` raises each example's loss most. The network is not changed.
 
     Args:
         task: network, batch and loss.
@@ -107,14 +107,14 @@ def worst_variable(
             start,
             search,
             step_rule=step_rule,
-            # Gradients are proportional to epsilon. Without this factor, an epsilon of 1e-5 makes them smaller than
-            # AdamW's own epsilon, and Z hardly moves.
+            # Gradients are proportional to epsilon. Without this factor, they would be smaller than AdamW's own epsilon
+            # if epsilon is 1e-5, and Z would hardly change.
             gradient_scale=1 / epsilon,
         )
 
 
 class PGD(Term):
-    """The loss of inputs under the worst noise on their embeddings (projected gradient descent).
+    """The loss for inputs with the noise on their embeddings that raises the loss most (projected gradient descent).
 
     The noise is epsilon * tanh(Z), so no element exceeds epsilon. The search for Z runs in eval mode, and the loss is
     computed in train mode. With an epsilon of 1e-5, bfloat16 is too coarse: the first matrix product rounds the noise
@@ -125,9 +125,9 @@ class PGD(Term):
             `task_weight`.
         epsilon: bound on every element of the noise.
         search: settings of the search for Z. The default takes 30 steps, after which the noise is 0.97 * epsilon
-            wherever the gradient never changes its sign. Set `search.tolerance` only if `epsilon` can change the loss
-            by more than this fraction. For example, with an epsilon of 1e-5, a tolerance of 0.005 always ends the
-            search at its third step.
+            wherever the gradient never changed its sign. Set `search.tolerance` only if noise of size `epsilon` can
+            change the loss by more than this fraction. For example, with an epsilon of 1e-5, a tolerance of 0.005
+            always ends the search at its third step.
         step_rule: "adamw", or "sign" for steps of `search.lr` along the sign of the gradient.
         initialization: initial value of Z: "zeros", or "uniform" in [-epsilon, epsilon].
         **kwargs: arguments of `Term`.

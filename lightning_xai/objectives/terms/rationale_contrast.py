@@ -1,4 +1,4 @@
-"""Training for rationales that alone support their class more than the rest of the text does."""
+"""A term for networks to which a rationale by itself supports the gold class more than the rest of the text does."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lightning_xai.types import Batch
 
 
 def contrast(rationale: Tensor, rest: Tensor) -> Tensor:
-    """Returns -log(e^r / (e^r + e^s)) [B] in nats, for the logits r [B] of the rationale and s [B] of the rest.
+    """Returns -log(e^r / (e^r + e^s)) [B] in nats, where r and s are the logits for the rationale and for the rest.
 
     Example:
         >>> contrast(torch.tensor([1.0, 3.0]), torch.tensor([1.0, 1.0]))
@@ -29,9 +29,10 @@ def contrast(rationale: Tensor, rest: Tensor) -> Tensor:
 class RationaleContrast(Term):
     """The contrast between two logits of the gold class: for the human rationale alone, and for the rest of the text.
 
-    For the rationale's logit, the fill token replaces all other tokens. For the rest's logit, the fill token replaces
-    the rationale. Special tokens stay in both. Texts without evidence for their class do not count. The paper compares
-    networks trained with different factors of the classification loss (`task_weight`) and of this term (`weight`).
+    For the first logit, the fill token replaces all tokens outside the rationale; for the second, it replaces the
+    rationale. Special tokens are never replaced. Texts without evidence for their class do not count. The paper
+    compares networks trained with different factors of the classification loss (`task_weight`) and this term
+    (`weight`).
 
     Args:
         **kwargs: arguments of `Term`.
@@ -66,7 +67,7 @@ class RationaleContrast(Term):
         return Needs(readout=False)
 
     def passes(self, num_tokens: int) -> float:
-        return 6.0  # two passes and their backward passes
+        return 6.0  # two forward passes and their backward passes
 
     def example_weights(self, batch: Batch) -> Tensor:
         return self._rows(batch).mask.any(dim=1).float()

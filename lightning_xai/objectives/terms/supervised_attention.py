@@ -1,4 +1,4 @@
-"""Training the readout attention to agree with human rationales."""
+"""A term that trains the classification head's attention to agree with human rationales."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class SupervisedAttention(Term):
     Only gold classes with evidence count. The evidence of a class is compared with the attention of the same class.
 
     Args:
-        weight: factor of the divergence, as in `Term`. The published value is 2.5, for the reduction "paper". Since
+        weight: factor of the divergence, as in `Term`. The published value, 2.5, is for the reduction "paper". Since
             "paper" divides by the padded length T, "per_code" needs a much smaller weight for the same effect.
-        reduction: "per_code" is the mean KL over pairs (document, class) with evidence. It does not depend on
+        reduction: "per_code" takes the mean KL over pairs (document, class) with evidence, which does not depend on
             padding. "paper" divides each document's mean KL by the padded length T, and then takes the mean over the
-            documents with evidence. So the loss depends on which documents are padded together.
+            documents with evidence, which depends on the documents that are padded together.
         **kwargs: arguments of `Term`.
 
     Raises:
-        ValueError: the network's readout is not attention, or the training data have no rationales.
+        ValueError: the network's classification head does not attend to tokens, or the data have no rationales.
 
     Example:
         >>> import torch
@@ -50,7 +50,7 @@ class SupervisedAttention(Term):
         Records", arXiv 2406.08958, Section 4.3 (B_S, after Cheng et al. 2023).
     Differs: the authors' code matches evidence with rows of attention by position, which is wrong if the classes of an
         example are not sorted. In the latest version of this code, no evidence reaches the loss, so only the
-        classification loss is minimized. Neither fault is reproduced.
+        classification loss is minimized. Neither error is reproduced.
     """
 
     measured = True

@@ -1,4 +1,4 @@
-"""Training for predictions that change without an attribution's top tokens, and stay equal with these tokens alone."""
+"""A term for predictions that depend on the top tokens of an attribution: without them, or with them alone."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ Removal = Literal["mask", "delete"]
 
 
 def with_margin(differences: Tensor, margin: float) -> Tensor:
-    """Returns max(-margin, difference) + margin: 0 where a difference of losses is at most -margin.
+    """Returns max(-margin, difference) + margin, which is 0 where a difference of losses is at most -margin.
 
     Args:
         differences: differences of losses, in nats.
-        margin: a difference below -margin counts as -margin.
+        margin: the margin, in nats, 0 or more.
 
     Example:
         >>> with_margin(torch.tensor([-3.0, -0.5, 2.0]), 1.0)
@@ -38,17 +38,17 @@ def with_margin(differences: Tensor, margin: float) -> Tensor:
 class UNIREX(Term):
     """Margin losses of comprehensiveness and sufficiency, for the top tokens of an attribution method.
 
-    Let L(x) be the objective's own loss of a text. The comprehensiveness loss max(-m, L(x) - L(x without the top k))
-    + m is 0 if removing the top tokens raises L by at least the margin m. The sufficiency loss
-    max(-m, L(top k) - L(x)) + m is 0 if L of the top tokens alone is lower by at least m. Both are means over the
-    sizes k. Tokens are ranked by absolute scores for the gold class, summed over several gold classes. The scores are
-    computed in eval mode without a graph, so both losses train only the predictions. The paper's plausibility loss is
-    `ExplanationGuidance` with `score: bce`.
+    Let L(x) be the objective's own loss for a text x. The comprehensiveness loss max(-m, L(x) - L(x without the top k))
+    + m is 0 if removing the top k tokens raises L by at least the margin m. The sufficiency loss
+    max(-m, L(top k) - L(x)) + m is 0 if L for the top k tokens alone is lower than L(x) by at least m. Both are means
+    over the sizes k. Tokens are ranked by absolute scores for the gold class, or by their sum over several gold
+    classes. The scores are computed in eval mode without a graph, so both losses train only the predictions. The
+    paper's plausibility loss is `ExplanationGuidance` with `score: bce`.
 
     Args:
         method: the attribution method.
         weight: factor of the sum, as in `Term`.
-        comprehensiveness_weight, sufficiency_weight: factors of the two losses. A loss with factor 0 costs no pass.
+        comprehensiveness_weight, sufficiency_weight: factors of the two losses. A loss with factor 0 is not computed.
         comprehensiveness_margin, sufficiency_margin: margins, in nats.
         percentages: sizes k, in percent of the tokens that may be explained, rounded up.
         removal: "mask" replaces tokens by the fill token, "delete" removes them.
@@ -114,7 +114,7 @@ class UNIREX(Term):
         return gold_targets(batch.labels)[1].any(dim=1).float()
 
     def prepare(self, task: Task) -> Tensor:
-        """Returns [B, J, T] bool, True at the top k tokens of each of J sizes."""
+        """Returns [B, J, T] bool, True at the top k tokens for each of J sizes k."""
         inputs, (targets, gold) = task.batch.inputs, gold_targets(task.batch.labels)
         scores = self.method.attribute(task.network, inputs, targets, gold).scores.abs() * gold.unsqueeze(-1)
         places = ranks(scores.sum(dim=1).double().cpu(), inputs.token_mask.cpu()).to(inputs.device)
@@ -136,7 +136,7 @@ class UNIREX(Term):
         return TermValue(total, logged)
 
     def _losses(self, clean: CleanPass, keep: Tensor) -> Tensor:
-        """Returns the objective's own losses [B, J] of the texts that consist of the tokens of `keep` [B, J, T]."""
+        """Returns the objective's own losses [B, J] for texts in which tokens outside `keep` [B, J, T] are erased."""
         losses = []
         for kept in keep.unbind(dim=1):
             fewer, _ = erase(clean.inputs, kept, self.removal, pad_id=clean.network.pad_id)

@@ -1,4 +1,4 @@
-"""Virtual adversarial training: predictions stay the same in a small neighborhood of the embeddings."""
+"""Virtual adversarial training: a term that keeps predictions the same in a small neighborhood of the embeddings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Dropout = Literal["shared", "independent"]
 
 
 def symmetric_divergences(logits: Tensor, other: Tensor, *, multilabel: bool) -> Tensor:
-    """Returns KL(p || q) + KL(q || p) [B] in nats of the predictions of two logits [B, C].
+    """Returns KL(p || q) + KL(q || p) [B] in nats, where p and q are the predictions for two tensors of logits [B, C].
 
     Multi-label predictions are one Bernoulli distribution for each class; their divergences are averaged over C.
 
@@ -44,9 +44,9 @@ def project(noise: Tensor, epsilon: float, *, projection: Projection) -> Tensor:
 
     Args:
         noise: [B, T, D].
-        epsilon: bound on every element.
-        projection: "clamp" limits every element to epsilon. "divide" divides the noise of each token by its largest
-            element plus 1e-6, so that this element becomes about 1 and epsilon has no effect.
+        epsilon: bound on the magnitude of every element; used only by "clamp".
+        projection: "clamp" limits every element to [-epsilon, epsilon]. "divide" divides each token's noise by its
+            largest magnitude plus 1e-6, so that the largest magnitude becomes about 1.
 
     Example:
         >>> noise = torch.tensor([[[0.5, -2.0]]])
@@ -61,21 +61,21 @@ def project(noise: Tensor, epsilon: float, *, projection: Projection) -> Tensor:
 class VAT(Term):
     """The divergence between the predictions for an input and for the same input with adversarial noise (VAT, SMART).
 
-    Each element of the noise on the embeddings starts as a normal random number. Each step adds the gradient of the
-    divergence to the noise and projects it. The search uses the dropout masks of the clean pass. So with
-    `dropout: shared`, the divergence measures the noise alone. With an epsilon of 1e-5, bfloat16 is too coarse: the
-    divergence then measures rounding.
+    The noise on the embeddings starts as normal random numbers. Each step adds to it a multiple of the divergence's
+    gradient, and then projects it. The search uses the dropout masks of the clean pass. If the final pass with noise
+    uses them, too (`dropout: shared`), the divergence measures only the effect of the noise. With an epsilon of 1e-5,
+    bfloat16 is too coarse: the divergence then measures rounding errors.
 
     Args:
         weight: factor lambda_3 of the divergence, as in `Term`.
-        epsilon: bound on every element of the noise.
+        epsilon: bound on the magnitude of every element of the noise.
         step_size: factor of the gradient in a step.
         num_steps: number of steps.
         noise_std: standard deviation of the noise before the first step.
         projection: as in `project`.
-        dropout: "shared" uses the dropout masks of the clean pass for the pass with noise, too. With "independent", the
-            passes draw different masks, as in SMART's code. At an epsilon of 1e-5, almost all of the divergence then
-            comes from dropout: about 1e-4 instead of 7e-9.
+        dropout: "shared" uses the dropout masks of the clean pass for the pass with noise, too. "independent" draws
+            other masks, as in SMART's code. With an epsilon of 1e-5, almost all of the divergence then comes from
+            dropout: it is about 1e-4 instead of 7e-9.
         **kwargs: arguments of `Term`.
 
     Raises:
@@ -94,7 +94,7 @@ class VAT(Term):
 
     Reference: Li et al. (2023), "Towards Faithful Explanations for Text Classification with Robustness Improvement and
         Explanation Guided Training", arXiv 2312.17591, Section 3.2; after SMART, Jiang et al. (2019), arXiv 1911.03437.
-    Differs: the paper comes without code. Code of related work uses `projection: divide`.
+    Differs: there is no code of the paper. Code of related work uses `projection: divide`.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class VAT(Term):
         return TermValue(symmetric_divergences(logits, clean.output.logits, multilabel=multilabel))
 
     def _start(self, clean: CleanPass) -> Tensor:
-        """Returns random noise [B, T, D], 0 at padding. The numbers of an example do not depend on its padding."""
+        """Returns random noise [B, T, D], 0 at padding. The noise on an example's tokens does not depend on padding."""
         assert clean.embeds is not None
         shape, dtype = clean.embeds.shape[1:], torch.promote_types(clean.embeds.dtype, torch.float32)
         rows = []

@@ -1,4 +1,4 @@
-"""Weights of terms, constant or scheduled over the training steps, and the weighted mean of a term's values."""
+"""Weights of terms, which are constant or change over the training steps, and the weighted mean of a term's values."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def check_weight(weight: Weight, name: str = "weight") -> None:
 
 
 def is_ever_active(weight: Weight) -> bool:
-    """Returns whether the weight is above 0 at some step.
+    """Returns whether the weight is above 0 at any step.
 
     Example:
         >>> is_ever_active(0.0), is_ever_active([(0.0, 0.0), (1.0, 0.5)])
@@ -43,7 +43,7 @@ def is_ever_active(weight: Weight) -> bool:
 def weight_at(weight: Weight, fraction: float) -> float:
     """Returns the weight after a fraction of the training steps.
 
-    Between two points of a schedule, the weight changes linearly. Before the first and after the last point it is
+    Between two points of a schedule, the weight changes linearly. Before the first point and after the last, it is
     constant.
 
     Example:
@@ -66,8 +66,9 @@ def weighted_mean(values: Tensor, weights: Tensor, expected_weight: float | None
     Args:
         values: [B].
         weights: [B], 0 for an example that does not count.
-        expected_weight: mean weight of a training example. With this number, the denominator is B * expected_weight,
-            so the result is a mean over all B examples. With None, the denominator is the sum of the weights.
+        expected_weight: mean weight of a training example. If given, the sum of weight * value is divided by
+            B * expected_weight, so the result is a mean over all B examples. If None, it is divided by the sum of the
+            weights (or by 1 if this sum is smaller).
 
     Example:
         >>> import torch
