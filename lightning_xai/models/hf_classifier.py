@@ -137,7 +137,7 @@ class HFClassifier(HuggingFaceClassifier):
         return TransformerCall(arguments, inputs_embeds, inputs.attention_mask)
 
     def read(self, output: Any, inputs: TextInputs, columns: Tensor | None) -> Reading:
-        """Returns the logits of the transformer's own head, and as readout the states that it reads (`pooling`)."""
+        """Returns the logits of the transformer's own head. The readout weighs the states that it reads (`pooling`)."""
         readout = pooling_readout(inputs.attention_mask, pooling=self.pooling, dtype=self.embedding_matrix.dtype)
         states = output.hidden_states
         if states is not None:

@@ -105,7 +105,7 @@ def segment_columns(
 
     Args:
         segmented: the result of `segmented_versions` for the other arguments.
-        segments: [n] long, numbers of segments.
+        segments: [n] long, numbers of segments, as in `segmented.ids`.
         attention_mask, example, erased, segment_length, erasure: as for `segmented_versions`.
 
     Example:

@@ -1,4 +1,4 @@
-"""Checks the numbers of classes in the config.json of a model folder."""
+"""Checks the class ids in the config.json of a model folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules that make a network linear in its hidden states by holding everything that multiplies them constant."""
+"""Rules that make a network linear in its hidden states by treating all factors of these states as constants."""
 
 from __future__ import annotations
 
@@ -85,9 +85,9 @@ class FrozenCoefficients(Rules):
     pass through any function and may become a coefficient. If the network's output is such a tensor, `linear` raises a
     ValueError.
 
-    A tracked tensor holds its value in this forward pass. A second run of the network may take place at the same time,
-    which starts from other states, for example zeros, but uses the coefficients of the first run. The tensor's value
-    in it is `second_run`.
+    A tracked tensor holds its value in this forward pass, the first run. A second run of the network may be computed
+    along with it, which starts from other states, for example zeros, but uses the coefficients of the first run.
+    `second_run` is the tensor's value in the second run.
 
     Args:
         detached: if True, derivatives treat coefficients as constants. If False, the coefficients depend on the states

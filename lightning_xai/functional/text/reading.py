@@ -53,7 +53,7 @@ class Reading(TensorFields):
 
     @property
     def aligned_counts(self) -> dict[str, int]:
-        """The numbers of tokens "scored" by an alignment, and of those that got the "nearest" score; {} if none."""
+        """Numbers of tokens "scored" by alignment, and of those with the "nearest" token's score; {} if not aligned."""
         if self.nearest is None:
             return {}
         return {"scored": int(self.token_mask.sum()), "nearest": int(self.nearest.sum())}

@@ -129,7 +129,9 @@ def align_classes(
 def check_class_order(
     class_names: list[str] | None, data_names: list[str], path: str | Path, given: list[str] | None = None
 ) -> None:
-    """Raises ValueError if the class names of a network and of the data differ in number, in order, or in themselves.
+    """Raises ValueError unless a network and the data have the same class names in the same order.
+
+    Names are compared as in `named_positions`. If one list merely numbers its classes, only their number is checked.
 
     Args:
         class_names: names of the network's classes; None if they are not known, so that nothing is checked.

@@ -1,4 +1,4 @@
-"""Finds the network that an AML run explains. Checkpoints of the run hold its path and hash, but not its weights."""
+"""Finds the network that an AML run explains. The run's checkpoints contain only the path and hash of this network."""
 
 from __future__ import annotations
 

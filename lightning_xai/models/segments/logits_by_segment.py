@@ -207,7 +207,7 @@ def _logits_of_reads(network: SegmentedNetwork, reads: SegmentReads, ids: Tensor
 
     Args:
         network: the network.
-        reads: the sums for K' classes and each segment.
+        reads: the weighted sums of each segment's token states, for K' classes.
         ids: [R, N] long, the segments of each version.
         column: [R, K] long, the place of each requested class among the K' classes.
     """

@@ -1,4 +1,4 @@
-"""Adversarial training: a term for the loss under that small noise on token embeddings that raises the loss most."""
+"""Adversarial training: a term that is the loss under the small noise on token embeddings that raises it most."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A term for networks to which a rationale by itself supports the gold class more than the rest of the text does."""
+"""A term that trains a network such that a rationale supports the gold class more than the rest of the text does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A term for predictions that depend on the top tokens of an attribution: without them, or with them alone."""
+"""A term that trains predictions to change without an attribution's top tokens, and to stay equal with only these."""
 
 from __future__ import annotations
 
