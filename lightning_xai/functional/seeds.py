@@ -27,7 +27,7 @@ def check_seed(seed: int) -> None:
 
 
 def example_indices(inputs: TextInputs) -> list[int] | list[None]:
-    """Returns the index of each of the B examples, or B times None if the inputs have no index.
+    """Returns a list of the indices of the B examples, or of B times None if the inputs have no index.
 
     Example:
         >>> example_indices(TextInputs.of_ids([[5, 6], [7, 8]]))

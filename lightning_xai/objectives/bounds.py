@@ -11,8 +11,8 @@ from lightning_xai.runs.settings import changed_settings
 BoundPreset = Literal["paper", "code"]
 LOGGED_STEPS = 50  # the authors' code logs the loss of every 50th batch only
 MARGIN = 1.5  # a bound is this multiple of the smallest mean training loss
-# settings on which it depends how small a loss can get. They must be equal in a run that finds a bound and in the
-# constrained run
+# settings that affect how small a loss can get. They must be equal in the constrained run and in the runs that find
+# its bounds
 SHARED = (
     "data.", "trainer.max_epochs", "trainer.max_steps", "trainer.precision", "trainer.limit_",
     *(f"model.init_args.{name}" for name in (

@@ -149,7 +149,7 @@ class Constrained(Supervised):
 
     @property
     def minimized_alone(self) -> str | None:
-        """Validation tag of the only loss that is minimized; None if there are constraints."""
+        """Tag under which validation logs the loss of `only`; None if `only` is None."""
         return None if self.only is None else logged_name(self.only)
 
     def runs_before(self, trainer: Trainer, data: LightningDataModule) -> list[str]:

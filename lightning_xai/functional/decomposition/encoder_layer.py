@@ -213,7 +213,7 @@ def check_head(head: Sequence[Callable[[Tensor], Tensor]], read: Tensor, logits:
     """Checks that the classification head computes `logits` [B, C] from the states `read` [B, R, D].
 
     Raises:
-        ValueError: the head computes other logits.
+        ValueError: the logits that the head computes differ from `logits`.
 
     Example:
         >>> check_head([torch.neg], torch.tensor([[[-2.0, 3.0]]]), torch.tensor([[2.0, -3.0]]))

@@ -29,7 +29,7 @@ class ErasesUnits(Protocol):
     erasure: Erasure
 
     def erased_units(self, num_units: int) -> Tensor:
-        """Returns [R, M] bool for R versions of a text of M = `num_units` units: True where a version erases a unit."""
+        """Returns [R, M] bool for R versions of a text of M = `num_units` units: True at erased units."""
         ...
 
 

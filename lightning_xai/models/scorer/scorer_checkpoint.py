@@ -87,7 +87,7 @@ def load_scorer(path: str) -> TrainedScorer:
     """Returns the scorer of an AML run, from a checkpoint or a run folder. The global random state does not change.
 
     Raises:
-        ValueError: there is no checkpoint at `path`, or it belongs to no AML run.
+        ValueError: there is no checkpoint at `path`, or it is not from an AML run.
 
     Example:
         >>> load_scorer("no/such/run")
