@@ -61,5 +61,5 @@ def user_errors() -> Iterator[None]:
 
 
 def _loaded(name: str) -> ModuleType:
-    with without_collections():
+    with without_collections(freeze=True):
         return import_module(f"lightning_xai.commands.{name}")

@@ -9,12 +9,15 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def without_collections() -> Iterator[None]:
+def without_collections(*, freeze: bool = False) -> Iterator[None]:
     """Context manager that pauses the collector, unless it is off already.
 
     Imports and parsers create many objects that stay. The collector would examine them again and again, which takes a
-    quarter of the start-up time. If the block imports modules, the collector also ignores, from then on, all objects
-    that exist at the end of the block.
+    quarter of the start-up time.
+
+    Args:
+        freeze: if the block imports modules, the collector also ignores, from then on, all objects that exist at the
+            end of the block. Only for the start of a process: what a run has made could never be freed.
 
     Example:
         >>> with without_collections():
@@ -28,7 +31,7 @@ def without_collections() -> Iterator[None]:
     try:
         yield
     finally:
-        if len(sys.modules) > num_modules:
+        if freeze and len(sys.modules) > num_modules:
             gc.freeze()
         if was_on:
             gc.enable()

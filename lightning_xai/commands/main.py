@@ -28,7 +28,7 @@ racu, compare, stability, tables
         return
     if not asks_for_help and argv[0] not in COMMANDS:
         raise SystemExit(f"error: {unknown_command(argv[0])}")
-    with without_collections():
+    with without_collections(freeze=True):
         from lightning_xai.commands.execution import carry_out  # loads torch, which takes seconds
 
     carry_out(argv)

@@ -114,7 +114,8 @@ def nested(values: Mapping[str, Any]) -> dict[str, Any]:
 def _carry_out(study: Study, trial: Trial, command: list[str], root: RunFolder) -> None:
     """Runs or resumes a trial in its own folder, and stores its values in the study."""
     run = root.stage(f"{study.name}/{trial.number:03d}")
-    if run.manifest["status"] == PRUNED:  # the process was killed before it stored this in the study
+    was_pruned = run.manifest["status"] == PRUNED and study.plan.pruner != "none"
+    if was_pruned and _has_values(run, trial.values):  # the process was killed before the study knew it
         for step, number in values_by_step(run.validations_file, next(iter(study.directions))).items():
             trial.is_worse(number, step)  # called to store the value, on which the settings of later trials depend
         study.prune(trial)
@@ -137,6 +138,12 @@ def _carry_out(study: Study, trial: Trial, command: list[str], root: RunFolder) 
         values = {tag: best_value(run.validations_file, tag, mode) for tag, mode in study.directions.items()}
         study.finish(trial, values)
         _show_in_tensorboard(run, trial, values)
+
+
+def _has_values(run: RunFolder, values: Mapping[str, Any]) -> bool:
+    """Returns whether a run was trained with these values of the searched settings."""
+    settings = run.settings or {}
+    return all(settings.get(key, value) == value for key, value in values.items())
 
 
 def _show_in_tensorboard(run: RunFolder, trial: Trial, values: Mapping[str, float]) -> None:

@@ -55,6 +55,12 @@ class SearchedRun(XAICLI):
         searched = {name for name in self.settings for key in self.plan.settings if f"{name}.".startswith(f"{key}.")}
         return {name: value for name, value in self.settings.items() if name not in searched}
 
+    @property
+    def _logs_more(self) -> bool:
+        """Whether the objective or a callback is of another package, so that it may log anything."""
+        parts = [self.model, *callbacks_of(self.trainer)]
+        return any(type(part).__module__.split(".")[0] not in ("lightning_xai", "lightning") for part in parts)
+
     def fit(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
         self.is_done = True
         if self.trainer.world_size > 1:
@@ -64,8 +70,8 @@ class SearchedRun(XAICLI):
         known, measured = validation_directions(self.model), measured_in_fit(callbacks_of(self.trainer))
         for tag, given in self.plan.metrics.items():
             mode = given or known.get(tag)
-            # a training loss is not checked here, because it is known only when the first trial logs it
-            if tag not in known and not tag.startswith((TRAIN, *measured)):
+            # what a callback of the user logs is known only when the first trial logs it
+            if tag not in known and not tag.startswith((TRAIN, *measured)) and not self._logs_more:
                 choices = ", ".join([*known, *(f"{start}..." for start in measured)])
                 raise ValueError(f"metric {tag} is never logged in validation: choose one of {choices}")
             if mode is None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 import pyarrow as pa
@@ -54,12 +54,38 @@ def run_results(folder: Path) -> pd.DataFrame:
         >>> run_results(folder)["value"].tolist()
         [0.5, 0.25]
     """
-    own = read_table(folder / f"{RESULTS}.parquet")
-    others = sorted(folder.glob(f"{RESULTS}_*.parquet"), key=lambda file: file.stat().st_mtime, reverse=True)
-    tables = [own, *(read_table(file) for file in others)]
-    checkpoint = own["checkpoint"].iloc[0]
-    rows = pd.concat([table[table["checkpoint"] == checkpoint] for table in tables if len(table)], ignore_index=True)
+    rows = pd.concat([test.rows for test in run_tables(folder)], ignore_index=True)
     return rows.drop_duplicates(KEYS, ignore_index=True)
+
+
+class RunTable(NamedTuple):
+    """The table of one test of a run."""
+
+    rows: pd.DataFrame
+    same_examples: bool  # whether the examples are those of results.parquet
+
+
+def run_tables(folder: Path) -> list[RunTable]:
+    """Returns the tables of all tests of a run's tested checkpoint: results.parquet first, then the newest one."""
+    own = ResultsTable(folder)
+    others = sorted(folder.glob(f"{RESULTS}_*.parquet"), key=lambda file: file.stat().st_mtime, reverse=True)
+    examples = _settings_of_examples(own)
+    tests = [RunTable(read_table(own.parquet), same_examples=True)]
+    checkpoint = tests[0].rows["checkpoint"].iloc[0]
+    for file in others:
+        rows = read_table(file)
+        if len(rows) and rows["checkpoint"].iloc[0] == checkpoint:
+            settings = _settings_of_examples(ResultsTable(folder, file.stem))
+            tests.append(RunTable(rows, same_examples=settings is not None and settings == examples))
+    return tests
+
+
+def _settings_of_examples(table: ResultsTable) -> dict[str, Any] | None:
+    """Returns the settings that choose the tested examples; None if the table has no settings."""
+    names = ("data.", "trainer.limit_test_batches")
+    without = "data.init_args.eval_batch_size"
+    settings = table.settings
+    return settings and {name: value for name, value in settings.items() if name.startswith(names) and name != without}
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ def test_runs_in_the_format_of_the_authors_are_read(shared, tmp_path):
 
 def test_what_cannot_be_compared_is_refused(runs):
     assert "give folders of finished runs" in refusal("tables")
-    assert "there is no" in refusal("tables", runs / "typo")
+    assert "does not exist" in refusal("tables", runs / "typo")
     assert "name the folder of an experiment whose runs ended" in refusal("tables", runs)
     assert "no results of split 'test' and preset 'eraser'" in refusal("tables", runs / "bu", "--preset", "eraser")
     assert "2 names for 1 models" in refusal("tables", runs / "bu", "--names", "a", "b")

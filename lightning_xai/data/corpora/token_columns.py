@@ -168,11 +168,12 @@ def evidence_columns(
                 label = int(rationale["label"])
                 masks[label] = masks[label] | mask if label in masks else mask
         runs.append(np.concatenate([*(runs_of_class(label, masks[label]) for label in sorted(masks)), _NO_RUNS]))
-        cut.append({})
+        lost_masks: dict[int, np.ndarray] = {}
         for rationale in rationales if truncated[row] else []:
             if (label := int(rationale["label"])) not in masks and rationale["spans"]:
-                marked = marked_tokens(rationale["spans"], lost[row], np.ones(len(lost[row]), dtype=bool))
-                cut[row][label] = max(cut[row].get(label, 0) + int(marked.sum()), 1)
+                mask = marked_tokens(rationale["spans"], lost[row], np.ones(len(lost[row]), dtype=bool))
+                lost_masks[label] = lost_masks[label] | mask if label in lost_masks else mask
+        cut.append({label: max(int(mask.sum()), 1) for label, mask in lost_masks.items()})
         if rationales:
             spans = [span for rationale in rationales for span in rationale["spans"]]
             kept = evidence_kept_fraction(

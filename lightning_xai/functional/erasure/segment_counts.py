@@ -106,7 +106,7 @@ def count_segments(texts: list[int] | list[None], example: Tensor, ids: Tensor, 
         SegmentsOfVersions(num_versions=2, num_segments=4, num_encoded=3)
     """
     counts = _counts.get()
-    if counts is None:
+    if counts is None or not ids.numel():  # versions without a token have no segment
         return
     numbers = torch.zeros(len(texts), 3, dtype=torch.long)
     rows = torch.cat([example.unsqueeze(1), ids], dim=1)

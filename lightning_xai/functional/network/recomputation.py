@@ -46,7 +46,8 @@ def layers_recomputed(network: nn.Module) -> Iterator[None]:
 
 def _recomputed(layer: nn.Module, forward: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
     """Returns `forward(*arguments, **options)`. In eval mode, stores only the layer's inputs for the backward pass."""
-    cached = options.get("past_key_values") is not None  # recomputation would write into the cache again
+    # recomputation would write into a cache of transformers again; layers differ in the argument that holds it
+    cached = any(hasattr(value, "get_seq_length") for value in (*arguments, *options.values()))
     if layer.training or cached or not torch.is_grad_enabled():
         return forward(*arguments, **options)
     return checkpoint(partial(forward, **options), *arguments, use_reentrant=False)

@@ -15,7 +15,7 @@ from lightning_xai.report.model_tables.authors_results import (
 )
 from lightning_xai.report.names import experiment_names
 from lightning_xai.runs.experiment import runs_of
-from lightning_xai.runs.results_table import ResultsTable, run_results
+from lightning_xai.runs.results_table import ResultsTable, run_tables
 
 LOWER_IS_BETTER = frozenset({"empty", "kl", "entropy", "sufficiency", "log_loss"})
 # prefixes in the names of metrics that EvidenceOverlap measures only on a part of the pairs (see `read_models`)
@@ -84,11 +84,19 @@ def read_models(
 
 
 def _read_run(folder: Path, model: str, split: str, preset: str) -> pd.DataFrame:
-    """Returns the results of one run of this package, including tests that were made later on other data."""
-    table = run_results(folder)
-    table = table[(table["split"] == split) & table["preset"].isin(["", preset])]
-    explained = table[table["preset"] == preset]
-    if not len(explained):
+    """Returns the results of one run of this package.
+
+    All of them are of one test: the run's own one, or else the newest later test that has the split and the preset. A
+    later test of other examples counts only for a split that the run's own test lacks.
+    """
+    tests = run_tables(folder)
+    has_split = split in set(tests[0].rows["split"])
+    for test in tests:
+        table = test.rows[(test.rows["split"] == split) & test.rows["preset"].isin(["", preset])]
+        explained = table[table["preset"] == preset]
+        if len(explained) and (test.same_examples or not has_split):
+            break
+    else:
         raise ValueError(f"{folder} has no results of split {split!r} and preset {preset!r}: test it with this preset")
     rows = []
     for _, row in table.iterrows():

@@ -57,3 +57,9 @@ def test_without_a_counter_nothing_counts():
         pass
     count_segments([0], torch.zeros(1, dtype=torch.long), torch.tensor([[0]]), [slice(0, 1)])
     assert counts.sum().num_versions == 0
+
+
+def test_versions_without_any_token_count_nothing():
+    with segments_counted() as counts:
+        count_segments([0], torch.zeros(1, dtype=torch.long), torch.zeros(1, 0, dtype=torch.long), [slice(0, 1)])
+    assert counts.sum().num_encoded == 0

@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 
 from lightning_xai.report.model_tables.results import over_seeds, read_models
+from lightning_xai.runs.results_table import ResultsTable
 from tests.report.conftest import write_results
 
 SWEEPS = {"B_S": "supervised", "B_U": "unsupervised", "IGR": "igr", "TM": "tm", "PGD": "pgd"}
@@ -128,3 +129,17 @@ def test_numbers_of_later_tests_of_a_run_are_read_too(tmp_path):
     write_results(tmp_path / "tm", 0, {("imdb", "edin", "gradient", f1): 0.1}, stem="results_34cd", checkpoint="ffff")
     rows = read_models([tmp_path / "tm"], split="imdb")
     assert rows[rows["metric"] == "f1"][["method", "value"]].to_numpy().tolist() == [["attention", 0.25]]
+
+
+def test_numbers_of_a_model_are_of_one_test(tmp_path):
+    run = tmp_path / "tm" / "seed0"
+    f1, accuracy = ("test", "edin", "attention", "evidence/f1"), ("test", "", "", "micro_f1")
+    write_results(tmp_path / "tm", 0, {accuracy: 0.9})
+    write_results(tmp_path / "tm", 0, {accuracy: 0.2, f1: 0.1}, stem="results_34cd")
+    for stem, source in (("results", "a"), ("results_34cd", "b")):
+        ResultsTable(run, stem).write_settings({"data.init_args.source": source}, "0a1b")
+    with pytest.raises(ValueError, match="no results of split 'test' and preset 'edin'"):
+        read_models([tmp_path / "tm"])  # the later test had other examples
+    ResultsTable(run, "results_34cd").write_settings({"data.init_args.source": "a"}, "0a1b")
+    rows = read_models([tmp_path / "tm"])
+    assert rows[rows["metric"].isin(["f1", "micro_f1"])]["value"].tolist() == [0.2, 0.1]
