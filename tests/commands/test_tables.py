@@ -56,11 +56,12 @@ def test_what_cannot_be_compared_is_refused(runs):
 def test_the_table_of_costs_states_the_gain_of_methods_that_encode_segments_once(tmp_path):
     write_run(tmp_path / "bu" / "seed0", {"entropy": 0.5})
     assert "gain" not in command("tables", tmp_path / "bu")
-    rows = [
+    rows: list[dict[str, object]] = [
         {"method": "occlusion", "version_segments": 47.0, "encoded_segments": 1.0},
         {"method": "gradient", "version_segments": None, "encoded_segments": None},
     ]
-    common = COST | {"split": "test", "checkpoint": "0a1b", "preset": "edin", "metric": "entropy", "value": 0.5}
+    facts = {"split": "test", "checkpoint": "0a1b", "preset": "edin", "metric": "entropy", "value": 0.5}
+    common: dict[str, object] = {**COST, **facts}
     ResultsTable(tmp_path / "bu" / "seed0").write(pd.DataFrame([common | row for row in rows]), {})
     lines = {" ".join(line.split()) for line in command("tables", tmp_path / "bu").splitlines()}
     passes = "1.00+-0.00 1.00+-0.00 0.50+-0.00"

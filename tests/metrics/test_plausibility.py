@@ -132,6 +132,7 @@ def test_step_curve_approaches_average_precision_of_the_pooled_tokens():
 def cut_toy() -> tuple[Attribution, Batch]:
     """Returns the toy with a fourth text, whose three evidence tokens were truncated, and a fifth without evidence."""
     attribution, batch = toy()
+    assert batch.rationale is not None
     rows = torch.tensor([0, 1, 2, 0, 1])
     scores, marked = attribution.scores[rows], batch.rationale.scores[rows]
     scores[3], marked[3:] = torch.tensor([0.5, 0.5, 0, 0, 0, 0, 0, 0]), 0

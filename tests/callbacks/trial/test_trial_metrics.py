@@ -6,6 +6,7 @@ from lightning_xai.attributions.random import Random
 from lightning_xai.callbacks.evaluation import AttributionEvaluation
 from lightning_xai.callbacks.results import ResultsFile
 from lightning_xai.callbacks.trial.trial import Trial
+from lightning_xai.metrics.base import AttributionMetric
 from lightning_xai.metrics.complexity import Entropy
 from lightning_xai.metrics.discrete_rationale import DiscreteRationale
 from lightning_xai.metrics.plausibility import EvidenceOverlap
@@ -50,7 +51,7 @@ def test_metric_that_fails_for_one_method_is_left_out_for_this_method(objective,
 
 
 def test_what_a_metric_without_evidence_asks_for_works(objective, tmp_path):
-    tuned = [DiscreteRationale(name="rationale"), EvidenceOverlap(name="overlap")]
+    tuned: list[AttributionMetric] = [DiscreteRationale(name="rationale"), EvidenceOverlap(name="overlap")]
     message = fails(
         tmp_path, objective, compute(Random()), AttributionEvaluation("own", tuned), stage="test", data=bare_evidence()
     )

@@ -25,4 +25,4 @@ def test_a_layer_with_a_cache_runs_once(memory, num_calls, by_name):
         output = layer(states, memory=memory) if by_name else layer(states, memory)
         output.sum().backward()
     assert layer.num_calls == num_calls
-    assert states.grad.tolist() == [2.0, 2.0]
+    assert states.grad is not None and states.grad.tolist() == [2.0, 2.0]
