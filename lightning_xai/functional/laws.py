@@ -97,7 +97,7 @@ def require_close(
 
 
 def network_state(network: nn.Module) -> dict[str, Any]:
-    """Returns the state of a network that its use must not change: weights, gradients, flags, modes, hooks, kernel.
+    """Returns what explaining a network must leave unchanged: weights, gradients, modes, hooks, kernel, ...
 
     Example:
         >>> layer = nn.Linear(1, 1)

@@ -111,8 +111,8 @@ class Classifier(nn.Module, ABC):
     """
 
     readout_is_attention: ClassVar[bool]  # True if the head attends to tokens, False if it reads fixed tokens
-    # True if `forward` has two more arguments: `classes` [B, K], to return logits [B, K] and readout [B, K, T] of these
-    # classes only, and `output_readout`. If it is False, the readout has no rows, so the head may use fused attention
+    # True if `forward` has two more arguments. With `classes` [B, K], it returns logits [B, K] and readout [B, K, T] of
+    # these classes only. With `output_readout=False`, it returns no readout, so the head may use fused attention
     reads_by_class: ClassVar[bool] = False
 
     num_classes: int

@@ -191,7 +191,7 @@ class TokenMasking(ComposedObjective):
 
     def own_loss(self, clean: CleanPass, prepared: Minimum) -> tuple[Tensor, dict[str, Tensor]]:
         network, inputs = clean.network, clean.inputs
-        keep = prepared.variable > 0  # [B, T, 1 or D], mask above 0.5
+        keep = prepared.variable > 0  # [B, T, 1 or D], True where the mask (the sigmoid of the variable) exceeds 0.5
         masked_probs = network.probabilities(masked_logits(network, inputs, keep))
         probs = network.probabilities(clean.output.logits)
         distillation = clean.losses.mean()

@@ -35,7 +35,7 @@ class TrainedFirst:
 
     @property
     def is_trained_here(self) -> bool:
-        """Whether a separate run trains the network first."""
+        """Whether this command trains the network first, in a run of its own, because `path` names a YAML file."""
         return self.path.endswith(".yaml")
 
     def runs_before(self, trainer: Trainer) -> list[str]:

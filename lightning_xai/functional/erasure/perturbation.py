@@ -216,7 +216,7 @@ def predict_zero_embeddings(
 ) -> Tensor:
     """Like `predict_erased`, but with the embeddings of all tokens set to zero, except those of a prompt.
 
-    Takes the arguments of `predict_erased` except `unerased_probs`, and also returns probabilities [R, J] float64.
+    The arguments are those of `predict_erased` except `unerased_probs`. Returns probabilities [R, J] float64, too.
 
     Example:
         >>> inputs = TextInputs.of_ids([[5, 6, 7]])

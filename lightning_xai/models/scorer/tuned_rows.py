@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 
 class TunedRows(Protocol):
-    """Tuned weights of B examples.
+    """Copies of some parameters of a module, one for each of B examples, that are tuned for their own example.
 
     Example:
         >>> rows: TunedRows = StackedRows(nn.Linear(1, 1), ["bias"], 3)

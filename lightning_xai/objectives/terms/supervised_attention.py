@@ -79,7 +79,7 @@ class SupervisedAttention(Term):
 
 
 def gold_evidence(batch: Batch) -> tuple[Attribution, Tensor, Tensor]:
-    """Returns the rationale, the mask [B, K, T] of its evidence tokens, and the mask [B, K] of gold classes.
+    """Returns the rationale and two masks: [B, K, T] of its evidence tokens, and [B, K] of the gold classes.
 
     Raises:
         ValueError: the batch has no rationales.
