@@ -1,4 +1,4 @@
-"""Callbacks for configurations of tests: one that fails at the end of a test, and one that fails in training."""
+"""Callbacks for configurations of tests: two fail, at the end of a test or in training, and one logs a number."""
 
 from typing import ClassVar
 
@@ -20,3 +20,8 @@ class FailsInLastEpoch(Callback):
     def on_train_batch_start(self, trainer, pl_module, batch, batch_idx) -> None:
         if trainer.current_epoch == trainer.max_epochs - 1:
             raise ValueError("killed")
+
+
+class LogsProbe(Callback):
+    def on_validation_epoch_end(self, trainer, pl_module) -> None:
+        pl_module.log("val/probe", 2.0)

@@ -89,6 +89,11 @@ def test_a_pruned_trial_says_so_in_its_manifest(tmp_path, monkeypatch):
     assert len(pruned)
     folder = tmp_path / "runs" / "search" / "lr" / "log_loss"
     assert {RunFolder(folder / f"{number:03d}" / "seed0").manifest["status"] for number in pruned} == {"pruned"}
+    # a new study that prunes nothing trains the pruned trials to their end
+    (folder.parent / "seed0" / "study.log").unlink()
+    file = search_file(tmp_path, settings=settings, sampler="tpe", num_trials=6)
+    command("search", "--config", file, "--runs_dir", tmp_path / "runs")
+    assert trials(tmp_path / "runs")["status"].tolist() == ["finished"] * 6
 
 
 @pytest.mark.slow
@@ -153,6 +158,14 @@ def test_a_search_is_refused_before_any_work(entries, message, tmp_path):
     line = refusal("search", "--config", search_file(tmp_path, **entries), "--runs_dir", tmp_path / "runs")
     assert message in line
     assert not list(tmp_path.rglob("study.log"))
+
+
+@pytest.mark.slow
+def test_a_number_that_a_callback_of_another_package_logs_can_be_searched(tmp_path):
+    probe = {"class_path": "tests.commands.evaluating_callbacks.LogsProbe"}
+    file = search_file(tmp_path, tiny_config(callbacks=[probe]), metrics={"val/probe": "max"}, num_trials=1)
+    command("search", "--config", file, "--runs_dir", tmp_path / "runs")
+    assert trials(tmp_path / "runs")["val/probe"].tolist() == [2.0]
 
 
 def test_a_searched_number_of_an_evaluation_during_the_fit_needs_a_direction(tmp_path):
