@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import hashlib
 import os
 import threading
 import time
@@ -16,8 +17,8 @@ from lightning_xai.runs.progress import say
 FOLDER_LOCK = "owner.lock"  # name of a lock file for its whole folder; any other lock file is for one file
 TOUCH_SECONDS = 20.0  # interval at which an owner touches its lock file, to show that it is alive
 PATIENCE_SECONDS = 120.0  # an owner on another machine counts as dead after this time without a touch
-GRACE_SECONDS = 1.0  # time within which a process that has renamed a living owner's lock by mistake restores it
-ASIDE = ".stale"  # suffix to which a lock file is renamed before it is removed
+CLAIM = ".stale"  # suffix of a claim: the lock file of the only process that may remove a stale lock
+CLAIMED_SECONDS = 0.01  # interval at which others look whether the process with the claim has removed the lock
 WAIT = "wait until that command has ended or stop it, or name another --experiment"
 
 _held: dict[Path, Lock] = {}  # the locks that this process must hold to write
@@ -63,9 +64,6 @@ class Lock:
             return
         self._checked = now
         contents = _contents(self.file)
-        while contents is None and time.monotonic() < now + GRACE_SECONDS:
-            time.sleep(0.05)
-            contents = _contents(self.file)
         if contents != self._contents:
             now_of = f"belongs to {Owner.from_json(contents) or 'another command'} now" if contents else "was removed"
             raise ValueError(f"{_place(self.file)} {now_of}: this command ends without writing there")
@@ -75,8 +73,11 @@ class Lock:
         self._released.set()
         if self._owner is not None and self._owner.pid == os.getpid():  # a forked child must not remove the file
             with contextlib.suppress(OSError):
-                if _contents(self.file) == self._contents:
+                try:
                     _remove(self.file, self._contents, self._owner)
+                except OSError:  # a full disk holds no claim
+                    if _contents(self.file) == self._contents:
+                        self.file.unlink()
 
     def _show_life(self, touch_seconds: float) -> None:
         while not self._released.wait(touch_seconds):
@@ -148,7 +149,10 @@ def require_free(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_S
         if not is_requeued and (runs or changed and runs is None):
             raise Taken(f"{_place(file)} belongs to {owner or 'another command'}: {remedy}")
         if is_requeued or runs is False or first is not None and time.monotonic() - began >= wait:
-            _remove(file, now[0], here)
+            if not _remove(file, now[0], here):
+                with contextlib.suppress(Taken):
+                    require_free(_claim(file, now[0]), patience=patience)
+                time.sleep(CLAIMED_SECONDS)
             first = None
             continue
         if first is None:
@@ -191,22 +195,22 @@ def follow(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_SECONDS
         time.sleep(min(1.0, patience / 10))
 
 
-def remove_moved_locks(file: Path) -> None:
-    """Removes lock files that `_remove` renamed before its process was killed. This process must own the lock.
+def remove_claims(file: Path) -> None:
+    """Removes the claims that killed processes left beside a lock file. This process must own the lock.
 
     Example:
         >>> import tempfile
         >>> file = Path(tempfile.mkdtemp(), "owner.lock")
         >>> file.with_name("owner.lock.0a1b.stale").touch()
         >>> take(file)
-        >>> remove_moved_locks(file)
+        >>> remove_claims(file)
         >>> [path.name for path in file.parent.iterdir()], release()
         (['owner.lock'], None)
     """
-    own = _contents(file)
-    for aside in file.parent.glob(f"{file.name}.*{ASIDE}"):
-        if _contents(aside) != own:  # if equal, another process renamed it by mistake and will restore it
-            aside.unlink(missing_ok=True)
+    own = _claim(file, _contents(file) or b"")  # of a process that takes this one for dead
+    for claim in file.parent.glob(f"{file.name}.*{CLAIM}"):
+        if claim != own:
+            claim.unlink(missing_ok=True)
 
 
 def check_owned(every: float = 0.0) -> None:
@@ -257,21 +261,23 @@ def _create(file: Path, contents: bytes) -> bool:
     return True
 
 
-def _remove(file: Path, contents: bytes, here: Owner) -> None:
-    """Removes a lock file if it has the given contents. If several processes call this at once, only one succeeds.
+def _remove(file: Path, contents: bytes, here: Owner) -> bool:
+    """Removes a lock file if it has the given contents. Returns False if another process has the right to remove it.
 
-    The file is first renamed to a name that no other process uses, and then read. If its contents differ, another
-    process has replaced the file in the meantime: then it is the lock of a living owner, and is put back.
+    A claim gives this right. Its name depends on the contents, and it is created before the contents are compared.
+    So no process removes the new lock that another one has created in place of the stale lock.
     """
-    aside = file.with_name(f"{file.name}.{here.token}{ASIDE}")
-    try:
-        file.rename(aside)
-    except FileNotFoundError:  # another process was faster
-        return
-    moved = _contents(aside)
-    if moved != contents and moved is not None:
-        _create(file, moved)
-    aside.unlink(missing_ok=True)
+    claim = _claim(file, contents)
+    if not _create(claim, here.to_json().encode()):
+        return False
+    if _contents(file) == contents:
+        file.unlink(missing_ok=True)
+    claim.unlink(missing_ok=True)
+    return True
+
+
+def _claim(file: Path, contents: bytes) -> Path:
+    return file.with_name(f"{file.name}.{hashlib.sha256(contents).hexdigest()[:16]}{CLAIM}")
 
 
 def _contents(file: Path) -> bytes | None:

@@ -12,7 +12,7 @@ from lightning_xai.runs.locks.lock import (
     WAIT,
     follow,
     release,
-    remove_moved_locks,
+    remove_claims,
     require_free,
     take,
 )
@@ -46,7 +46,7 @@ def own_run(run: RunFolder, *, is_first: bool = True, patience: float = PATIENCE
     take(run.lock_file, patience=patience)
     for file in [*run.path.glob("results*.lock"), run.attributions_dir / FOLDER_LOCK]:
         require_free(file, patience=patience)
-    remove_moved_locks(run.lock_file)
+    remove_claims(run.lock_file)
     for folder in (run.path, run.checkpoints_dir):
         remove_partial_files(folder)
 

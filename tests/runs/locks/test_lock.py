@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lightning_xai.runs.locks.lock import check_owned, release, require_free, take
+from lightning_xai.runs.locks.lock import _claim, _remove, check_owned, release, require_free, take
 from lightning_xai.runs.locks.owner import Owner
 from lightning_xai.runs.stores.store import RaggedStore, RaggedWriter
 from tests.runs.processes import FORK, hold, owner_in, owner_of, pause, write_lock
@@ -167,6 +167,44 @@ def test_of_several_newcomers_at_one_stale_lock_one_wins(lock_file):
     for round_number in range(ROUNDS):
         outcomes = sorted(outcome for number, outcome in found if number == round_number)
         assert outcomes == ["refused", "refused", "refused", "won"]
+
+
+def test_newcomer_that_is_late_does_not_touch_the_lock_of_a_faster_one(lock_file):
+    stale = write_lock(lock_file, started="1")
+    take(lock_file)
+    before = lock_file.stat()
+    assert _remove(lock_file, stale.to_json().encode(), Owner.of_this_process())
+    assert (lock_file.stat().st_ino, lock_file.stat().st_ctime_ns) == (before.st_ino, before.st_ctime_ns)
+    check_owned()
+
+
+def test_newcomer_waits_for_the_one_that_removes_a_stale_lock(lock_file):
+    stale = write_lock(lock_file, started="1")
+    claim = _claim(lock_file, stale.to_json().encode())
+    write_lock(claim)  # by this process, which runs
+
+    def remove() -> None:
+        time.sleep(0.2)
+        assert owner_in(lock_file) == stale
+        lock_file.unlink()
+        claim.unlink()
+
+    process = FORK.Process(target=remove, daemon=True)
+    process.start()
+    take(lock_file)
+    process.join()
+    assert process.exitcode == 0
+    check_owned()
+
+
+@pytest.mark.parametrize("num_killed", [1, 2])
+def test_newcomer_that_was_killed_while_it_removed_a_stale_lock_does_not_block(lock_file, num_killed):
+    file = lock_file
+    for _ in range(num_killed):
+        file = _claim(file, write_lock(file, started="1").to_json().encode())
+    write_lock(file, started="1")
+    take(lock_file)
+    assert [path.name for path in lock_file.parent.iterdir()] == ["owner.lock"]
 
 
 def test_paused_owner_on_the_same_machine_keeps_its_lock(lock_file):
