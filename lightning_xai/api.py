@@ -206,13 +206,13 @@ class Run:
                 each call chooses the same ones.
             rationale_format: "char_spans" if each rationale is a list of [begin, end], or of {"label", "spans"} on
                 multi-label data; "word_mask" if it is a list with 0 or 1 for each word (separated by white space).
-            skip_unfit: whether to leave out methods and metrics that fail in a trial on two short texts, which precedes
-                the evaluation. If False, a failure raises an error.
+            skip_unfit: whether to leave out methods and metrics that fail in the preflight, a check on two short texts
+                before the evaluation. If False, a failure raises an error.
             batch_size: largest number of examples in one forward pass.
 
         Raises:
             ValueError: a table has no rows or the wrong format, the preset is unknown or tunes thresholds although
-                there is no `validation`, or a method or metric fails in the trial.
+                there is no `validation`, or a method or metric fails in the preflight.
         """
         return measure(
             self.loaded,

@@ -30,7 +30,15 @@ ALLOWED = {
     "callbacks": (BELOW_MODELS | {"models", "attributions", "metrics", "report"}, {"lightning", "numpy", "pandas"}),
     "chains": (
         BELOW_MODELS
-        | {"models", "data", "attributions", "metrics", "report", "callbacks.base", "callbacks.trial.tried"},
+        | {
+            "models",
+            "data",
+            "attributions",
+            "metrics",
+            "report",
+            "callbacks.base",
+            "callbacks.preflight.preflight_run",
+        },
         {"lightning", "numpy", "pandas"},
     ),
     "api": (None, {"pandas"}),  # any room; what `import lightning_xai` offers

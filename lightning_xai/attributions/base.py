@@ -129,12 +129,12 @@ class AttributionMethod(ABC):
         """
         return self
 
-    def for_trial(self) -> AttributionMethod:
-        """Returns the method for a trial run, which only looks for errors: `self`, or a copy with few steps or samples.
+    def for_preflight(self) -> AttributionMethod:
+        """Returns the method for a preflight, which only looks for errors: `self`, or a copy with few steps or samples.
 
         Example:
             >>> from lightning_xai.attributions.integrated_gradients import IntegratedGradients
-            >>> IntegratedGradients(num_steps=50).for_trial().passes(8, 1).backward
+            >>> IntegratedGradients(num_steps=50).for_preflight().passes(8, 1).backward
             2
         """
         return self

@@ -61,9 +61,9 @@ class BySegment(AttributionMethod):
     def has_sign(self) -> bool:
         return self.method.has_sign
 
-    def for_trial(self) -> BySegment:
-        """Returns a BySegment of `method.for_trial()`."""
-        method = self.method.for_trial()
+    def for_preflight(self) -> BySegment:
+        """Returns a BySegment of `method.for_preflight()`."""
+        method = self.method.for_preflight()
         return self if method is self.method else BySegment(method, self.segments_at_once)
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:

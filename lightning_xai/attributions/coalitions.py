@@ -22,7 +22,7 @@ from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
 
 _MASK_ELEMENTS = 2**23  # limit on coalitions times tokens in memory at once; a single long text may exceed it
-TRIAL_SAMPLES = 8  # number of coalitions in a trial, which only looks for errors
+PREFLIGHT_SAMPLES = 8  # number of coalitions in a preflight, which only looks for errors
 
 
 class Coalitions(NamedTuple):

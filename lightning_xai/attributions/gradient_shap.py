@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from lightning_xai.attributions.base import DifferentiableAttribution
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.gradients.class_gradients import class_gradients
-from lightning_xai.functional.gradients.path_gradients import TRIAL_STEPS, Baseline, PathEnds, path_ends
+from lightning_xai.functional.gradients.path_gradients import PREFLIGHT_STEPS, Baseline, PathEnds, path_ends
 from lightning_xai.functional.network.chunking import check_chunk_size, even_slices, rows_per_forward
 from lightning_xai.functional.scores.aggregation import Pooling, pool
 from lightning_xai.functional.seeds import check_seed, example_generator, example_indices
@@ -190,9 +190,9 @@ class GradientSHAP(DifferentiableAttribution):
         self.seed = seed
         self.chunk_size = chunk_size
 
-    def for_trial(self) -> GradientSHAP:
+    def for_preflight(self) -> GradientSHAP:
         few = copy.copy(self)
-        few.num_samples = min(self.num_samples, TRIAL_STEPS)
+        few.num_samples = min(self.num_samples, PREFLIGHT_STEPS)
         return few
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:

@@ -12,7 +12,7 @@ from lightning_xai.attributions.base import DifferentiableAttribution, explainin
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.classes.class_outputs import logits_only
 from lightning_xai.functional.gradients.path_gradients import (
-    TRIAL_STEPS,
+    PREFLIGHT_STEPS,
     Baseline,
     PathEnds,
     Quadrature,
@@ -104,9 +104,9 @@ class IntegratedGradients(DifferentiableAttribution):
         remedy = f"raise num_steps above {num_steps}" + (", or choose baseline='fill'" if baseline == "zero" else "")
         self._completeness = CompletenessCheck("integrated gradients", delta_tolerance, remedy)
 
-    def for_trial(self) -> IntegratedGradients:
+    def for_preflight(self) -> IntegratedGradients:
         few = copy.copy(self)
-        few.num_steps = min(self.num_steps, TRIAL_STEPS)
+        few.num_steps = min(self.num_steps, PREFLIGHT_STEPS)
         few._points = quadrature_points(few.num_steps, self.quadrature)
         return few
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lightning_xai.attributions.coalitions import TRIAL_SAMPLES, CoalitionAttribution, Coalitions
+from lightning_xai.attributions.coalitions import PREFLIGHT_SAMPLES, CoalitionAttribution, Coalitions
 from lightning_xai.attributions.surrogates import additive_fit
 from lightning_xai.functional.erasure.erase import Erasure
 from lightning_xai.functional.erasure.perturbation import Output
@@ -147,9 +147,9 @@ class KernelSHAP(CoalitionAttribution):
         self.num_samples = num_samples
         self.seed = seed
 
-    def for_trial(self) -> KernelSHAP:
+    def for_preflight(self) -> KernelSHAP:
         few = copy.copy(self)
-        few.num_samples = min(self.num_samples or TRIAL_SAMPLES, TRIAL_SAMPLES)
+        few.num_samples = min(self.num_samples or PREFLIGHT_SAMPLES, PREFLIGHT_SAMPLES)
         return few
 
     def num_coalitions(self, num_units: int) -> int:

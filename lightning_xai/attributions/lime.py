@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from lightning_xai.attributions.coalitions import TRIAL_SAMPLES, CoalitionAttribution, Coalitions
+from lightning_xai.attributions.coalitions import PREFLIGHT_SAMPLES, CoalitionAttribution, Coalitions
 from lightning_xai.attributions.surrogates import lasso, ridge
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.erasure.erase import Erasure
@@ -107,9 +107,9 @@ class LIME(CoalitionAttribution):
         self.alpha = alpha
         self.seed = seed
 
-    def for_trial(self) -> LIME:
+    def for_preflight(self) -> LIME:
         few = copy.copy(self)
-        few.num_samples = min(self.num_samples or TRIAL_SAMPLES, TRIAL_SAMPLES)
+        few.num_samples = min(self.num_samples or PREFLIGHT_SAMPLES, PREFLIGHT_SAMPLES)
         return few
 
     def samples_for(self, num_units: int) -> int:

@@ -12,7 +12,7 @@ from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.attributions.occlusion import Occlusion
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.gradients.path_gradients import (
-    TRIAL_STEPS,
+    PREFLIGHT_STEPS,
     PathEnds,
     Quadrature,
     path_ends,
@@ -81,9 +81,9 @@ class SequentialIntegratedGradients(AttributionMethod):
         self.multiply_by_inputs = multiply_by_inputs
         self.chunk_size = chunk_size
 
-    def for_trial(self) -> SequentialIntegratedGradients:
+    def for_preflight(self) -> SequentialIntegratedGradients:
         few = copy.copy(self)
-        few.num_steps = min(self.num_steps, TRIAL_STEPS)
+        few.num_steps = min(self.num_steps, PREFLIGHT_STEPS)
         few._points = quadrature_points(few.num_steps, self.quadrature)
         return few
 

@@ -122,7 +122,7 @@ class Solvex(AttributionMethod):
         """Name of the metric that the order of the units optimizes."""
         return {"comp": "comprehensiveness", "suff": "sufficiency"}.get(self.metric, "comprehensiveness+sufficiency")
 
-    def for_trial(self) -> Solvex:
+    def for_preflight(self) -> Solvex:
         narrow = copy.copy(self)
         narrow.beam_size = 1
         return narrow

@@ -106,9 +106,9 @@ class Transformed(DifferentiableAttribution):
         method = self.method.for_split(split)
         return self if method is self.method else Transformed(method, self.transforms)
 
-    def for_trial(self) -> Transformed:
-        """Returns the same transforms, applied to `method.for_trial()`."""
-        method = self.method.for_trial()
+    def for_preflight(self) -> Transformed:
+        """Returns the same transforms, applied to `method.for_preflight()`."""
+        method = self.method.for_preflight()
         return self if method is self.method else Transformed(method, self.transforms)
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:

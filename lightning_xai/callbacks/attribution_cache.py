@@ -11,7 +11,7 @@ import numpy as np
 from lightning import LightningModule, Trainer
 
 from lightning_xai.callbacks.base import ExplainedBatch, ExplainedCallback, data_of, is_dry_run, network_of
-from lightning_xai.callbacks.trial.tried import TrialRun
+from lightning_xai.callbacks.preflight.preflight_run import PreflightRun
 from lightning_xai.runs.encoder_facts import encoder_metadata
 from lightning_xai.runs.fingerprint import weights_hash
 from lightning_xai.runs.folder import RunFolder
@@ -104,14 +104,14 @@ class AttributionCacheWriter(ExplainedCallback):
             metadata[CLASS_NAMES] = list(data.class_names)
         return metadata
 
-    def tried(self, trial: TrialRun) -> None:
+    def on_preflight(self, preflight: PreflightRun) -> None:
         """Checks that this run may add scores to the stores that already exist. Writes nothing."""
-        for stage in trial.stages_of(self):
-            for split in trial.stages[stage]:
+        for stage in preflight.stages_of(self):
+            for split in preflight.stages[stage]:
                 for method in self.source.methods:
-                    trial.attempt(
+                    preflight.attempt(
                         f"AttributionCacheWriter of {method} on {split}",
-                        partial(self._compare, split, method, is_trained=not trial.fits),
+                        partial(self._compare, split, method, is_trained=not preflight.fits),
                     )
 
     def _compare(self, split: str, method: str, *, is_trained: bool) -> None:

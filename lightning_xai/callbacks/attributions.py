@@ -195,7 +195,7 @@ class ComputeAttributions(Callback):
     def _work(self, trainer: Trainer, split: str, network: Classifier) -> WorkInBatches:
         """Returns `self.work`, which displays and times the running evaluation. The first batch creates it."""
         if self.work is None:
-            clear_counts(self.methods)  # drops what the methods counted in the trial run
+            clear_counts(self.methods)  # drops what the methods counted in the preflight
             splits = [split]
             if trainer.testing:
                 splits = [s for s in test_splits(trainer) if s != VALIDATION or self._explains_validation_in_test]

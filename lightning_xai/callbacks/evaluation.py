@@ -18,8 +18,8 @@ from lightning_xai.callbacks.base import (
     test_splits,
 )
 from lightning_xai.callbacks.forecast.workload import part_of
-from lightning_xai.callbacks.trial.trial_metrics import try_metrics
-from lightning_xai.callbacks.trial.tried import TrialRun
+from lightning_xai.callbacks.preflight.preflight_metrics import try_metrics
+from lightning_xai.callbacks.preflight.preflight_run import PreflightRun
 from lightning_xai.functional.erasure.segment_counts import SegmentCounts, SegmentsOfVersions, segments_counted
 from lightning_xai.functional.sizes import require_max_examples
 from lightning_xai.metrics.base import AttributionMetric
@@ -76,7 +76,7 @@ class AttributionEvaluation(ExplainedCallback):
         self.metrics = metrics
         require_max_examples(max_examples)
         self.max_examples = max_examples
-        self.left_out: set[tuple[str, str]] = set()  # pairs (method, metric) that failed in the trial
+        self.left_out: set[tuple[str, str]] = set()  # pairs (method, metric) that failed in the preflight
         self._copies: dict[tuple[str, str], list[AttributionMetric]] = {}  # (split, method) -> copies of the metrics
         self._segments: dict[tuple[str, str, str], SegmentCounts] = {}  # (split, method, metric) -> counts
         self._rows: list[ResultRow] = []
@@ -120,8 +120,8 @@ class AttributionEvaluation(ExplainedCallback):
                     "evaluate: set data.init_args.tune_on_validation to true"
                 )
 
-    def tried(self, trial: TrialRun) -> None:
-        try_metrics(trial, self)
+    def on_preflight(self, preflight: PreflightRun) -> None:
+        try_metrics(preflight, self)
 
     def on_explained(self, explained: ExplainedBatch) -> None:
         if not self.active or self.trainer.predicting:

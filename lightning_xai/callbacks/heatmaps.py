@@ -19,8 +19,8 @@ from lightning_xai.callbacks.base import (
     first_examples,
     is_dry_run,
 )
-from lightning_xai.callbacks.trial.trial_metrics import made_up_batch
-from lightning_xai.callbacks.trial.tried import TrialRun
+from lightning_xai.callbacks.preflight.preflight_metrics import made_up_batch
+from lightning_xai.callbacks.preflight.preflight_run import PreflightRun
 from lightning_xai.functional.classes.targets import gold_classes, predicted_classes
 from lightning_xai.report.heatmap import ExplainedClass, ExplainedDocument
 from lightning_xai.report.heatmap_image import image
@@ -78,16 +78,16 @@ class Heatmaps(ExplainedCallback):
             )
         self._documents = {}
 
-    def tried(self, trial: TrialRun) -> None:
+    def on_preflight(self, preflight: PreflightRun) -> None:
         """Tries to draw one document with made-up scores. Writes nothing."""
-        for stage in trial.stages_of(self):
-            for split in trial.stages[stage]:
+        for stage in preflight.stages_of(self):
+            for split in preflight.stages[stage]:
                 tunes = split == VALIDATION and stage == "test"
                 if not tunes and (self.splits is None or split in self.splits):
-                    trial.attempt("Heatmaps", partial(self._try, trial, split))
+                    preflight.attempt("Heatmaps", partial(self._try, preflight, split))
 
-    def _try(self, trial: TrialRun, split: str) -> None:
-        explained = made_up_batch(trial, self.source, split, whole=True)
+    def _try(self, preflight: PreflightRun, split: str) -> None:
+        explained = made_up_batch(preflight, self.source, split, whole=True)
         document = self._document(explained, 0, explained.predict(explained.batch.inputs))
         html_page(f"Attributions on {split}", [document], "")
         if document.classes and len(document.offsets) <= self.max_image_tokens:

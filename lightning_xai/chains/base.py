@@ -17,7 +17,7 @@ from lightning_xai.attributions.aml import give_texts
 from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.attributions.cached import name_data
 from lightning_xai.callbacks.base import data_of, is_dry_run, network_of
-from lightning_xai.callbacks.trial.tried import TrialRun
+from lightning_xai.callbacks.preflight.preflight_run import PreflightRun
 from lightning_xai.chains.erasure_pass import splits_of, text_data_of, write_erasures
 from lightning_xai.chains.stages import Chain, Stage
 from lightning_xai.chains.time_left import ScoringClock
@@ -129,10 +129,10 @@ class ChainCallback(Callback, ABC):
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._in_fit = True
 
-    def tried(self, trial: TrialRun) -> None:
+    def on_preflight(self, preflight: PreflightRun) -> None:
         """Tries each method on short texts, without writing erasures. A method that fails cannot be left out."""
-        _, stage = self.chain_of(trial.trainer)
-        if not (trial.fits and "test" in trial.stages):
+        _, stage = self.chain_of(preflight.trainer)
+        if not (preflight.fits and "test" in preflight.stages):
             return  # tokens to erase are chosen only after the test of a fit
         by_method: dict[str, dict[str, dict[str, Any]]] = {}
         for name, facts in self.erasures_by(stage).items():
@@ -144,19 +144,21 @@ class ChainCallback(Callback, ABC):
                 continue  # "gradient" and "gradient_once" share one method object
             tried.append(method)
             subject = f"method {name} ({type(method).__name__})" if method else f"erasures {name}"
-            trial.attempt(f"{subject} of {type(self).__name__}", partial(self._try_erasures, trial, method, erasures))
+            preflight.attempt(
+                f"{subject} of {type(self).__name__}", partial(self._try_erasures, preflight, method, erasures)
+            )
 
-    def trial_record(self, trainer: Trainer) -> Path:
-        """Returns the file in the root's folder that records the trials of all stages."""
-        return self.chain_of(trainer)[0].root.path / "trials.json"
+    def preflight_record(self, trainer: Trainer) -> Path:
+        """Returns the file in the root's folder that records the preflights of all stages."""
+        return self.chain_of(trainer)[0].root.path / "preflights.json"
 
     def _try_erasures(
-        self, trial: TrialRun, method: AttributionMethod | None, erasures: dict[str, dict[str, Any]]
+        self, preflight: PreflightRun, method: AttributionMethod | None, erasures: dict[str, dict[str, Any]]
     ) -> None:
-        with eager_attention(trial.network, wanted=method is not None and method.needs_attentions):
-            for split, batch in trial.batches(["train", VALIDATION, *trial.stages["test"]], method):
+        with eager_attention(preflight.network, wanted=method is not None and method.needs_attentions):
+            for split, batch in preflight.batches(["train", VALIDATION, *preflight.stages["test"]], method):
                 keep = torch.ones_like(batch.inputs.attention_mask)
-                self.keep_masks(trial.module, batch, split, keep, erasures)
+                self.keep_masks(preflight.module, batch, split, keep, erasures)
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """After a fit's test, stores which tokens are erased in later stages' data. Does nothing after other tests."""

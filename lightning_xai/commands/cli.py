@@ -15,8 +15,8 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from lightning_xai.callbacks.base import callbacks_of
 from lightning_xai.callbacks.best_checkpoint import BestCheckpoint
 from lightning_xai.callbacks.predictions import PredictionsFile
+from lightning_xai.callbacks.preflight.preflight_memory import PreflightMemory
 from lightning_xai.callbacks.results import ResultsFile
-from lightning_xai.callbacks.trial.trial_memory import TrialMemory
 from lightning_xai.chains.base import AsksForRuns, ChainCallback
 from lightning_xai.commands.ahead import say_ahead
 from lightning_xai.commands.bound_facts import bound_facts, seeds_that_met
@@ -26,6 +26,7 @@ from lightning_xai.commands.parser.config_files import check_formats, experiment
 from lightning_xai.commands.parser.data_links import check_linked_ids, name_data
 from lightning_xai.commands.parser.encoder_path import check_network_tokenizer, fill_encoder_path, write_encoder
 from lightning_xai.commands.parser.parts import PARSER_MODE
+from lightning_xai.commands.parser.preflight_options import preflight_of
 from lightning_xai.commands.parser.run_arguments import TRAINER_DEFAULTS, add_run_arguments
 from lightning_xai.commands.parser.run_parser import RunParser, as_data
 from lightning_xai.commands.parser.trainer_settings import (
@@ -34,8 +35,8 @@ from lightning_xai.commands.parser.trainer_settings import (
     check_seed,
     trainer_settings,
 )
-from lightning_xai.commands.parser.trial_options import trial_of
-from lightning_xai.commands.preflight import (
+from lightning_xai.commands.run_callbacks import run_callbacks
+from lightning_xai.commands.setting_checks import (
     chain_in,
     check_chains,
     check_checkpoint_settings,
@@ -43,7 +44,6 @@ from lightning_xai.commands.preflight import (
     check_tuning,
     resolve_checkpoint,
 )
-from lightning_xai.commands.run_callbacks import run_callbacks
 from lightning_xai.commands.slurm import plugins_of_job
 from lightning_xai.commands.tested import facts_of_test
 from lightning_xai.objectives.base import Objective
@@ -69,12 +69,14 @@ class XAICLI(LightningCLI):
 
     Args:
         args: the command line.
-        trials: outcomes of trials (see Trial) from earlier runs of the command.
+        preflights: outcomes of preflights (see Preflight) from earlier runs of the command.
         callbacks: additional callbacks, which do not become settings of the run.
     """
 
-    def __init__(self, args: list[str], trials: TrialMemory | None = None, callbacks: Sequence[Callback] = ()) -> None:
-        self.trials, self._callbacks = trials, callbacks
+    def __init__(
+        self, args: list[str], preflights: PreflightMemory | None = None, callbacks: Sequence[Callback] = ()
+    ) -> None:
+        self.preflights, self._callbacks = preflights, callbacks
         self.next_run: list[str] = []
         self.is_done = False
         self._began = time.monotonic()
@@ -171,12 +173,12 @@ class XAICLI(LightningCLI):
                 default_hp_metric=False,
             )
         kwargs["plugins"] = plugins_of_job(self.config_init[self.subcommand].trainer.plugins)
-        trial = trial_of(config, self.settings, self.trials, tests_after_fit=tests_after_fit)
+        preflight = preflight_of(config, self.settings, self.preflights, tests_after_fit=tests_after_fit)
         own = run_callbacks(
             self.config_init[self.subcommand].trainer,
             began=self._began,
             seed=self.seed,
-            trial=trial,
+            preflight=preflight,
             tests_after_fit=tests_after_fit,
         )
         self.trainer_defaults["callbacks"] = [self.results, *own, *self._callbacks]

@@ -15,21 +15,23 @@ from lightning_xai.callbacks.training.training_scalars import TrainingScalars
 from lightning_xai.commands.signals import EndOnSigterm
 
 
-def run_callbacks(trainer: Any, *, began: float, seed: int, trial: Callback, tests_after_fit: bool) -> list[Callback]:
-    """Returns these callbacks in order. The trial precedes the Forecast, so that methods which fail are not estimated.
+def run_callbacks(
+    trainer: Any, *, began: float, seed: int, preflight: Callback, tests_after_fit: bool
+) -> list[Callback]:
+    """Returns these callbacks in order. Preflight precedes Forecast, so that methods which fail are not estimated.
 
     Args:
         trainer: the settings of the trainer. Of these, `enable_progress_bar` and `callbacks` decide whether a progress
             bar is added: `callbacks` may contain one.
         began: value of `time.monotonic()` when the command started.
         seed: the seed of the run.
-        trial: the callback that tries methods and metrics before the real run.
+        preflight: the callback that tries methods and metrics before the real run.
         tests_after_fit: whether a test follows the fit.
 
     Example:
         >>> from types import SimpleNamespace
         >>> settings = SimpleNamespace(enable_progress_bar=False, callbacks=None)
-        >>> chosen = run_callbacks(settings, began=0.0, seed=0, trial=Callback(), tests_after_fit=True)
+        >>> chosen = run_callbacks(settings, began=0.0, seed=0, preflight=Callback(), tests_after_fit=True)
         >>> [type(callback).__name__ for callback in chosen]
         ['RunSummary', 'EndOnSigterm', 'TrainingClock', 'Callback', 'Forecast', 'TrainingScalars']
     """
@@ -37,7 +39,7 @@ def run_callbacks(trainer: Any, *, began: float, seed: int, trial: Callback, tes
         RunSummary(seed),
         EndOnSigterm(),
         TrainingClock(began),
-        trial,
+        preflight,
         Forecast(tests_after_fit=tests_after_fit),
         TrainingScalars(),
     ]

@@ -8,7 +8,7 @@ from typing import Any
 from lightning_xai.callbacks.base import callbacks_of
 from lightning_xai.callbacks.monitors import TRAIN
 from lightning_xai.commands.cli import XAICLI
-from lightning_xai.commands.preflight import measured_in_fit, validation_directions
+from lightning_xai.commands.setting_checks import measured_in_fit, validation_directions
 from lightning_xai.commands.stage_runs import run_stages
 from lightning_xai.objectives.trained_first import TrainedFirst
 from lightning_xai.search.plan import SearchPlan

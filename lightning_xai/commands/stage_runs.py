@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from lightning import Callback
 
-from lightning_xai.callbacks.trial.trial_memory import TrialMemory
+from lightning_xai.callbacks.preflight.preflight_memory import PreflightMemory
 from lightning_xai.commands.cli import XAICLI
 from lightning_xai.commands.discovery import import_all
 from lightning_xai.commands.next_step import next_step
@@ -31,13 +31,13 @@ def run_stages(argv: list[str], callbacks: Sequence[Callback] = ()) -> XAICLI:
     find_shipped_parts()
     given, argv = argv, with_part_paths(argv)
     check_files(with_config_paths(argv))
-    trials = TrialMemory()
+    preflights = PreflightMemory()
     stack, asked_for = [argv], [argv]
     while True:
         command = stack[-1]
         try:
             own = callbacks if command is argv else ()
-            cli = XAICLI(with_merged_terms(with_config_paths(command)), trials, own)
+            cli = XAICLI(with_merged_terms(with_config_paths(command)), preflights, own)
         except Taken as error:
             if len(stack) == 1:
                 raise

@@ -255,7 +255,7 @@ class HuggingFaceClassifier(Classifier):
         if reads_weights or key not in _accepted:
             self.check_contracts()
         else:
-            # transformers registers hooks in the first forward pass. Run it here, so that a later trial run, which
+            # transformers registers hooks in the first forward pass. Run it here, so that a later preflight, which
             # restores the hooks that it finds, does not remove these
             with evaluation_mode(self), torch.no_grad():
                 self(random_inputs(self, [1]), output_hidden_states=True)

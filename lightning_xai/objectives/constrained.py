@@ -219,7 +219,7 @@ class Constrained(Supervised):
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         super().on_train_batch_start(batch, batch_idx)
         if batch_idx % self.accumulate_grad_batches == 0:
-            self._violations = []  # also discards violations from a trial run before the fit
+            self._violations = []  # also discards violations from a preflight before the fit
 
     def num_steps(self) -> int:
         super().num_steps()  # loads the data, so that the number of batches is known

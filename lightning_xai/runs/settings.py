@@ -51,11 +51,11 @@ def data_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def trial_key(settings: Mapping[str, Any]) -> str:
+def preflight_key(settings: Mapping[str, Any]) -> str:
     """Returns a text that identifies the methods, the network and the data (before tokens are erased) of a run.
 
     Example:
-        >>> trial_key({"data.init_args.erasure": "mask", "model.size": 2, "experiment": "a"})
+        >>> preflight_key({"data.init_args.erasure": "mask", "model.size": 2, "experiment": "a"})
         '{"model.size": 2}'
     """
     of_trainer = ("trainer.callbacks", "trainer.precision", "trainer.accelerator")

@@ -103,10 +103,10 @@ def test_law(law, cls, model):
 
 @each_model
 @each_method
-def test_trial_takes_no_more_passes_and_leaves_the_method_as_it_was(cls, model):
+def test_preflight_takes_no_more_passes_and_leaves_the_method_as_it_was(cls, model):
     method = build(cls)
     settings, passes = method.settings(), method.passes(8, 2)
-    tried = method.for_trial()
+    tried = method.for_preflight()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".* miss completeness", UserWarning)
         scores = tried.attribute(model, inputs(), TARGETS).scores
@@ -116,12 +116,12 @@ def test_trial_takes_no_more_passes_and_leaves_the_method_as_it_was(cls, model):
 
 
 @pytest.mark.parametrize("cls", [cls for cls in CLASSES if SMALL.keys() & inspect.signature(cls).parameters.keys()])
-def test_trial_of_a_method_with_many_steps_takes_few(cls):
+def test_preflight_of_a_method_with_many_steps_takes_few(cls):
     if cls.__name__ == "AMLAttribution":
         pytest.skip("its steps are those of a trained scorer")
     arguments = {"pooling": "l2"} if cls.__name__ == "SequentialIntegratedGradients" else {}
     method = cls(**arguments)
-    assert sum(method.for_trial().passes(8, 1)) < sum(method.passes(8, 1)) / 2
+    assert sum(method.for_preflight().passes(8, 1)) < sum(method.passes(8, 1)) / 2
 
 
 @each_model

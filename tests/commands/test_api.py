@@ -174,7 +174,7 @@ def test_what_cannot_be_done_is_said_in_one_line(run, tables, call, message):
     assert "\n" not in str(caught.value)
 
 
-def test_the_trial_names_a_method_that_fails_and_how_to_leave_it_out(run, tables):
+def test_the_preflight_names_a_method_that_fails_and_how_to_leave_it_out(run, tables):
     class Wrong(Random):
         def scores(self, model, inputs, targets):
             return super().scores(model, inputs, targets)[..., :-1]

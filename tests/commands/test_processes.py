@@ -174,7 +174,7 @@ def test_error_on_two_processes_ends_both_with_its_line(tmp_path):
 
 
 @pytest.mark.slow
-def test_trial_changes_no_number_on_two_processes_or_after_a_kill(tmp_path):
+def test_preflight_changes_no_number_on_two_processes_or_after_a_kill(tmp_path):
     config = save(tiny_config(callbacks=[METHODS, ERASER], max_epochs=4), tmp_path / "tiny.yaml")
     measured, trained = {}, {}
     for name, preflight, is_killed in (("with", True, False), ("without", False, False), ("killed", True, True)):

@@ -7,7 +7,7 @@ import pytest
 import torch
 import yaml
 
-from lightning_xai.callbacks.trial.trial import Trial
+from lightning_xai.callbacks.preflight.preflight import Preflight
 from tests.commands.conftest import command, numbers, refusal, weights
 from tests.commands.roar_runs import NAMES, erased, roar_config
 from tests.commands.test_chain import kill_when, status
@@ -110,7 +110,7 @@ def test_stage_takes_the_evaluation_of_its_root_only(whole_roar, tmp_path):
 
 @pytest.mark.slow
 def test_stage_by_name_runs_alone_to_the_same_numbers(whole_roar, tmp_path, monkeypatch):
-    monkeypatch.setattr(Trial, "_new_failures", None)  # what the chain has tried is not tried again
+    monkeypatch.setattr(Preflight, "_new_failures", None)  # what the chain has tried is not tried again
     copy = shutil.copytree(whole_roar[0], tmp_path / "runs" / "roar")
     wanted = (copy / "seed0" / "roar.csv").read_text()
     for lost in ("gradient/080", "random/080"):

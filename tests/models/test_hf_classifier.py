@@ -251,7 +251,7 @@ def test_random_networks_of_one_class_and_architecture_are_checked_once(tmp_path
     assert Counted.num_checks == 4
 
 
-def test_second_network_of_an_architecture_keeps_its_attentions_after_a_trial():
+def test_second_network_of_an_architecture_keeps_its_attentions_after_a_preflight():
     for _ in range(2):  # the contracts of the second network are not checked
         network = tiny_classifier("bert")
         network.set_attention("eager")

@@ -168,7 +168,7 @@ def test_nothing_to_minimize_is_refused(tiny_hf):
         Supervised(tiny_hf, terms={"size": LogitSize(weight=0.0)}, task_weight=0.0)
 
 
-def test_a_term_whose_gradient_vanishes_is_refused_by_the_trial(tiny_hf):
+def test_a_term_whose_gradient_vanishes_is_refused_by_the_preflight(tiny_hf):
     class Nothing(LogitSize):
         def value(self, clean, prepared):
             return TermValue(super().value(clean, prepared).values * 0)
@@ -177,7 +177,7 @@ def test_a_term_whose_gradient_vanishes_is_refused_by_the_trial(tiny_hf):
         Supervised(tiny_hf, terms={"nothing": Nothing()}).try_terms(planted_batch())
 
 
-def test_a_term_whose_gradient_is_not_finite_is_refused_by_the_trial(tiny_hf):
+def test_a_term_whose_gradient_is_not_finite_is_refused_by_the_preflight(tiny_hf):
     class Root(LogitSize):
         def value(self, clean, prepared):
             return TermValue((0 * super().value(clean, prepared).values).sqrt())  # its derivative at 0 is infinite
@@ -186,7 +186,7 @@ def test_a_term_whose_gradient_is_not_finite_is_refused_by_the_trial(tiny_hf):
         Supervised(tiny_hf, terms={"root": Root()}).try_terms(planted_batch())
 
 
-def test_the_trial_tries_more_examples_before_it_refuses_a_term_that_is_flat_on_one(tmp_path):
+def test_the_preflight_tries_more_examples_before_it_refuses_a_term_that_is_flat_on_one(tmp_path):
     flat: list[int] = []
 
     class FlatOnSome(LogitSize):
@@ -207,7 +207,7 @@ def test_the_trial_tries_more_examples_before_it_refuses_a_term_that_is_flat_on_
         objective.try_terms(batch)
 
 
-def test_the_trial_tries_a_term_on_an_example_that_counts_for_it(tiny_plm_ca):
+def test_the_preflight_tries_a_term_on_an_example_that_counts_for_it(tiny_plm_ca):
     batch = planted_batch(**DATA)
     assert batch.rationale is not None
     batch.rationale.scores[:-1] = 0

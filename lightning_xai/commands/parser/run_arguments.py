@@ -6,7 +6,7 @@ from lightning.pytorch.cli import LightningArgumentParser
 
 from lightning_xai.callbacks.best_checkpoint import BestCheckpoint
 from lightning_xai.commands.parser.data_links import link_network_to_data
-from lightning_xai.commands.parser.trial_options import add_trial_arguments
+from lightning_xai.commands.parser.preflight_options import add_preflight_arguments
 from lightning_xai.runs.format import FORMAT
 from lightning_xai.runs.splits import VALIDATION, log_prefix
 
@@ -32,7 +32,7 @@ def add_run_arguments(parser: LightningArgumentParser) -> None:
     parser.add_argument("--runs_dir", type=str, default="runs", help="folder of all runs")
     parser.add_argument("--test_after_fit", type=bool, default=True, help="test the best checkpoint after fit")
     parser.add_argument("--follow_up", type=bool, default=True, help="also run the other runs that this run needs")
-    add_trial_arguments(parser)
+    add_preflight_arguments(parser)
     parser.add_argument("--stage", type=str | None, default=None, help="fit only this stage of a chain")
     parser.add_argument("--format", type=int, default=FORMAT, help="format of a saved configuration")
     parser.add_lightning_class_args(BestCheckpoint, "checkpoint")

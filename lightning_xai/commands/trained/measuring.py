@@ -16,8 +16,8 @@ from lightning import Trainer
 
 from lightning_xai.callbacks.attributions import ComputeAttributions
 from lightning_xai.callbacks.evaluation import AttributionEvaluation
+from lightning_xai.callbacks.preflight.preflight import Preflight
 from lightning_xai.callbacks.results import ResultsFile
-from lightning_xai.callbacks.trial.trial import Trial
 from lightning_xai.commands.parser.class_checks import CheckedParser
 from lightning_xai.commands.parser.parts import find_part
 from lightning_xai.commands.parser.run_arguments import TRAINER_DEFAULTS
@@ -59,12 +59,12 @@ def measure(
         max_examples: largest number of examples used from each table; None uses all. They are chosen at random, but
             each call chooses the same ones.
         rationale_format: format of the rationales, as in `Run.measure`.
-        skip_unfit: whether to leave out methods and metrics that fail in the trial.
+        skip_unfit: whether to leave out methods and metrics that fail in the preflight.
         batch_size: largest number of examples in one forward pass.
 
     Raises:
         ValueError: a table has no rows or the wrong format, the preset is unknown or tunes thresholds although there
-            is no `validation`, or a method or metric fails in the trial.
+            is no `validation`, or a method or metric fails in the preflight.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
@@ -91,7 +91,7 @@ def measure(
     device = network.embedding_matrix.device
     kernel: Any = network.attention_implementation
     results = ResultsFile(RunFacts(*loaded.name))
-    trial = Trial(skip_unfit=skip_unfit, remedy="skip_unfit=True")
+    preflight = Preflight(skip_unfit=skip_unfit, remedy="skip_unfit=True")
     options: dict[str, Any] = dict(TRAINER_DEFAULTS)
     with tempfile.TemporaryDirectory() as folder, quiet(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="GPU available but not used")
@@ -111,7 +111,7 @@ def measure(
             enable_checkpointing=False,
             enable_progress_bar=False,
             default_root_dir=folder,
-            callbacks=[results, trial, computing, evaluation],
+            callbacks=[results, preflight, computing, evaluation],
         )
         try:
             trainer.test(Evaluation.of(loaded.trained, loaded.place), datamodule=data, verbose=False)

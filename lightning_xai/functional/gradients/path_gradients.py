@@ -16,7 +16,9 @@ from lightning_xai.types import TextInputs
 
 Quadrature = Literal["gausslegendre", "riemann_left", "riemann_middle", "riemann_right", "riemann_trapezoid"]
 Baseline = Literal["fill", "zero"]
-TRIAL_STEPS = 2  # number of points on a line in a trial run, which only checks for errors; the trapezoid rule needs 2
+PREFLIGHT_STEPS = (
+    2  # number of points on a line in a preflight, which only checks for errors; the trapezoid rule needs 2
+)
 
 
 class PathEnds(NamedTuple):

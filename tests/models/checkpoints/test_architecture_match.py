@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from lightning_xai.commands.preflight import check_checkpoint
+from lightning_xai.commands.setting_checks import check_checkpoint
 from lightning_xai.models.bilstm import BiLSTMAttention
 from lightning_xai.models.checkpoints.architecture_match import (
     check_architecture,

@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel, AutoModelForPreTraining, AutoModelForSequenceClassification
 
-from lightning_xai.commands.preflight import resolve_checkpoint
+from lightning_xai.commands.setting_checks import resolve_checkpoint
 from lightning_xai.models.checkpoints.checkpoint import load_trained
 from lightning_xai.models.hf_classifier import HFClassifier
 from lightning_xai.models.plm_ca import PLMCA

@@ -111,7 +111,7 @@ def check_monitors(objective: Objective, callbacks: Sequence[Callback]) -> None:
                     f"{better!r}"
                 )
         elif monitor.name.startswith(TRAIN) or monitor.name == "loss":
-            continue  # the trial, which computes the training losses, checks their names
+            continue  # the preflight, which computes the training losses, checks their names
         elif monitor.is_required and not any(monitor.name.startswith(start) for start in measured):
             raise never_logged(monitor, [*directions, *(f"{start}..." for start in measured), f"{TRAIN}loss"])
 

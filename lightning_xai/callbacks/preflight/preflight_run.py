@@ -1,4 +1,4 @@
-"""The interface through which callbacks take part in a trial: it gives them short examples, and records errors."""
+"""The interface through which callbacks take part in a preflight: it gives them short examples, and records errors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from traceback import extract_tb
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from lightning import LightningModule, Trainer
@@ -14,15 +14,21 @@ from torch import Tensor
 
 from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.callbacks.base import data_of, network_of
-from lightning_xai.callbacks.trial.short_texts import cut_batch, evidence_tokens, short_columns, text_forms
+from lightning_xai.callbacks.preflight.short_texts import (
+    cut_batch,
+    evidence_tokens,
+    short_columns,
+    text_forms,
+    typical_rows,
+)
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Attribution, Batch
 
 NUM_TOKENS = 8  # number of explainable tokens of a short text
 
 
-class Number(NamedTuple):
-    """The preset, method and metric of a result. If a metric has several values, they share one Number."""
+class ResultKey(NamedTuple):
+    """The preset, method and metric of a result. If a metric has several values, they share one ResultKey."""
 
     preset: str
     method: str
@@ -31,12 +37,12 @@ class Number(NamedTuple):
 
 @dataclass(frozen=True)
 class Failure:
-    """A part of a run, such as a method or metric, that failed in a trial.
+    """A part of a run, such as a method or metric, that failed in a preflight.
 
     Attributes:
         subject: description of the part.
         reason: the error and its remedy.
-        numbers: the results that are missing if the part is left out.
+        results: the results that are missing if the part is left out.
         can_be_left_out: whether the run can go on without this part.
 
     Example:
@@ -46,7 +52,7 @@ class Failure:
 
     subject: str
     reason: str
-    numbers: tuple[Number, ...] = ()
+    results: tuple[ResultKey, ...] = ()
     can_be_left_out: bool = False
 
     def __str__(self) -> str:
@@ -77,7 +83,7 @@ class ShortRows(NamedTuple):
 
 
 class Scored(NamedTuple):
-    """The scores that a method computed for texts of a trial.
+    """The scores that a method computed for texts of a preflight.
 
     Attributes:
         batch: the texts (B examples).
@@ -125,8 +131,8 @@ def check_passes(method: AttributionMethod) -> tuple[float, float]:
 
 
 @dataclass
-class TrialRun:
-    """One trial: the splits that the run will evaluate, and the failures so far.
+class PreflightRun:
+    """One preflight: the splits that the run will evaluate, and the failures so far.
 
     Attributes:
         trainer: the trainer, after it has moved the network to its device.
@@ -143,10 +149,11 @@ class TrialRun:
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
         >>> from lightning_xai.objectives.supervised import Supervised
-        >>> trial = TrialRun(Trainer(logger=False, accelerator="cpu"), Supervised(random_bert()), {"test": ["test"]})
-        >>> trial.attempt("part a", lambda: [0][1])
+        >>> trainer = Trainer(logger=False, accelerator="cpu")
+        >>> preflight = PreflightRun(trainer, Supervised(random_bert()), {"test": ["test"]})
+        >>> preflight.attempt("part a", lambda: [0][1])
         False
-        >>> print(trial.failures["part a"].reason[:11])
+        >>> print(preflight.failures["part a"].reason[:11])
         IndexError:
     """
 
@@ -168,7 +175,7 @@ class TrialRun:
 
     @property
     def fits(self) -> bool:
-        """Whether the trial precedes a fit, so that the network is still untrained."""
+        """Whether the preflight precedes a fit, so that the network is still untrained."""
         return "fit" in self.stages
 
     def stages_of(self, callback: object) -> list[str]:
@@ -180,15 +187,15 @@ class TrialRun:
         subject: str,
         function: Callable[[], object],
         *,
-        numbers: Sequence[Number] = (),
+        results: Sequence[ResultKey] = (),
         leave_out: Callable[[], None] | None = None,
     ) -> bool:
         """Calls `function` and returns True if it raises no error. The first error of each subject is recorded.
 
         Args:
             subject: description of what is tried, unique in the run.
-            function: tries it. It must not change anything outside the trial.
-            numbers: the results that are missing if it is left out.
+            function: tries it. It must not change anything outside the preflight.
+            results: the results that are missing if it is left out.
             leave_out: removes it from the run; None if the run cannot go on without it.
         """
         if leave_out is not None:
@@ -197,9 +204,9 @@ class TrialRun:
             return subject not in self.failures
         try:
             function()
-        except Exception as error:  # of any class, because a trial goes on after an error, to list all failures
+        except Exception as error:  # of any class, because a preflight goes on after an error, to list all failures
             without = leave_out is not None and not isinstance(error, WeightsChanged)
-            failure = Failure(subject, reason_of(error), tuple(numbers), without)
+            failure = Failure(subject, reason_of(error), tuple(results), without)
             self.failures.setdefault(subject, failure)
             self.errors.append(error)
             return False
@@ -215,7 +222,7 @@ class TrialRun:
             data = data_of(self.trainer)
             rows = data.split(split)
             limit = len(rows) if max_examples is None else min(max_examples, len(rows))
-            whole: Batch = data.collate(rows[_typical_rows(rows, limit)]).to(self.module.device)
+            whole: Batch = data.collate(rows[typical_rows(rows, limit)]).to(self.module.device)
             keep = short_columns(whole.inputs, evidence_tokens(whole), NUM_TOKENS) & whole.inputs.attention_mask
             self._rows[key] = ShortRows(whole, cut_batch(whole, keep, self.network.pad_id), keep)
         return self._rows[key]
@@ -255,46 +262,18 @@ class TrialRun:
         return batch.to(self.module.device)
 
 
-def _typical_rows(rows: Any, limit: int) -> list[int]:
-    """Returns the positions of two of the first `limit` examples, if possible one with evidence and one without.
-
-    The evidence is for the example's gold class, unless no example has such evidence. `rows` is an EncodedSplit.
-    """
-
-    with_evidence = rows.with_evidence()
-
-    def has_evidence(position: int, *, gold: bool) -> bool:
-        if not with_evidence[position]:
-            return False
-        example = rows.encoded[position]
-        labels = rows.labels([position])[0] if gold else None
-        classes = labels if isinstance(labels, list) else [labels]
-        masks = [mask for label, mask in example.rationales.items() if not gold or label in classes]
-        return any((mask.astype(bool) & example.token_mask).any() for mask in masks)
-
-    positions = range(limit)
-    gold, any_class, none = (  # generators, because a split may have a million rows
-        (position for position in positions if has_evidence(position, gold=True)),
-        (position for position in positions if has_evidence(position, gold=False)),
-        (position for position in positions if not has_evidence(position, gold=False)),
-    )
-    evident = next(gold, next(any_class, None))
-    chosen = [position for position in (evident, next(none, None)) if position is not None]
-    return [*chosen, *(position for position in range(min(limit, 2)) if position not in chosen)][: min(2, limit)]
-
-
 @runtime_checkable
-class HasTrial(Protocol):
-    """A callback that a trial should try.
+class HasPreflight(Protocol):
+    """A callback that a preflight should try.
 
     Example:
         >>> class Evidence:
-        ...     def tried(self, trial):
-        ...         trial.attempt("Evidence", lambda: trial.rows("test").whole.rationale.scores)
-        >>> isinstance(Evidence(), HasTrial)
+        ...     def on_preflight(self, preflight):
+        ...         preflight.attempt("Evidence", lambda: preflight.rows("test").whole.rationale.scores)
+        >>> isinstance(Evidence(), HasPreflight)
         True
     """
 
-    def tried(self, trial: TrialRun) -> None:
-        """Tries what the callback will do, with `trial.attempt`. Must not write, log or wait for other processes."""
+    def on_preflight(self, preflight: PreflightRun) -> None:
+        """Tries what the callback will do, by `preflight.attempt`. Must not write, log or wait for other processes."""
         ...

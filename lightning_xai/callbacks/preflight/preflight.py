@@ -1,4 +1,4 @@
-"""The trial before a run: tries every method and metric on two short texts, and lists all failures."""
+"""The preflight before a run: tries every method and metric on two short texts, and lists all failures."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from lightning.pytorch.trainer.states import TrainerFn
 from lightning_xai.callbacks.base import ResultRow, callbacks_of, data_of, test_splits
 from lightning_xai.callbacks.cost import NO_COST
 from lightning_xai.callbacks.order import check_order
-from lightning_xai.callbacks.trial.trial_memory import TrialMemory
-from lightning_xai.callbacks.trial.trial_parts import (
+from lightning_xai.callbacks.preflight.preflight_memory import PreflightMemory
+from lightning_xai.callbacks.preflight.preflight_run import Failure, HasPreflight, PreflightRun
+from lightning_xai.callbacks.preflight.preflight_steps import (
     sources_of,
     try_longest_text,
     try_methods,
     try_network,
     try_objective,
 )
-from lightning_xai.callbacks.trial.tried import Failure, HasTrial, TrialRun
 from lightning_xai.functional.network.modes import eager_attention, evaluation_mode
 from lightning_xai.functional.network.untouched import memory_returned, network_kept, random_states_kept
 from lightning_xai.runs.progress import say
@@ -38,7 +38,7 @@ class LeftOutRow(ResultRow):
     left_out: str
 
 
-class Trial(Callback):
+class Preflight(Callback):
     """Tries network, methods, metrics and erasures on two short texts of every split, before the run starts.
 
     The texts are cut to eight explainable tokens; one has evidence and one has none, if the split has both. Methods
@@ -48,15 +48,15 @@ class Trial(Callback):
     network predicts at random. Finally, the network makes a forward pass over the longest text, and a backward pass if
     a method needs one.
 
-    All processes try the same texts. The trial logs and writes no results, and restores random generators, gradients,
-    modes, hooks, the attention kernel and costs. Under FSDP there is no trial.
+    All processes try the same texts. The preflight logs and writes no results, and restores random generators,
+    gradients, modes, hooks, the attention kernel and costs. Under FSDP there is no preflight.
 
     Args:
-        tests_after_fit: whether a test follows the fit; if so, the trial covers both.
-        enabled: whether to make the trial. The order of the callbacks is checked in any case.
+        tests_after_fit: whether a test follows the fit; if so, the preflight covers both.
+        enabled: whether to do the preflight. The order of the callbacks is checked in any case.
         skip_unfit: whether to leave out methods and metrics that fail. If False, a failure ends the run.
-        key: identifies the methods, network and data. Runs with the same key share the outcomes of a trial.
-        memory: outcomes of earlier trials in this command. The fits of a chain also share outcomes through a file.
+        key: identifies the methods, network and data. Runs with the same key share the outcomes of a preflight.
+        memory: outcomes of earlier preflights in this command. The fits of a chain also share outcomes through a file.
         remedy: the option that leaves out failing parts; error messages name it.
 
     Raises:
@@ -65,7 +65,7 @@ class Trial(Callback):
             it, or no callback uses the attributions of a ComputeAttributions.
 
     Example:
-        >>> Trial(skip_unfit=True).left_out
+        >>> Preflight(skip_unfit=True).left_out
         {}
     """
 
@@ -76,14 +76,14 @@ class Trial(Callback):
         enabled: bool = True,
         skip_unfit: bool = False,
         key: str = "",
-        memory: TrialMemory | None = None,
+        memory: PreflightMemory | None = None,
         remedy: str = SKIP_UNFIT,
     ) -> None:
         self.tests_after_fit = tests_after_fit
         self.enabled = enabled
         self.skip_unfit = skip_unfit
         self.key = key
-        self.memory = memory or TrialMemory()
+        self.memory = memory or PreflightMemory()
         self.remedy = remedy
         self.left_out: dict[str, Failure] = {}  # description of a method or metric that is left out -> its failure
         self._evaluated: list[str] = []  # splits for which the running evaluation writes results
@@ -116,25 +116,25 @@ class Trial(Callback):
 
     def result_rows(self) -> list[ResultRow]:
         """Returns, for each result that is left out, a row with the reason instead of a value."""
-        missing = {number: failure.reason for failure in self.left_out.values() for number in failure.numbers}
+        missing = {key: failure.reason for failure in self.left_out.values() for key in failure.results}
         return [
             LeftOutRow(
-                split=split, preset=number.preset, method=number.method, metric=number.metric, value=float("nan"),
+                split=split, preset=key.preset, method=key.method, metric=key.metric, value=float("nan"),
                 num_examples=0, num_skipped=0, num_evidence_cut=0, left_out=reason, **NO_COST,
             )
             for split in self._evaluated
-            for number, reason in missing.items()
+            for key, reason in missing.items()
         ]  # fmt: skip
 
     def _begin(self, trainer: Trainer, module: LightningModule, stages: dict[str, list[str]]) -> None:
         if not self.enabled:
             return
         if isinstance(trainer.strategy, FSDPStrategy):
-            say("trial: skipped, because FSDP splits the network's weights among processes")
+            say("preflight: skipped, because FSDP splits the network's weights among processes")
             return
         data = data_of(trainer)
         if not (hasattr(data, "split") and hasattr(data, "collate")):
-            say(f"trial: skipped, because {type(data).__name__} is not a TextDataModule")
+            say(f"preflight: skipped, because {type(data).__name__} is not a TextDataModule")
             return
         wanted = {(stage, split) for stage, splits in stages.items() for split in splits}
         tried = self.memory.tried.setdefault(self.key, set())
@@ -142,65 +142,65 @@ class Trial(Callback):
         if not wanted <= tried and trainer.state.fn == TrainerFn.FITTING:
             self.memory.recall(self.key, trainer)
         if not wanted <= tried:
-            known |= self._new_failures(TrialRun(trainer, module, stages))
+            known |= self._new_failures(PreflightRun(trainer, module, stages))
             tried |= wanted
             if trainer.state.fn == TrainerFn.FITTING:
                 self.memory.record(self.key, trainer)
         if known:
-            self._leave_out(TrialRun(trainer, module, stages, failures=dict(known), replays=True))
+            self._leave_out(PreflightRun(trainer, module, stages, failures=dict(known), replays=True))
 
-    def _new_failures(self, trial: TrialRun) -> dict[str, Failure]:
-        """Makes a trial and returns its failures. Raises ValueError if something that failed may not be left out."""
-        self._try(trial)
+    def _new_failures(self, preflight: PreflightRun) -> dict[str, Failure]:
+        """Does a preflight and returns its failures. Raises ValueError if something that failed may not be left out."""
+        self._try(preflight)
         # failures are gathered from all processes, so that all leave out the same methods and metrics
-        failures = {subject: failure for part in gather(trial.failures) for subject, failure in part.items()}
+        failures = {subject: failure for part in gather(preflight.failures) for subject, failure in part.items()}
         if failures and not (self.skip_unfit and all(failure.can_be_left_out for failure in failures.values())):
-            name = type(trial.network).__name__
+            name = type(preflight.network).__name__
             message = failures_message(list(failures.values()), name, skip_unfit=self.skip_unfit, remedy=self.remedy)
-            raise ValueError(message) from (trial.errors[0] if trial.errors else None)
+            raise ValueError(message) from (preflight.errors[0] if preflight.errors else None)
         for failure in failures.values():
             say(f"left out: {failure}")
         return failures
 
-    def _try(self, trial: TrialRun) -> None:
+    def _try(self, preflight: PreflightRun) -> None:
         contexts = (
             warnings.catch_warnings(),
-            memory_returned(trial.module.device),
+            memory_returned(preflight.module.device),
             random_states_kept(),
-            network_kept(trial.module),
-            evaluation_mode(trial.module),
+            network_kept(preflight.module),
+            evaluation_mode(preflight.module),
             torch.set_grad_enabled(True),
         )
         with ExitStack() as stack:
             for context in contexts:
                 stack.enter_context(context)
             warnings.simplefilter("ignore")  # the run itself will show the same warnings
-            if "train" in trial.stages:
-                try_objective(trial)
+            if "train" in preflight.stages:
+                try_objective(preflight)
             else:
-                self._try_evaluation(trial)
+                self._try_evaluation(preflight)
 
-    def _try_evaluation(self, trial: TrialRun) -> None:
-        if not trial.replays and not try_network(trial):
+    def _try_evaluation(self, preflight: PreflightRun) -> None:
+        if not preflight.replays and not try_network(preflight):
             return  # if the network fails, so does everything else
-        sources = sources_of(trial)
+        sources = sources_of(preflight)
         methods = [method for source in sources for method in source.methods.values()]
-        with eager_attention(trial.network, wanted=any(method.needs_attentions for method in methods)):
+        with eager_attention(preflight.network, wanted=any(method.needs_attentions for method in methods)):
             for source in sources:
-                try_methods(trial, source)
-            for callback in callbacks_of(trial.trainer):
-                if isinstance(callback, HasTrial):
-                    callback.tried(trial)
-            if sources and not trial.replays:
-                try_longest_text(trial)
+                try_methods(preflight, source)
+            for callback in callbacks_of(preflight.trainer):
+                if isinstance(callback, HasPreflight):
+                    callback.on_preflight(preflight)
+            if sources and not preflight.replays:
+                try_longest_text(preflight)
 
-    def _leave_out(self, trial: TrialRun) -> None:
-        self._try_evaluation(trial)
-        for subject, failure in trial.failures.items():
+    def _leave_out(self, preflight: PreflightRun) -> None:
+        self._try_evaluation(preflight)
+        for subject, failure in preflight.failures.items():
             self.left_out[subject] = failure
-            for remove in trial.removals.get(subject, []):
+            for remove in preflight.removals.get(subject, []):
                 remove()
-        for source in sources_of(trial):
+        for source in sources_of(preflight):
             if not source.methods:
                 raise ValueError(
                     f"no method of {type(source).__name__} works, so there are no explanations: choose other methods"

@@ -6,7 +6,7 @@ import torch
 from lightning_xai.attributions.gradient import Gradient
 from lightning_xai.chains.fresh import FRESH
 from lightning_xai.chains.roar import ROAR
-from lightning_xai.commands.preflight import check_chains, resolve_checkpoint
+from lightning_xai.commands.setting_checks import check_chains, resolve_checkpoint
 from lightning_xai.objectives.supervised import Supervised
 from lightning_xai.runs.folder import RunFolder
 from tests.conftest import tiny_classifier

@@ -1,4 +1,4 @@
-"""The trial names all parts that fail, before the work."""
+"""The preflight names all parts that fail, before the work."""
 
 import random
 from typing import Any
@@ -16,8 +16,8 @@ from lightning_xai.attributions.rollout import AttentionRollout
 from lightning_xai.callbacks.attribution_cache import AttributionCacheWriter
 from lightning_xai.callbacks.evaluation import AttributionEvaluation
 from lightning_xai.callbacks.heatmaps import Heatmaps
+from lightning_xai.callbacks.preflight.preflight import Preflight
 from lightning_xai.callbacks.results import ResultsFile
-from lightning_xai.callbacks.trial.trial import Trial
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.sources.base import rows_to_splits
 from lightning_xai.data.sources.planted import Planted
@@ -88,8 +88,8 @@ def bare_evidence() -> TextDataModule:
     return data
 
 
-def fails(folder, objective, *callbacks, stage: str = "fit", data=None, **trial) -> str:
-    run = silent(folder, Trial(tests_after_fit=True, **trial), *callbacks)
+def fails(folder, objective, *callbacks, stage: str = "fit", data=None, **preflight) -> str:
+    run = silent(folder, Preflight(tests_after_fit=True, **preflight), *callbacks)
     with pytest.raises(ValueError) as caught:
         getattr(run, stage)(objective, datamodule=data or planted_data())
     assert run.global_step == 0 and "\n" not in str(caught.value)
@@ -107,7 +107,7 @@ def test_all_failures_are_listed_together_with_network_reason_and_remedy(tmp_pat
     assert "method ALTI (ALTI): BiLSTMAttention has no layers that can be decomposed: choose another" in message
     assert "method AttentionRollout (AttentionRollout): the network returned no attentions" in message
     assert "Gradient" not in message and "Entropy" not in message
-    metric = "metric mine/odd (BrokenMetric): KeyError: 'no such column' (test_trial.py, line"
+    metric = "metric mine/odd (BrokenMetric): KeyError: 'no such column' (test_preflight.py, line"
     assert (metric in message) == (stage != "predict")
 
 
@@ -121,7 +121,7 @@ def test_all_failures_are_listed_together_with_network_reason_and_remedy(tmp_pat
         (Broken(passes=None), "Broken.passes returned None"),
         (
             Broken(RuntimeError("shape [2] of\n[3]")),
-            "method Broken (Broken): RuntimeError: shape [2] of [3] (test_trial",
+            "method Broken (Broken): RuntimeError: shape [2] of [3] (test_preflight",
         ),
         (Broken(torch.OutOfMemoryError("CUDA")), "the device has too little memory: lower chunk_size"),
     ],
@@ -186,14 +186,14 @@ def test_only_first_examples_are_tried(objective, tmp_path):
     data = planted_data()
     data.setup("test")
     source = compute(method := Broken(), max_examples=1)
-    silent(tmp_path, Trial(), source, Recorder()).test(objective, datamodule=data, verbose=False)
+    silent(tmp_path, Preflight(), source, Recorder()).test(objective, datamodule=data, verbose=False)
     assert [inputs.index.tolist() for inputs in method.calls[:1]] == [[0]]
 
 
 def test_methods_that_fail_are_left_out_of_fit_and_test_and_have_a_row(objective, tmp_path):
-    trial, results = Trial(tests_after_fit=True, skip_unfit=True), ResultsFile(RunFacts("tm", seed=0))
+    preflight, results = Preflight(tests_after_fit=True, skip_unfit=True), ResultsFile(RunFacts("tm", seed=0))
     preset = AttributionEvaluation("own", [BrokenMetric(name="odd"), Entropy()])
-    run = silent(tmp_path, results, trial, compute(Broken(ValueError("no: choose another")), Random()), preset)
+    run = silent(tmp_path, results, preflight, compute(Broken(ValueError("no: choose another")), Random()), preset)
     run.fit(objective, datamodule=planted_data())
     run.test(objective, datamodule=planted_data(), verbose=False)
     table = results.table
@@ -216,20 +216,25 @@ def test_failure_that_cannot_be_left_out_ends_the_run_in_spite_of_skip_unfit(tmp
     assert "objective WithoutLoss" in message and "--skip_unfit" not in message
 
 
-def test_disabled_trial_tries_nothing(objective, tmp_path):
+def test_disabled_preflight_tries_nothing(objective, tmp_path):
     method = Broken(ValueError("called"))
-    run = silent(tmp_path, Trial(tests_after_fit=True, enabled=False), compute(method), Recorder())
+    run = silent(tmp_path, Preflight(tests_after_fit=True, enabled=False), compute(method), Recorder())
     run.fit(objective, datamodule=planted_data())
     assert not method.calls
 
 
 def test_under_fsdp_nothing_is_tried_and_a_line_says_so(objective, tmp_path, monkeypatch, capsys):
-    method, run = Broken(), silent(tmp_path, trial := Trial(tests_after_fit=True), compute(Random()), Recorder())
-    monkeypatch.setattr("lightning_xai.callbacks.trial.trial.FSDPStrategy", type(run.strategy))  # FSDP needs GPUs
-    monkeypatch.setattr(trial, "_try", lambda _: method.calls.append("tried"))
+    method, run = (
+        Broken(),
+        silent(tmp_path, preflight := Preflight(tests_after_fit=True), compute(Random()), Recorder()),
+    )
+    monkeypatch.setattr(
+        "lightning_xai.callbacks.preflight.preflight.FSDPStrategy", type(run.strategy)
+    )  # FSDP needs GPUs
+    monkeypatch.setattr(preflight, "_try", lambda _: method.calls.append("tried"))
     run.test(objective, datamodule=planted_data(), verbose=False)
     printed = capsys.readouterr().out
-    assert not method.calls and "trial: skipped, " in printed and "FSDP splits the network's weights" in printed
+    assert not method.calls and "preflight: skipped, " in printed and "FSDP splits the network's weights" in printed
 
 
 @pytest.mark.parametrize(("method", "has_gradient"), [(Gradient(), True), (Broken(), False)])
@@ -272,7 +277,7 @@ def test_method_that_changes_a_buffer_is_named(objective, tmp_path):
 
 
 def test_heatmaps_are_drawn_before_the_work(objective, tmp_path, monkeypatch):
-    drawn = silent(tmp_path, Trial(tests_after_fit=True), compute(Random()), Heatmaps())
+    drawn = silent(tmp_path, Preflight(tests_after_fit=True), compute(Random()), Heatmaps())
     monkeypatch.setattr(TextDataModule, "example", lambda *_: {"id": "0"})  # rows without a text
     with pytest.raises(ValueError, match="Heatmaps: KeyError: 'text'"):
         drawn.fit(objective, datamodule=planted_data())
@@ -283,9 +288,9 @@ def test_store_of_other_scores_is_refused_before_the_work(objective, tmp_path):
     data, other = planted_data(), Supervised(tiny_classifier("bert"))
     silent(tmp_path, compute(Gradient()), AttributionCacheWriter()).test(objective, datamodule=data, verbose=False)
     other.network.embedding_matrix.data += 1
-    parts = Trial(), compute(Gradient()), AttributionCacheWriter()
+    parts = Preflight(), compute(Gradient()), AttributionCacheWriter()
     with pytest.raises(ValueError, match="AttributionCacheWriter of Gradient on test: .*holds rows of {'weights'"):
         silent(tmp_path, *parts).test(other, datamodule=planted_data(), verbose=False)
     broken = compute(Broken()), AttributionCacheWriter(str(tmp_path / "other"))  # a list of tensors is a setting
     with pytest.raises(ValueError, match="AttributionCacheWriter of Broken on test: TypeError: .*JSON"):
-        silent(tmp_path, Trial(), *broken).test(objective, datamodule=planted_data(), verbose=False)
+        silent(tmp_path, Preflight(), *broken).test(objective, datamodule=planted_data(), verbose=False)

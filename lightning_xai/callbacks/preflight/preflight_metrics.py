@@ -1,4 +1,4 @@
-"""Tries metrics in a `Trial`: first on made-up scores, then on the scores of the methods."""
+"""Tries metrics in a `Preflight`: first on made-up scores, then on the scores of the methods."""
 
 from __future__ import annotations
 
@@ -13,46 +13,46 @@ from torch import Tensor
 
 from lightning_xai.attributions.random import random_scores
 from lightning_xai.callbacks.base import ExplainedBatch, decision_threshold_of
-from lightning_xai.callbacks.trial.short_texts import confident_probs
-from lightning_xai.callbacks.trial.trial_parts import max_examples_of, targets_of
-from lightning_xai.callbacks.trial.tried import Number, Scored, TrialRun
+from lightning_xai.callbacks.preflight.preflight_run import PreflightRun, ResultKey, Scored
+from lightning_xai.callbacks.preflight.preflight_steps import max_examples_of, targets_of
+from lightning_xai.callbacks.preflight.short_texts import confident_probs
 from lightning_xai.functional.erasure.evaluate import predict_of
 from lightning_xai.metrics.base import AttributionMetric, PredictOnce
 from lightning_xai.runs.splits import VALIDATION
 from lightning_xai.types import Attribution, Batch
 
 
-def made_up_batch(trial: TrialRun, source: Any, split: str, *, whole: bool = False) -> ExplainedBatch:
+def made_up_batch(preflight: PreflightRun, source: Any, split: str, *, whole: bool = False) -> ExplainedBatch:
     """Returns one or two examples of a split with made-up scores, for trying callbacks that use attributions.
 
     The texts are short, unless `whole` is True. Gold classes count as predicted, so that metrics of predicted classes
     have something to measure.
     """
-    rows = trial.rows(split, max_examples_of(trial, source))
+    rows = preflight.rows(split, max_examples_of(preflight, source))
     batch = rows.whole if whole else rows.short
-    probs = confident_probs(batch, trial.network.num_classes)
-    targets, target_mask = targets_of(trial, source, probs, batch.labels)
+    probs = confident_probs(batch, preflight.network.num_classes)
+    targets, target_mask = targets_of(preflight, source, probs, batch.labels)
     scores = random_scores(batch.inputs, targets, seed=0) * target_mask.unsqueeze(-1)
     attribution = Attribution(scores, targets, target_mask, batch.inputs.token_mask)
-    return ExplainedBatch(batch, {"made-up scores": attribution}, _predict(trial, batch, probs), split)
+    return ExplainedBatch(batch, {"made-up scores": attribution}, _predict(preflight, batch, probs), split)
 
 
-def _predict(trial: TrialRun, batch: Batch, probs: Tensor) -> PredictOnce:
+def _predict(preflight: PreflightRun, batch: Batch, probs: Tensor) -> PredictOnce:
     """Returns a function that predicts with the network, but returns `probs` [B, C] for the unchanged batch."""
-    network, threshold = trial.network, decision_threshold_of(trial.module)
+    network, threshold = preflight.network, decision_threshold_of(preflight.module)
     predict = PredictOnce(predict_of(network), batch.inputs, decision_threshold=threshold, pad_id=network.pad_id)
     predict.probs = probs
     return predict
 
 
-def try_metrics(trial: TrialRun, evaluation: Any) -> None:
+def try_metrics(preflight: PreflightRun, evaluation: Any) -> None:
     """Tries copies of an evaluation's metrics, first on made-up scores.
 
     A metric that passes is tried on the scores of all methods together and, if that fails, on the scores of each method
     separately, so that the error names the method. The copies never gather records from other processes.
 
     Args:
-        trial: the trial.
+        preflight: the preflight.
         evaluation: a callback with a `preset`, a list of `metrics`, the `source` of their attributions, and a set
             `left_out`. If a metric fails on a method's scores and may be left out, (method, metric) is added to it.
     """
@@ -60,47 +60,47 @@ def try_metrics(trial: TrialRun, evaluation: Any) -> None:
 
     def batch(split: str) -> ExplainedBatch:
         if split not in made:
-            made[split] = made_up_batch(trial, evaluation.source, split)
+            made[split] = made_up_batch(preflight, evaluation.source, split)
         return made[split]
 
     for metric in list(evaluation.metrics):
-        stages = [stage for stage in trial.stages_of(evaluation) if stage != "predict"]
+        stages = [stage for stage in preflight.stages_of(evaluation) if stage != "predict"]
         works = [
-            trial.attempt(
+            preflight.attempt(
                 f"metric {evaluation.preset}/{metric.name} ({type(metric).__name__})",
-                partial(_measure, metric, batch, trial.stages[stage], only_tunes=stage == "test"),
-                numbers=[Number(evaluation.preset, name, metric.name) for name in evaluation.source.methods],
+                partial(_measure, metric, batch, preflight.stages[stage], only_tunes=stage == "test"),
+                results=[ResultKey(evaluation.preset, name, metric.name) for name in evaluation.source.methods],
                 leave_out=partial(_remove, evaluation.metrics, metric),
             )
             for stage in stages
         ]
         if works and all(works):
-            _try_scores(trial, evaluation, metric)
+            _try_scores(preflight, evaluation, metric)
 
 
-def _try_scores(trial: TrialRun, evaluation: Any, metric: AttributionMetric) -> None:
+def _try_scores(preflight: PreflightRun, evaluation: Any, metric: AttributionMetric) -> None:
     """Tries a metric on the scores of all methods together and, if that fails, on each method's scores separately."""
-    scores = trial.scores.get(id(evaluation.source), {})
-    together = replace(trial, failures={}, errors=[], removals={})
-    if not trial.replays and together.attempt("all methods", partial(_measure_scores, trial, metric, scores)):
+    scores = preflight.scores.get(id(evaluation.source), {})
+    together = replace(preflight, failures={}, errors=[], removals={})
+    if not preflight.replays and together.attempt("all methods", partial(_measure_scores, preflight, metric, scores)):
         return
     for name in evaluation.source.methods:
-        trial.attempt(
+        preflight.attempt(
             f"metric {evaluation.preset}/{metric.name} ({type(metric).__name__}) of {name}",
-            partial(_measure_scores, trial, metric, {name: scores[name]} if name in scores else {}),
-            numbers=[Number(evaluation.preset, name, metric.name)],
+            partial(_measure_scores, preflight, metric, {name: scores[name]} if name in scores else {}),
+            results=[ResultKey(evaluation.preset, name, metric.name)],
             leave_out=partial(evaluation.left_out.add, (name, metric.name)),
         )
 
 
-def _measure_scores(trial: TrialRun, metric: AttributionMetric, scores: Mapping[str, Scored]) -> None:
+def _measure_scores(preflight: PreflightRun, metric: AttributionMetric, scores: Mapping[str, Scored]) -> None:
     """Measures the methods' scores of one text with a copy of a metric, as if each method had explained its own text.
 
-    The text is the first of the trial, which has evidence if any text has.
+    The text is the first of the preflight, which has evidence if any text has.
     """
     if not scores:
         return
-    measured = _copy_of(metric, trial.module.device)
+    measured = _copy_of(metric, preflight.module.device)
     groups: dict[int, list[Scored]] = {}  # Python id of a batch -> scores of the methods that explained it
     for scored in scores.values():
         groups.setdefault(id(scored.batch), []).append(scored)
@@ -114,10 +114,10 @@ def _measure_scores(trial: TrialRun, metric: AttributionMetric, scores: Mapping[
         attributions = [scored.attribution for scored in group]
         attribution = attributions[0][rows]
         attribution = replace(attribution, scores=torch.cat([part.scores[:1] for part in attributions]))
-        measured.update(attribution, repeated, _predict(trial, repeated, probs[rows]))
+        measured.update(attribution, repeated, _predict(preflight, repeated, probs[rows]))
     if not metric.needs_tuning:
         measured.compute()
-    elif trial.fits:  # skipped for a trained network: it may predict classes for which the text has no evidence
+    elif preflight.fits:  # skipped for a trained network: it may predict classes for which the text has no evidence
         measured.tune_from(measured)
         measured.compute()
 

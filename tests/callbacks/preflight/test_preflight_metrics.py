@@ -4,15 +4,15 @@ import pytest
 
 from lightning_xai.attributions.random import Random
 from lightning_xai.callbacks.evaluation import AttributionEvaluation
+from lightning_xai.callbacks.preflight.preflight import Preflight
 from lightning_xai.callbacks.results import ResultsFile
-from lightning_xai.callbacks.trial.trial import Trial
 from lightning_xai.metrics.base import AttributionMetric
 from lightning_xai.metrics.complexity import Entropy
 from lightning_xai.metrics.discrete_rationale import DiscreteRationale
 from lightning_xai.metrics.plausibility import EvidenceOverlap
 from lightning_xai.runs.facts import RunFacts
 from tests.callbacks.conftest import compute, planted_data
-from tests.callbacks.trial.test_trial import Broken, bare_evidence, fails, silent
+from tests.callbacks.preflight.test_preflight import Broken, bare_evidence, fails, silent
 
 
 class OnlySmall(Entropy):
@@ -39,9 +39,9 @@ def test_metrics_are_tried_on_the_scores_of_every_method(objective, tmp_path, st
 
 
 def test_metric_that_fails_for_one_method_is_left_out_for_this_method(objective, tmp_path):
-    trial, results = Trial(tests_after_fit=True, skip_unfit=True), ResultsFile(RunFacts("tm", seed=0))
+    preflight, results = Preflight(tests_after_fit=True, skip_unfit=True), ResultsFile(RunFacts("tm", seed=0))
     preset = AttributionEvaluation("own", [OnlySmall(name="strict"), Entropy()])
-    run = silent(tmp_path, results, trial, compute(Broken(), Negative()), preset)
+    run = silent(tmp_path, results, preflight, compute(Broken(), Negative()), preset)
     run.fit(objective, datamodule=planted_data())
     run.test(objective, datamodule=planted_data(), verbose=False)
     assert results.table is not None
@@ -57,8 +57,8 @@ def test_what_a_metric_without_evidence_asks_for_works(objective, tmp_path):
     )
     assert "2 parts" in message and "or a threshold, such as threshold: 0.1, or leave it out" in message
     fixed = AttributionEvaluation("own", [DiscreteRationale(size=5), EvidenceOverlap(threshold=0.1)])
-    silent(tmp_path, Trial(), compute(Random()), fixed).test(objective, datamodule=bare_evidence(), verbose=False)
+    silent(tmp_path, Preflight(), compute(Random()), fixed).test(objective, datamodule=bare_evidence(), verbose=False)
     left_out = AttributionEvaluation("own", [Entropy(), *tuned])
-    run = silent(tmp_path, Trial(skip_unfit=True), compute(Random()), left_out)
+    run = silent(tmp_path, Preflight(skip_unfit=True), compute(Random()), left_out)
     run.test(objective, datamodule=bare_evidence(), verbose=False)
     assert [metric.name for metric in left_out.metrics] == ["entropy"]

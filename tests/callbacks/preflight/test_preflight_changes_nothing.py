@@ -1,4 +1,4 @@
-"""The trial leaves the network, the random states, the results and the costs as they were without it."""
+"""The preflight leaves the network, the random states, the results and the costs as they were without it."""
 
 import random
 from typing import Any
@@ -13,12 +13,12 @@ from lightning_xai.attributions.integrated_gradients import IntegratedGradients
 from lightning_xai.attributions.lime import LIME
 from lightning_xai.attributions.random import Random
 from lightning_xai.attributions.transformed import Transformed
+from lightning_xai.callbacks.preflight.preflight import Preflight
 from lightning_xai.callbacks.results import ResultsFile
-from lightning_xai.callbacks.trial.trial import Trial
 from lightning_xai.objectives.supervised import Supervised
 from lightning_xai.runs.facts import RunFacts
 from tests.callbacks.conftest import Recorder, compute, evaluation, planted_data
-from tests.callbacks.trial.test_trial import Broken, silent
+from tests.callbacks.preflight.test_preflight import Broken, silent
 from tests.conftest import tiny_classifier
 
 
@@ -37,7 +37,7 @@ class Meddling(Broken):
 
 
 class Watch(Callback):
-    """Notes what a trial must leave as it was, at the first of two hooks or at the last one."""
+    """Notes what a preflight must leave as it was, at the first of two hooks or at the last one."""
 
     def __init__(self, hook: str) -> None:
         setattr(self, hook, self.note)
@@ -57,18 +57,18 @@ class Watch(Callback):
 
 
 @pytest.mark.parametrize("method", [Meddling(), Meddling(ValueError("no")), AttInGrad()], ids=["ok", "fails", "eager"])
-def test_trial_leaves_the_network_as_it_was(objective, tmp_path, method):
+def test_preflight_leaves_the_network_as_it_was(objective, tmp_path, method):
     objective.network.set_attention("sdpa")
     before, after = Watch("on_fit_start"), Watch("on_train_start")
-    trial = Trial(tests_after_fit=True, skip_unfit=True)
-    run = silent(tmp_path, before, trial, after, compute(method, Random()), evaluation(), limit_train_batches=1)
+    preflight = Preflight(tests_after_fit=True, skip_unfit=True)
+    run = silent(tmp_path, before, preflight, after, compute(method, Random()), evaluation(), limit_train_batches=1)
     run.fit(objective, datamodule=planted_data())
-    assert before.state["attention"] == "sdpa" and not trial.left_out.keys() - {"method Meddling (Meddling)"}
+    assert before.state["attention"] == "sdpa" and not preflight.left_out.keys() - {"method Meddling (Meddling)"}
     assert after.state == before.state
 
 
 def states_after(folder, *callbacks: Callback, **arguments) -> dict[str, Any]:
-    """Returns everything that a trial must not change, after a fit and its test."""
+    """Returns everything that a preflight must not change, after a fit and its test."""
     torch.manual_seed(0), np.random.seed(0), random.seed(0)
     objective = Supervised(tiny_classifier("bert", dropout=0.1))
     objective.network.set_attention("sdpa")
@@ -99,22 +99,22 @@ def states_after(folder, *callbacks: Callback, **arguments) -> dict[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
-def test_results_weights_and_random_states_are_as_without_a_trial(tmp_path, precision):
+def test_results_weights_and_random_states_are_as_without_a_preflight(tmp_path, precision):
     method = Broken()
-    with_trial = states_after(
-        tmp_path / "a", Trial(tests_after_fit=True), compute(method), Recorder(), precision=precision
+    with_preflight = states_after(
+        tmp_path / "a", Preflight(tests_after_fit=True), compute(method), Recorder(), precision=precision
     )
     without = states_after(tmp_path / "b", compute(Broken()), Recorder(), precision=precision)
-    tensors = with_trial.pop("weights"), without.pop("weights")
+    tensors = with_preflight.pop("weights"), without.pop("weights")
     assert all(torch.equal(value, tensors[1][name]) for name, value in tensors[0].items())
-    assert torch.equal(with_trial.pop("torch"), without.pop("torch"))
-    assert with_trial == without
+    assert torch.equal(with_preflight.pop("torch"), without.pop("torch"))
+    assert with_preflight == without
 
 
 @pytest.mark.parametrize("wrapped", [False, True])
-def test_a_method_that_warns_once_warns_in_the_run_and_not_in_the_trial(objective, tmp_path, wrapped):
+def test_a_method_that_warns_once_warns_in_the_run_and_not_in_the_preflight(objective, tmp_path, wrapped):
     method = IntegratedGradients(num_steps=2, delta_tolerance=1e-9)
     source = compute(Transformed(method, ["absolute"]) if wrapped else method)
-    run = silent(tmp_path, Trial(), source, Recorder())
+    run = silent(tmp_path, Preflight(), source, Recorder())
     with pytest.warns(UserWarning, match="integrated gradients miss completeness"):
         run.test(objective, datamodule=planted_data(), verbose=False)

@@ -1,4 +1,4 @@
-"""Remembers the outcomes of trials within a command, and across the commands of a chain."""
+"""Remembers the outcomes of preflights within a command, and across the commands of a chain."""
 
 from __future__ import annotations
 
@@ -11,40 +11,40 @@ import torch
 from lightning import Trainer
 
 from lightning_xai.callbacks.base import callbacks_of, is_dry_run
-from lightning_xai.callbacks.trial.tried import Failure
+from lightning_xai.callbacks.preflight.preflight_run import Failure
 from lightning_xai.runs.files.whole_files import read_json, write_json
 from lightning_xai.runs.ranks import gather
 
-Part = tuple[str, str]  # a part of a trial: a stage of the trainer, such as "fit", and a split
+Part = tuple[str, str]  # a part of a preflight: a stage of the trainer, such as "fit", and a split
 
 
 @runtime_checkable
-class KeepsTrials(Protocol):
-    """A callback that names the file in which the runs of a chain record successful trials, to not repeat them.
+class KeepsPreflights(Protocol):
+    """A callback that names the file in which the runs of a chain record successful preflights, to not repeat them.
 
     Example:
         >>> class Chained:
-        ...     def trial_record(self, trainer):
-        ...         return Path("runs/roar/seed0/trials.json")
-        >>> isinstance(Chained(), KeepsTrials)
+        ...     def preflight_record(self, trainer):
+        ...         return Path("runs/roar/seed0/preflights.json")
+        >>> isinstance(Chained(), KeepsPreflights)
         True
     """
 
-    def trial_record(self, trainer: Trainer) -> Path:
-        """Returns the chain's file that records successful trials."""
+    def preflight_record(self, trainer: Trainer) -> Path:
+        """Returns the chain's file that records successful preflights."""
         ...
 
 
 @dataclass
-class TrialMemory:
-    """The outcomes of earlier trials of the same command. The stages of a chain use them instead of repeating a trial.
+class PreflightMemory:
+    """The outcomes of the command's earlier preflights. The stages of a chain use them instead of another preflight.
 
     Attributes:
         tried: key that identifies methods, network and data -> the stages and splits that were tried.
         failures: the same key -> description of a method or metric that was left out -> its failure.
 
     Example:
-        >>> TrialMemory().tried
+        >>> PreflightMemory().tried
         {}
     """
 
@@ -52,7 +52,7 @@ class TrialMemory:
     failures: dict[str, dict[str, Failure]] = field(default_factory=dict)
 
     def recall(self, key: str, trainer: Trainer) -> None:
-        """Adds the successful trials that other commands recorded in the chain's file, on the same kind of device.
+        """Adds the successful preflights that other commands recorded in the chain's file, on the same kind of device.
 
         Every process must call this method.
         """
@@ -62,7 +62,7 @@ class TrialMemory:
             self.tried.setdefault(key, set()).update(gather(_read(record, _digest(key, trainer)))[0])
 
     def record(self, key: str, trainer: Trainer) -> None:
-        """Records the trial in the chain's file, so that other commands need not repeat it, unless something failed."""
+        """Records the preflight in the chain's file, unless something failed, so that other commands skip it."""
         record = record_of(trainer)
         if record is not None and trainer.is_global_zero and not self.failures.get(key):
             digest = _digest(key, trainer)
@@ -71,7 +71,7 @@ class TrialMemory:
 
 
 def record_of(trainer: Trainer) -> Path | None:
-    """Returns the file in which the runs of a chain record their trials; None for other runs and for dry runs.
+    """Returns the file in which the runs of a chain record their preflights; None for other runs and for dry runs.
 
     Example:
         >>> print(record_of(Trainer(logger=False, accelerator="cpu")))
@@ -79,7 +79,9 @@ def record_of(trainer: Trainer) -> Path | None:
     """
     if is_dry_run(trainer):
         return None
-    return next((part.trial_record(trainer) for part in callbacks_of(trainer) if isinstance(part, KeepsTrials)), None)
+    return next(
+        (part.preflight_record(trainer) for part in callbacks_of(trainer) if isinstance(part, KeepsPreflights)), None
+    )
 
 
 def _read(file: Path, digest: str) -> set[Part]:
@@ -87,7 +89,7 @@ def _read(file: Path, digest: str) -> set[Part]:
 
 
 def _digest(key: str, trainer: Trainer) -> str:
-    """Returns a short hash of a trial's key, the kind of device and the version of PyTorch."""
+    """Returns a short hash of a preflight's key, the kind of device and the version of PyTorch."""
     device = trainer.strategy.root_device
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
     return hashlib.sha256(f"{key} {name} {torch.__version__}".encode()).hexdigest()[:12]

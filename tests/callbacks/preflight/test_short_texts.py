@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from lightning_xai.callbacks.trial.short_texts import (
+from lightning_xai.callbacks.preflight.short_texts import (
     confident_probs,
     cut_batch,
     evidence_tokens,

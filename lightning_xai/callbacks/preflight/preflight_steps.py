@@ -1,4 +1,4 @@
-"""The steps of a `Trial`: they try the network, the methods, the objective and the longest text."""
+"""The steps of a `Preflight`: they try the network, the methods, the objective and the longest text."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from lightning_xai.callbacks.base import (
     receivers_after,
 )
 from lightning_xai.callbacks.monitors import check_train_monitors
-from lightning_xai.callbacks.trial.short_texts import confident_probs
-from lightning_xai.callbacks.trial.tried import Number, Scored, TrialRun, WeightsChanged
+from lightning_xai.callbacks.preflight.preflight_run import PreflightRun, ResultKey, Scored, WeightsChanged
+from lightning_xai.callbacks.preflight.short_texts import confident_probs
 from lightning_xai.functional.classes.targets import select_targets
 from lightning_xai.functional.network.untouched import attributes_kept, weight_checksums
 from lightning_xai.functional.scores.completeness import CompletenessCheck
@@ -25,37 +25,37 @@ from lightning_xai.runs.splits import VALIDATION
 from lightning_xai.types import ClassifierOutput
 
 
-def sources_of(trial: TrialRun) -> list[Any]:
-    """Returns the callbacks that compute attributions in one of the trial's stages."""
+def sources_of(preflight: PreflightRun) -> list[Any]:
+    """Returns the callbacks that compute attributions in one of the preflight's stages."""
     return [
         callback
-        for callback in callbacks_of(trial.trainer)
-        if isinstance(callback, AttributionSource) and explained_splits(trial, callback)
+        for callback in callbacks_of(preflight.trainer)
+        if isinstance(callback, AttributionSource) and explained_splits(preflight, callback)
     ]
 
 
-def explained_splits(trial: TrialRun, source: Any) -> list[str]:
-    """Returns the splits that a source explains in the trial's stages.
+def explained_splits(preflight: PreflightRun, source: Any) -> list[str]:
+    """Returns the splits that a source explains in the preflight's stages.
 
     A test explains the validation split only if a callback that receives the attributions needs it.
     """
-    receivers = receivers_after(trial.trainer, source)
+    receivers = receivers_after(preflight.trainer, source)
     needs_validation = any(getattr(receiver, "needs_validation_in_test", False) for receiver in receivers)
     explained = [
         split
-        for stage in trial.stages_of(source)
-        for split in trial.stages[stage]
+        for stage in preflight.stages_of(source)
+        for split in preflight.stages[stage]
         if stage != "test" or split != VALIDATION or needs_validation
     ]
     return list(dict.fromkeys(explained))
 
 
-def max_examples_of(trial: TrialRun, source: Any) -> int | None:
+def max_examples_of(preflight: PreflightRun, source: Any) -> int | None:
     """Returns the smallest `max_examples` of a source and its receivers; None if all examples are used.
 
     The receivers are the callbacks that receive the source's attributions.
     """
-    users = [source, *receivers_after(trial.trainer, source)]
+    users = [source, *receivers_after(preflight.trainer, source)]
     limits = [limit for user in users if (limit := getattr(user, "max_examples", None)) is not None]
     return min(limits, default=None)
 
@@ -81,48 +81,52 @@ def check_output(network: torch.nn.Module, output: object, num_examples: int) ->
         )
 
 
-def try_network(trial: TrialRun) -> bool:
+def try_network(preflight: PreflightRun) -> bool:
     """Returns whether a forward pass over the short texts of all splits works, in the precision of the run."""
-    network = trial.network
+    network = preflight.network
 
     def forward() -> None:
-        for split in all_splits(trial):
-            inputs = trial.rows(split).short.inputs
-            with torch.no_grad(), trial.trainer.precision_plugin.forward_context():
+        for split in all_splits(preflight):
+            inputs = preflight.rows(split).short.inputs
+            with torch.no_grad(), preflight.trainer.precision_plugin.forward_context():
                 check_output(network, network(inputs), len(inputs))
 
-    return trial.attempt(f"network {type(network).__name__}", forward)
+    return preflight.attempt(f"network {type(network).__name__}", forward)
 
 
-def try_methods(trial: TrialRun, source: Any) -> None:
+def try_methods(preflight: PreflightRun, source: Any) -> None:
     """Tries every method of a source of attributions. If there are several sources, failures also name the source."""
-    sources = sources_of(trial)
+    sources = sources_of(preflight)
     suffix = f" of {type(source).__name__} {sources.index(source) + 1}" if len(sources) > 1 else ""
-    presets = [r for r in receivers_after(trial.trainer, source) if hasattr(r, "preset") and hasattr(r, "metrics")]
-    checksums = {} if trial.replays else weight_checksums(trial.network)
+    presets = [r for r in receivers_after(preflight.trainer, source) if hasattr(r, "preset") and hasattr(r, "metrics")]
+    checksums = {} if preflight.replays else weight_checksums(preflight.network)
     for name, method in list(source.methods.items()):
-        trial.attempt(
+        preflight.attempt(
             f"method {name} ({type(method).__name__}){suffix}",
-            partial(_explain, trial, source, name, method, checksums),
-            numbers=[Number(user.preset, name, metric.name) for user in presets for metric in user.metrics],
+            partial(_explain, preflight, source, name, method, checksums),
+            results=[ResultKey(user.preset, name, metric.name) for user in presets for metric in user.metrics],
             leave_out=partial(source.methods.pop, name, None),
         )
 
 
-def _explain(trial: TrialRun, source: Any, name: str, method: AttributionMethod, checksums: dict[str, int]) -> None:
-    for split, batch in trial.batches(explained_splits(trial, source), method, max_examples_of(trial, source)):
+def _explain(
+    preflight: PreflightRun, source: Any, name: str, method: AttributionMethod, checksums: dict[str, int]
+) -> None:
+    for split, batch in preflight.batches(
+        explained_splits(preflight, source), method, max_examples_of(preflight, source)
+    ):
         # before a fit, gold classes count as predicted, because an untrained network predicts at random, and the scores
         # that `Cached` reads may lack the classes that it happens to predict
-        confident = confident_probs(batch, trial.network.num_classes)
-        probs = confident if trial.fits else trial.network.predict(batch.inputs)
-        targets, target_mask = targets_of(trial, source, probs, batch.labels)
-        tried = method.for_split(split).for_trial()
+        confident = confident_probs(batch, preflight.network.num_classes)
+        probs = confident if preflight.fits else preflight.network.predict(batch.inputs)
+        targets, target_mask = targets_of(preflight, source, probs, batch.labels)
+        tried = method.for_split(split).for_preflight()
         try:
             with attributes_kept(*parts_of(tried)):
-                attribution = tried.attribute(trial.network, batch.inputs, targets, target_mask)
+                attribution = tried.attribute(preflight.network, batch.inputs, targets, target_mask)
         finally:
-            _refuse_changes(trial.network, checksums)
-        trial.scores.setdefault(id(source), {}).setdefault(name, Scored(batch, attribution, probs))
+            _refuse_changes(preflight.network, checksums)
+        preflight.scores.setdefault(id(source), {}).setdefault(name, Scored(batch, attribution, probs))
 
 
 def parts_of(method: AttributionMethod) -> list[Any]:
@@ -143,7 +147,7 @@ def parts_of(method: AttributionMethod) -> list[Any]:
 def _refuse_changes(network: torch.nn.Module, checksums: dict[str, int]) -> None:
     """Raises an error if a method changed the network since `checksums` were computed, and updates `checksums`.
 
-    For changed weights, which the trial cannot restore, the error is WeightsChanged.
+    For changed weights, which the preflight cannot restore, the error is WeightsChanged.
     """
     before = dict(checksums)
     checksums.update(weight_checksums(network))
@@ -154,43 +158,43 @@ def _refuse_changes(network: torch.nn.Module, checksums: dict[str, int]) -> None
         raise error(f"it changed the network's {(weights or changed)[0]}: let it work on a copy of the network")
 
 
-def targets_of(trial: TrialRun, source: Any, probs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+def targets_of(preflight: PreflightRun, source: Any, probs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """Returns the classes [B, K] that a source explains, and a mask [B, K] that is False at padding."""
     return select_targets(
         getattr(source, "targets", "gold_or_predicted"),
         probs,
         labels,
-        decision_threshold=decision_threshold_of(trial.module),
+        decision_threshold=decision_threshold_of(preflight.module),
         topk=getattr(source, "num_top", 1),
     )
 
 
-def all_splits(trial: TrialRun) -> list[str]:
-    """Returns the splits of all stages of the trial."""
-    return list(dict.fromkeys(split for splits in trial.stages.values() for split in splits))
+def all_splits(preflight: PreflightRun) -> list[str]:
+    """Returns the splits of all stages of the preflight."""
+    return list(dict.fromkeys(split for splits in preflight.stages.values() for split in splits))
 
 
-def try_objective(trial: TrialRun) -> None:
+def try_objective(preflight: PreflightRun) -> None:
     """Tries to compute the loss of a training example and its gradient."""
-    module: Any = trial.module
+    module: Any = preflight.module
     name = type(module).__name__
 
     def nothing(*_: object, **__: object) -> None:
-        """Replaces `log` and `log_dict`, because a trial logs nothing."""
+        """Replaces `log` and `log_dict`, because a preflight logs nothing."""
 
     def run() -> None:
-        batch = trial.rows("train").short[:1]  # one example, because some objectives make searches of many passes
+        batch = preflight.rows("train").short[:1]  # one example, because some objectives make searches of many passes
         # cuDNN is off, because its recurrent layers have no backward pass in eval mode
         with attributes_kept(module), torch.backends.cudnn.flags(enabled=False):
             module.log = module.log_dict = nothing
-            with trial.trainer.precision_plugin.forward_context():
+            with preflight.trainer.precision_plugin.forward_context():
                 losses: object = module.losses(batch)
             if not isinstance(losses, dict) or "loss" not in losses:
                 shown = ", ".join(losses) or "nothing" if isinstance(losses, dict) else type(losses).__name__
                 raise ValueError(f"{name}.losses returned {shown}: return a dict with the scalar 'loss'")
             # an objective with its own training_step may log more than these losses
             if type(module).training_step.__qualname__ == "Objective.training_step":
-                check_train_monitors(callbacks_of(trial.trainer), losses)
+                check_train_monitors(callbacks_of(preflight.trainer), losses)
             loss = losses["loss"]
             if not isinstance(loss, Tensor) or loss.numel() != 1 or not loss.requires_grad:
                 raise ValueError(
@@ -199,22 +203,22 @@ def try_objective(trial: TrialRun) -> None:
             trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
             torch.autograd.grad(loss, trained, allow_unused=True)
             if hasattr(module, "try_terms"):
-                with trial.trainer.precision_plugin.forward_context():
-                    module.try_terms(trial.rows("train").short)
+                with preflight.trainer.precision_plugin.forward_context():
+                    module.try_terms(preflight.rows("train").short)
 
-    trial.attempt(f"objective {name}", run)
+    preflight.attempt(f"objective {name}", run)
 
 
-def try_longest_text(trial: TrialRun) -> None:
+def try_longest_text(preflight: PreflightRun) -> None:
     """Tries a forward pass of the longest explained text, with a backward pass if a method needs one."""
-    network = trial.network
+    network = preflight.network
 
     def run() -> None:
-        batch = trial.longest(
-            list(dict.fromkeys(s for source in sources_of(trial) for s in explained_splits(trial, source)))
+        batch = preflight.longest(
+            list(dict.fromkeys(s for source in sources_of(preflight) for s in explained_splits(preflight, source)))
         )
-        if not trial.needs_backward:
-            with torch.no_grad(), trial.trainer.precision_plugin.forward_context():
+        if not preflight.needs_backward:
+            with torch.no_grad(), preflight.trainer.precision_plugin.forward_context():
                 network(batch.inputs)
             return
         with explaining(network, batch.inputs.device.type):
@@ -222,4 +226,4 @@ def try_longest_text(trial: TrialRun) -> None:
             embeds = network.embed(inputs).detach().requires_grad_()
             torch.autograd.grad(network(inputs, embeds).logits.sum(), embeds)
 
-    trial.attempt("the longest text", run)
+    preflight.attempt("the longest text", run)

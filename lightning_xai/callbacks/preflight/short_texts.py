@@ -1,8 +1,9 @@
-"""Cuts texts to a few tokens, so that a trial run of a method or metric is fast."""
+"""Cuts texts to a few tokens, so that a preflight of a method or metric is fast."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -143,6 +144,33 @@ def text_forms(inputs: TextInputs) -> set[tuple[int, bool, bool]]:
     second = (types > 0).any(dim=1)
     counts = inputs.token_mask.sum(dim=1).clamp(max=2)
     return set(zip(counts.tolist(), others.tolist(), second.tolist(), strict=True))
+
+
+def typical_rows(rows: Any, limit: int) -> list[int]:
+    """Returns the positions of two of the first `limit` examples, if possible one with evidence and one without.
+
+    The evidence is for the example's gold class, unless no example has such evidence. `rows` is an EncodedSplit.
+    """
+    with_evidence = rows.with_evidence()
+
+    def has_evidence(position: int, *, gold: bool) -> bool:
+        if not with_evidence[position]:
+            return False
+        example = rows.encoded[position]
+        labels = rows.labels([position])[0] if gold else None
+        classes = labels if isinstance(labels, list) else [labels]
+        masks = [mask for label, mask in example.rationales.items() if not gold or label in classes]
+        return any((mask.astype(bool) & example.token_mask).any() for mask in masks)
+
+    positions = range(limit)
+    gold, any_class, none = (  # generators, because a split may have a million rows
+        (position for position in positions if has_evidence(position, gold=True)),
+        (position for position in positions if has_evidence(position, gold=False)),
+        (position for position in positions if not has_evidence(position, gold=False)),
+    )
+    evident = next(gold, next(any_class, None))
+    chosen = [position for position in (evident, next(none, None)) if position is not None]
+    return [*chosen, *(position for position in range(min(limit, 2)) if position not in chosen)][: min(2, limit)]
 
 
 def _columns(keep: Tensor) -> tuple[Tensor, Tensor]:
