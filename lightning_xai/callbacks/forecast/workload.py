@@ -86,7 +86,7 @@ class Workload:
 def workload_of(trainer: Trainer, source: Any, splits: list[str], network: Any = None) -> Workload | None:
     """Counts the passes of an AttributionSource's methods and of the metrics that measure its attributions.
 
-    Returns None if the data are not in a TextDataModule.
+    Returns None if the data are not in a TextDataModule, or if the trainer's limits leave no example.
 
     Args:
         trainer: the trainer.
@@ -107,6 +107,8 @@ def workload_of(trainer: Trainer, source: Any, splits: list[str], network: Any =
         rows = data.split(split)
         evaluated = min(_limit(source, len(rows)), _limit_of_batches(trainer, data, len(rows)))
         lengths, shares = rows.lengths[:evaluated], trainer.world_size
+        if not len(lengths):
+            continue
         num_examples[split] = -(-len(lengths) // shares)
         num_tokens[split] = float(lengths.sum()) / shares
         mean, targets = max(1, round(float(lengths.mean()))), _mean_targets(source, rows, data.num_classes)
@@ -134,7 +136,7 @@ def workload_of(trainer: Trainer, source: Any, splits: list[str], network: Any =
                         count = min(count, len(source.methods) + count * new / segments_of_text)
                     parts[name] = count * share
         passes[split] = parts
-    return Workload(num_examples, num_tokens, passes, segments, segments_of_text)
+    return Workload(num_examples, num_tokens, passes, segments, segments_of_text) if num_examples else None
 
 
 def _new_segments(part: Any, num_units: int, segment_length: int) -> float | None:

@@ -99,7 +99,7 @@ def test_work_counts_limits_methods_and_metrics(tmp_path):
     assert alone.seconds_left(0.1) == pytest.approx(0.1 * 3 * tokens)
 
 
-@pytest.mark.parametrize(("limit", "expected"), [(1.0, 7), (2, 4), (0.5, 4), (9, 7)])
+@pytest.mark.parametrize(("limit", "expected"), [(1.0, 7), (2, 4), (0.5, 4), (9, 7), (0, None)])
 def test_limit_on_batches_limits_the_work(limit, expected, tmp_path):
     source, data = compute(Gradient()), planted_data(eval_batch_size=2)  # 7 test examples
     options = {"logger": False, "enable_progress_bar": False, "limit_test_batches": limit}
@@ -107,4 +107,4 @@ def test_limit_on_batches_limits_the_work(limit, expected, tmp_path):
     data.setup("test")
     trainer.datamodule = data  # type: ignore[attr-defined]
     workload = workload_of(trainer, source, ["test"])
-    assert workload is not None and workload.num_examples["test"] == expected
+    assert (workload and workload.num_examples["test"]) == expected
