@@ -12,13 +12,13 @@ from torch import Tensor
 from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.functional.network.chunking import check_chunk_size, even_slices, rows_per_forward
 from lightning_xai.functional.network.modes import frozen
-from lightning_xai.functional.text.reading import Reading
+from lightning_xai.functional.text.scorer_inputs import ScorerInputs
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.scorer.dual_mask import masked_losses
 from lightning_xai.models.scorer.scorer_checkpoint import TrainedScorer, load_scorer
+from lightning_xai.models.scorer.scorer_tokenizer import TextRows
 from lightning_xai.models.scorer.token_scorer import TokenScorer
 from lightning_xai.models.scorer.tuned_scorer import row_logits, tuned_rows
-from lightning_xai.models.text_reader import TextRows
 from lightning_xai.types import Attribution, Batch, Passes, Selector, TextInputs
 
 DECAY_STEPS = 20  # the learning rate would reach 0 after this number of steps
@@ -144,19 +144,20 @@ class AMLAttribution(AttributionMethod):
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
         trained = self._trained_for(model)
-        scorer, reading = trained.scorer, trained.reading(inputs, self._split, self._texts)
-        self.aligned_tokens.update(reading.aligned_counts)
+        scorer, scorer_inputs = trained.scorer, trained.scorer_inputs(inputs, self._split, self._texts)
+        self.aligned_tokens.update(scorer_inputs.aligned_counts)
         with frozen(scorer), torch.no_grad():
             probs = model.probabilities(model(inputs).logits).to(scorer.z.dtype)
             y, columns = self._conditions(scorer, probs, targets)
             repeated = inputs.repeat_interleave(columns)  # R = B * columns rows
-            read = reading.repeat_interleave(columns)
-            scores = read.keep(scorer(read.inputs, y))
-            rows = read.token_mask.any(dim=1).nonzero().flatten()  # a text without explainable tokens keeps scores of 0
+            scorer_inputs = scorer_inputs.repeat_interleave(columns)
+            scores = scorer_inputs.keep(scorer(scorer_inputs.inputs, y))
+            scored = scorer_inputs.token_mask
+            rows = scored.any(dim=1).nonzero().flatten()  # a text without explainable tokens keeps scores of 0
             if self.num_steps and len(rows):
                 with torch.enable_grad():
-                    scores[rows] = self._tuned(model, trained, repeated[rows], read[rows], y[rows])
-        scores = scores.masked_fill(~read.token_mask, 0.0)
+                    scores[rows] = self._tuned(model, trained, repeated[rows], scorer_inputs[rows], y[rows])
+        scores = scores.masked_fill(~scored, 0.0)
         return scores.view(len(inputs), columns, -1).expand(-1, targets.shape[1], -1)
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
@@ -201,16 +202,16 @@ class AMLAttribution(AttributionMethod):
         return probs, 1
 
     def _tuned(
-        self, model: Classifier, trained: TrainedScorer, inputs: TextInputs, reading: Reading, y: Tensor
+        self, model: Classifier, trained: TrainedScorer, inputs: TextInputs, scorer_inputs: ScorerInputs, y: Tensor
     ) -> Tensor:
         """Returns the best candidate [R, T] of each row."""
         best = []
         most = self._rows_at_once(trained.scorer, inputs)
         for rows in even_slices(len(inputs), most):
             part = inputs[rows].trim()
-            read = reading[rows].trim(part.input_ids.shape[1])
-            maps = self._candidates(model, trained, part, read, y[rows])  # [r, N, T]
-            maps = maps.masked_fill(~read.token_mask.unsqueeze(1), 0.0)
+            trimmed = scorer_inputs[rows].trim(part.input_ids.shape[1])
+            maps = self._candidates(model, trained, part, trimmed, y[rows])  # [r, N, T]
+            maps = maps.masked_fill(~trimmed.token_mask.unsqueeze(1), 0.0)
             chosen = self._choice(model, part, y[rows], maps)
             self.kept_steps.update(chosen.tolist())
             kept = maps[torch.arange(len(part), device=maps.device), chosen.to(maps.device)]
@@ -218,15 +219,15 @@ class AMLAttribution(AttributionMethod):
         return torch.cat(best)
 
     def _rows_at_once(self, scorer: TokenScorer, inputs: TextInputs) -> int:
-        where = inputs.device
+        device = inputs.device
         one = sum(leaf.numel() * leaf.element_size() for leaf in tuned_rows(scorer, self.tuned, 1).leaves)
-        by_weights = max(_LEAF_BYTES["cpu" if where.type == "cpu" else "accelerator"] // max(one, 1), 1)
+        by_weights = max(_LEAF_BYTES["cpu" if device.type == "cpu" else "accelerator"] // max(one, 1), 1)
         # twice the tokens: a masked text and its inversely masked version share a pass of the explained network
-        by_tokens = rows_per_forward(None, 2 * inputs.input_ids.shape[1], where, differentiated=True)
+        by_tokens = rows_per_forward(None, 2 * inputs.input_ids.shape[1], device, differentiated=True)
         return min(by_weights, by_tokens, self.chunk_size or by_tokens)
 
     def _candidates(
-        self, model: Classifier, trained: TrainedScorer, inputs: TextInputs, reading: Reading, y: Tensor
+        self, model: Classifier, trained: TrainedScorer, inputs: TextInputs, scorer_inputs: ScorerInputs, y: Tensor
     ) -> Tensor:
         """Returns the candidates [R, n + 1, T]: the scores before tuning and after each of n steps."""
         rows = tuned_rows(trained.scorer, self.tuned, len(inputs))
@@ -235,11 +236,11 @@ class AMLAttribution(AttributionMethod):
         maps = []
         for step in range(self.num_steps + 1):
             with torch.set_grad_enabled(step < self.num_steps):
-                logits = row_logits(trained.scorer, reading.inputs, y, rows)
-            maps.append(reading.keep(logits.detach()))
+                logits = row_logits(trained.scorer, scorer_inputs.inputs, y, rows)
+            maps.append(scorer_inputs.keep(logits.detach()))
             if step == self.num_steps:
                 break
-            loss = masked_losses(model, inputs, y, logits, trained.loss, reading)["loss"].sum()
+            loss = masked_losses(model, inputs, y, logits, trained.loss, scorer_inputs)["loss"].sum()
             for leaf, gradient in zip(rows.leaves, torch.autograd.grad(loss, rows.leaves), strict=True):
                 leaf.grad = gradient
             optimizer.param_groups[0]["lr"] = lr * (1 - step / DECAY_STEPS)

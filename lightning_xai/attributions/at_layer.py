@@ -8,7 +8,7 @@ from typing import Any, cast
 from torch import Tensor
 
 from lightning_xai.attributions.base import AttributionMethod
-from lightning_xai.functional.decomposition.encoder_layer import EncoderLayer, read_logits
+from lightning_xai.functional.decomposition.encoder_layer import EncoderLayer, head_logits
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import ClassifierOutput, Passes, TextInputs
 
@@ -42,7 +42,7 @@ class FirstLayers:
             output = replace(output, attentions=output.attentions[: self._num_layers])
         if output.hidden_states is not None:
             states = output.hidden_states[: self._num_layers + 1]
-            logits = read_logits(self._network.head_layers(), output.readout @ states[-1])
+            logits = head_logits(self._network.head_layers(), output.readout @ states[-1])
             output = replace(output, hidden_states=states, logits=logits)
         return output
 

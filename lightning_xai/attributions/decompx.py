@@ -184,15 +184,15 @@ def decompose_text(
         >>> torch.allclose(shares.sum(dim=1), output.logits, atol=1e-4)
         True
     """
-    parts, reads = [], []
+    parts, pooled = [], []
     for columns, segment in text_segments(output, row, readout.shape[1]):
-        part, read = decompose_segment(layers, segment, readout[:, columns], rules)
+        part, state = decompose_segment(layers, segment, readout[:, columns], rules)
         parts.append(part)
-        reads.append(read)
+        pooled.append(state)
     if rules.bias == "token":  # the biases of all segments form one source
         bias_vectors = [part[:, -1:] for part in parts]
         parts = [*(part[:, :-1] for part in parts), sum(bias_vectors, torch.zeros_like(bias_vectors[0]))]
-    vectors, states = torch.cat(parts, dim=1), sum(reads, torch.zeros_like(reads[0]))
+    vectors, states = torch.cat(parts, dim=1), sum(pooled, torch.zeros_like(pooled[0]))
     check_head(head, states.unsqueeze(0), logits.unsqueeze(0))
     return vectors, decompose_head(head, vectors, states, rule=rules.bias, activation=rules.head_activation)
 

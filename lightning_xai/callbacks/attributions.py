@@ -32,7 +32,7 @@ from lightning_xai.functional.erasure.segment_counts import segments_counted
 from lightning_xai.functional.sizes import require_max_examples
 from lightning_xai.metrics.base import PredictOnce
 from lightning_xai.models.base import Classifier
-from lightning_xai.models.text_reader import text_rows
+from lightning_xai.models.scorer.scorer_tokenizer import text_rows
 from lightning_xai.runs.names import check_name
 from lightning_xai.runs.ranks import gather
 from lightning_xai.runs.splits import VALIDATION

@@ -23,7 +23,7 @@ from lightning_xai.chains.stages import Chain, Stage
 from lightning_xai.chains.time_left import ScoringClock
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.functional.network.modes import eager_attention
-from lightning_xai.models.text_reader import text_rows
+from lightning_xai.models.scorer.scorer_tokenizer import text_rows
 from lightning_xai.runs.files.whole_files import write_whole
 from lightning_xai.runs.fingerprint import weights_hash
 from lightning_xai.runs.folder import RunFolder

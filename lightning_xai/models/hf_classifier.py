@@ -13,7 +13,7 @@ from lightning_xai.functional.network.modes import evaluation_mode
 from lightning_xai.functional.text.padding import take_columns
 from lightning_xai.models.base import check_num_classes
 from lightning_xai.models.contracts import random_inputs
-from lightning_xai.models.huggingface import Embedding, HuggingFaceClassifier, Reading, TransformerCall
+from lightning_xai.models.huggingface import Embedding, HeadOutput, HuggingFaceClassifier, TransformerCall
 from lightning_xai.models.pretrained.lora import add_adapters, check_lora
 from lightning_xai.models.pretrained.transformers_config import read_config
 from lightning_xai.models.pretrained.transformers_loading import load_transformer
@@ -136,13 +136,13 @@ class HFClassifier(HuggingFaceClassifier):
             arguments["input_ids"] = arguments["input_ids"].masked_fill(inputs.attention_mask, no_pad_id)
         return TransformerCall(arguments, inputs_embeds, inputs.attention_mask)
 
-    def read(self, output: Any, inputs: TextInputs, columns: Tensor | None) -> Reading:
+    def head_output(self, output: Any, inputs: TextInputs, columns: Tensor | None) -> HeadOutput:
         """Returns the logits of the transformer's own head. The readout weighs the states that it reads (`pooling`)."""
         readout = pooling_readout(inputs.attention_mask, pooling=self.pooling, dtype=self.embedding_matrix.dtype)
         states = output.hidden_states
         if states is not None:
             states = tuple(state if columns is None else take_columns(state, columns) for state in states)
-        return Reading(output.logits, readout, states)
+        return HeadOutput(output.logits, readout, states)
 
     def architecture(self) -> dict[str, Any]:
         arguments = super().architecture()

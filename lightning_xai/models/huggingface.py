@@ -35,7 +35,7 @@ class TransformerCall(NamedTuple):
     num_prompt_columns: int = 0  # number of columns, from the first, with the same prompt in every row
 
 
-class Reading(NamedTuple):
+class HeadOutput(NamedTuple):
     """The logits of a classifier, and the weights and states from which its head computed them."""
 
     logits: Tensor  # [B, C]
@@ -47,7 +47,7 @@ class HuggingFaceClassifier(Classifier):
     """A classifier whose `transformer` is a Hugging Face network.
 
     `forward` moves padding to the right, runs the transformer and checks its output. Subclasses define the inputs of
-    the transformer (`transformer_call`) and the logits for its output (`read`).
+    the transformer (`transformer_call`) and the logits for its output (`head_output`).
 
     The transformer always gets input ids. If embeddings are given, too, a forward hook makes the embedding module
     return these. Everything else that the network computes from the ids stays the same.
@@ -68,9 +68,9 @@ class HuggingFaceClassifier(Classifier):
         ...         mask = {"attention_mask": inputs.attention_mask.long()}
         ...         return TransformerCall(self.network_inputs(inputs) | mask, inputs_embeds, inputs.attention_mask)
         ...
-        ...     def read(self, output, inputs, columns):
+        ...     def head_output(self, output, inputs, columns):
         ...         readout = torch.eye(inputs.input_ids.shape[1])[:1].expand(len(inputs), 1, -1)
-        ...         return Reading(output.last_hidden_state[:, 0], readout, output.hidden_states)
+        ...         return HeadOutput(output.last_hidden_state[:, 0], readout, output.hidden_states)
         >>> sizes = dict(vocab_size=9, hidden_size=4, num_hidden_layers=1, num_attention_heads=1, intermediate_size=4)
         >>> network, inputs = FirstTokens(BertModel(BertConfig(**sizes)), "word").eval(), TextInputs.of_ids([[5, 6]])
         >>> torch.equal(network(inputs).logits, network(inputs, network.embed(inputs)).logits)
@@ -120,7 +120,7 @@ class HuggingFaceClassifier(Classifier):
         """
 
     @abstractmethod
-    def read(self, output: Any, inputs: TextInputs, columns: Tensor | None) -> Reading:
+    def head_output(self, output: Any, inputs: TextInputs, columns: Tensor | None) -> HeadOutput:
         """Returns logits, readout and hidden states. Column t of readout and states belongs to column t of `inputs`.
 
         Args:
@@ -145,12 +145,12 @@ class HuggingFaceClassifier(Classifier):
         """
         flags = {"output_attentions": output_attentions, "output_hidden_states": output_hidden_states}
         output, columns = self.transformer_output(inputs, inputs_embeds, **flags)
-        reading = self.read(output, inputs, columns)
+        head_output = self.head_output(output, inputs, columns)
         return ClassifierOutput(
-            logits=reading.logits,
-            readout=reading.readout,
+            logits=head_output.logits,
+            readout=head_output.readout,
             attentions=tuple(output.attentions) if output_attentions else None,
-            hidden_states=reading.hidden_states if output_hidden_states else None,
+            hidden_states=head_output.hidden_states if output_hidden_states else None,
         )
 
     def transformer_output(
@@ -161,7 +161,7 @@ class HuggingFaceClassifier(Classifier):
         output_attentions: bool = False,
         output_hidden_states: bool = False,
     ) -> tuple[Any, Tensor | None]:
-        """Returns the transformer's output, and the argument `columns` of `read`."""
+        """Returns the transformer's output, and the argument `columns` of `head_output`."""
         call, columns = self.ordered_call(inputs, inputs_embeds)
         if output_attentions and columns is not None:
             raise ValueError("attentions need padding on the right: move each row's tokens to the front")
@@ -174,7 +174,7 @@ class HuggingFaceClassifier(Classifier):
     def ordered_call(
         self, inputs: TextInputs, inputs_embeds: Tensor | None = None
     ) -> tuple[TransformerCall, Tensor | None]:
-        """Returns the transformer's inputs, with padding moved to the right, and the argument `columns` of `read`."""
+        """Returns the transformer's inputs with padding on the right, and the argument `columns` of `head_output`."""
         self.check_embeds(inputs, inputs_embeds)
         self.check_length(inputs.input_ids.shape[1], "the batch")
         order = right_padding_order(inputs.attention_mask)

@@ -60,11 +60,13 @@ def readout_weighs_the_last_hidden_state(model: Classifier) -> None:
     except ValueError:
         return  # the head cannot be decomposed
     assert states is not None
-    read = output.readout @ states[-1]
+    pooled = output.readout @ states[-1]
     for layer in layers:
-        read = layer(read)
+        pooled = layer(pooled)
     rule = f"{_name(model)}: head_layers on readout @ last hidden state miss the logits"
-    _close(read.reshape(output.logits.shape), output.logits, rule, "return the layers in the order of the forward pass")
+    _close(
+        pooled.reshape(output.logits.shape), output.logits, rule, "return the layers in the order of the forward pass"
+    )
 
 
 def embeddings_give_the_same_logits(model: Classifier) -> None:

@@ -14,7 +14,7 @@ from transformers import MODEL_MAPPING, AutoModel
 from lightning_xai.functional.erasure.evaluate import Versions
 from lightning_xai.functional.text.padding import take_columns
 from lightning_xai.models.base import check_num_classes
-from lightning_xai.models.huggingface import Embedding, HuggingFaceClassifier, Reading, TransformerCall
+from lightning_xai.models.huggingface import Embedding, HeadOutput, HuggingFaceClassifier, TransformerCall
 from lightning_xai.models.pretrained.pretrained_weights import WeightGaps
 from lightning_xai.models.pretrained.transformers_config import has_own_code, read_config
 from lightning_xai.models.pretrained.transformers_loading import load_transformer
@@ -194,15 +194,15 @@ class PLMCA(HuggingFaceClassifier):
         options = {"output_attentions": output_attentions, "output_hidden_states": output_hidden_states}
         output, columns = self.transformer_output(inputs, inputs_embeds, **options)
         fused = not output_readout and self.attention_implementation != "eager"
-        reading = self.read(output, inputs, columns, classes, fused=fused)
+        head_output = self.head_output(output, inputs, columns, classes, fused=fused)
         return ClassifierOutput(
-            logits=reading.logits,
-            readout=reading.readout if output_readout else reading.readout[:, :0],
+            logits=head_output.logits,
+            readout=head_output.readout if output_readout else head_output.readout[:, :0],
             attentions=tuple(output.attentions) if output_attentions else None,
-            hidden_states=reading.hidden_states if output_hidden_states else None,
+            hidden_states=head_output.hidden_states if output_hidden_states else None,
         )
 
-    def read(
+    def head_output(
         self,
         output: Any,
         inputs: TextInputs,
@@ -210,7 +210,7 @@ class PLMCA(HuggingFaceClassifier):
         classes: Tensor | None = None,
         *,
         fused: bool = False,
-    ) -> Reading:
+    ) -> HeadOutput:
         """Returns logits, and the attention of classes as readout [B, C, T]. If `fused`, the readout has no rows."""
         num_rows, length = inputs.input_ids.shape
         segments = output.hidden_states or (output.last_hidden_state,)  # each [B * N, S, D]
@@ -227,8 +227,8 @@ class PLMCA(HuggingFaceClassifier):
         queries = self.class_queries if classes is None else self.class_queries[classes]
         values = self.value(tokens)
         if fused and bool(keep.any(dim=1).all()):  # kernels differ in the softmax of a row without tokens
-            read = fused_class_attention(queries, self.key(tokens), values, keep)
-            return Reading(self.head_logits(read), read.new_zeros(num_rows, 0, length), states)
+            pooled = fused_class_attention(queries, self.key(tokens), values, keep)
+            return HeadOutput(self.head_logits(pooled), pooled.new_zeros(num_rows, 0, length), states)
         scores = class_attention(queries, self.key(tokens), keep)
         # at least float32, since weights over thousands of tokens would not sum to 1 in half precision
         weights = scores.softmax(dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32))
@@ -236,9 +236,9 @@ class PLMCA(HuggingFaceClassifier):
         from_padding = None
         if weights.shape[-1] > length:
             from_padding = weights[..., length:].to(values.dtype) @ values[:, length:]
-        return Reading(self.read_logits(readout, values[:, :length], from_padding), readout, states)
+        return HeadOutput(self.logits_of_readout(readout, values[:, :length], from_padding), readout, states)
 
-    def read_logits(self, readout: Tensor, values: Tensor, padding: Tensor | None = None) -> Tensor:
+    def logits_of_readout(self, readout: Tensor, values: Tensor, padding: Tensor | None = None) -> Tensor:
         """Returns logits [B, C].
 
         Args:
@@ -246,12 +246,12 @@ class PLMCA(HuggingFaceClassifier):
             values: [B, T, D], the layer `value` applied to the last hidden state.
             padding: [B, C, D], the sum over padding of values weighted by attention; None if classes ignore padding.
         """
-        read = readout.to(values.dtype) @ values  # [B, C, D]
-        return self.head_logits(read if padding is None else read + padding)
+        pooled = readout.to(values.dtype) @ values  # [B, C, D]
+        return self.head_logits(pooled if padding is None else pooled + padding)
 
-    def head_logits(self, read: Tensor) -> Tensor:
+    def head_logits(self, pooled: Tensor) -> Tensor:
         """Returns logits [B, C] from the values [B, C, D], averaged by the attention of each class."""
-        return self.output(self.norm(read)).squeeze(-1)
+        return self.output(self.norm(pooled)).squeeze(-1)
 
     def segment_states(self, segments: TextInputs, embed_mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Returns the last hidden states [U, S', D] of segments, and a mask [U, S'] of those to which classes attend.

@@ -13,7 +13,7 @@ from lightning_xai.functional.network.modes import evaluation_mode
 from lightning_xai.functional.text.padding import take_columns
 from lightning_xai.models.base import check_num_classes
 from lightning_xai.models.contracts import TOLERANCE, random_inputs
-from lightning_xai.models.huggingface import HuggingFaceClassifier, Reading, TransformerCall
+from lightning_xai.models.huggingface import HeadOutput, HuggingFaceClassifier, TransformerCall
 from lightning_xai.models.pretrained.lora import add_adapters, check_lora
 from lightning_xai.models.pretrained.transformers_config import read_config
 from lightning_xai.models.pretrained.transformers_loading import load_transformer
@@ -157,12 +157,12 @@ class VerbalizerLM(HuggingFaceClassifier):
         rows = torch.arange(len(inputs), device=lengths.device)
         return output.last_hidden_state[rows, (lengths - 1).clamp(min=0) - missing]
 
-    def read(self, output: Any, inputs: TextInputs, columns: Tensor | None) -> Reading:
+    def head_output(self, output: Any, inputs: TextInputs, columns: Tensor | None) -> HeadOutput:
         readout = pooling_readout(inputs.attention_mask, pooling="last", dtype=self.embedding_matrix.dtype)
         states = output.hidden_states
         if states is not None:
             states = tuple(state if columns is None else take_columns(state, columns) for state in states)
-        return Reading(self.verbalizer_logits(self.last_states(output, inputs)), readout, states)
+        return HeadOutput(self.verbalizer_logits(self.last_states(output, inputs)), readout, states)
 
     def verbalizer_logits(self, states: Tensor) -> Tensor:
         """Returns the logits [..., C] of the verbalizers for hidden states [..., D]."""

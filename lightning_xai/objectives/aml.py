@@ -13,7 +13,7 @@ from lightning.pytorch.cli import OptimizerCallable
 from torch import Tensor, nn
 
 from lightning_xai.functional.erasure.evaluate import predict_of
-from lightning_xai.functional.text.reading import Reading
+from lightning_xai.functional.text.scorer_inputs import ScorerInputs
 from lightning_xai.metrics.base import AttributionMetric, PredictOnce
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.checkpoints.checkpoint import checkpoint_hash, checkpoint_path, load_trained, read_checkpoint
@@ -21,9 +21,9 @@ from lightning_xai.models.checkpoints.class_order import check_class_order
 from lightning_xai.models.checkpoints.loading import copy_weights
 from lightning_xai.models.scorer.dual_mask import DualMask, masked_losses
 from lightning_xai.models.scorer.explained_file import AML as AML_KEY
-from lightning_xai.models.scorer.scorer_checkpoint import TrainedScorer, reader_of
+from lightning_xai.models.scorer.scorer_checkpoint import TrainedScorer, scorer_tokenizer_of
 from lightning_xai.models.scorer.scorer_settings import Scorer
-from lightning_xai.models.text_reader import reading_of, text_rows
+from lightning_xai.models.scorer.scorer_tokenizer import scorer_inputs_of, text_rows
 from lightning_xai.objectives.base import Objective
 from lightning_xai.objectives.schedules import Decay
 from lightning_xai.objectives.trained_first import TrainedFirst
@@ -104,7 +104,7 @@ class AML(Objective):
         self.dual_mask = loss
         self.scorer_settings = scorer
         self.scorer = scorer.build(network)
-        self._reader = reader_of(self.scorer, scorer.alignment)
+        self._tokenizer = scorer_tokenizer_of(self.scorer, scorer.alignment)
         self._facts: dict[str, str] = {}  # path, hash and weights of the explained network
 
     @property
@@ -128,11 +128,11 @@ class AML(Objective):
         """Returns the scorer itself (not a copy) with the facts that a checkpoint stores about it."""
         group = self.optimizer([nn.Parameter(torch.zeros(1))]).param_groups[0]
         lr, weight_decay = float(group["lr"]), float(group.get("weight_decay", 0.0))
-        reading = self._reader, self.scorer_settings.alignment
-        return TrainedScorer(self.scorer, self.dual_mask, lr, weight_decay, self.metric.name, self._facts, *reading)
+        tokenizer = self._tokenizer, self.scorer_settings.alignment
+        return TrainedScorer(self.scorer, self.dual_mask, lr, weight_decay, self.metric.name, self._facts, *tokenizer)
 
-    def _read(self, inputs: TextInputs, split: str) -> Reading:
-        return reading_of(self._reader, inputs, split, text_rows(self.data_module))
+    def _scorer_inputs(self, inputs: TextInputs, split: str) -> ScorerInputs:
+        return scorer_inputs_of(self._tokenizer, inputs, split, text_rows(self.data_module))
 
     def runs_before(self, trainer: Trainer, data: LightningDataModule) -> list[str]:
         """Returns command-line options for the run that trains the explained network, or [] if it exists."""
@@ -151,9 +151,9 @@ class AML(Objective):
             check_class_order(trained.class_names, self.data_module.class_names, path)
         # only checks that the vocabularies are equal. The network's is not copied, since texts already have token ids
         self.take_encoder(trained.encoder and {**trained.encoder, "learned": {}}, path)
-        if self.scorer_settings.path is not None and self._reader is None:
+        if self.scorer_settings.path is not None and self._tokenizer is None:
             self.take_encoder(tokenizer_at(self.scorer_settings.path), self.scorer_settings.path)
-        splits = {} if self._reader is not None else getattr(self.data_module, "splits", {})
+        splits = {} if self._tokenizer is not None else getattr(self.data_module, "splits", {})
         for name, split in splits.items():
             self.scorer.check_length(int(split.lengths.max()), f"an example of split {name}")
         copy_weights(trained.network, self.network, path)
@@ -189,10 +189,10 @@ class AML(Objective):
             nothing = self.scorer.z.sum() * 0
             return {name: nothing for name in ("loss", "kept", "inverse", "size")} | {"skipped": skipped}
         y = self.conditions(inputs)
-        reading = self._read(inputs, "train")
-        logits = self.scorer(reading.inputs, y)
-        terms = masked_losses(self.network, inputs, y, logits, self.dual_mask, reading)
-        masks = logits.detach().sigmoid()[reading.inputs.token_mask]
+        scorer_inputs = self._scorer_inputs(inputs, "train")
+        logits = self.scorer(scorer_inputs.inputs, y)
+        terms = masked_losses(self.network, inputs, y, logits, self.dual_mask, scorer_inputs)
+        masks = logits.detach().sigmoid()[scorer_inputs.inputs.token_mask]
         means = {name: value.mean() for name, value in terms.items()}
         return means | {"mean_mask": masks.float().mean(), "skipped": skipped}
 
@@ -219,9 +219,9 @@ class AML(Objective):
         probs, inputs = outputs["probs"], batch.inputs
         targets = probs.argmax(dim=1, keepdim=True)
         one_hot = nn.functional.one_hot(targets[:, 0], probs.shape[1]).to(probs)
-        reading = self._read(inputs, VALIDATION)
-        logits = self.scorer(reading.inputs, probs if self.scorer.condition == "probabilities" else one_hot)
-        scores = reading.keep(logits.float()).masked_fill(~reading.token_mask, 0.0).unsqueeze(1)
+        scorer_inputs = self._scorer_inputs(inputs, VALIDATION)
+        logits = self.scorer(scorer_inputs.inputs, probs if self.scorer.condition == "probabilities" else one_hot)
+        scores = scorer_inputs.keep(logits.float()).masked_fill(~scorer_inputs.token_mask, 0.0).unsqueeze(1)
         attribution = Attribution(scores, targets, torch.ones_like(targets, dtype=torch.bool), inputs.token_mask)
         predict = PredictOnce(predict_of(self.network), inputs, pad_id=self.network.pad_id)
         for metric in self._measured():

@@ -21,7 +21,9 @@ def test_cross_attention_scores_match_finite_differences(tiny_plm_ca, inputs):
     for token in range(inputs.input_ids.shape[1]):
         shift = torch.zeros_like(readout)
         shift[..., token] = delta
-        slopes = (model.read_logits(readout + shift, values) - model.read_logits(readout - shift, values)) / (2 * delta)
+        slopes = (
+            model.logits_of_readout(readout + shift, values) - model.logits_of_readout(readout - shift, values)
+        ) / (2 * delta)
         expected[..., token] = (slopes * readout[..., token]).gather(1, TARGETS)
     torch.testing.assert_close(scores, expected, rtol=1e-5, atol=1e-8)
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from transformers import AutoModel
 
-from lightning_xai.models.huggingface import HuggingFaceClassifier, Reading, TransformerCall
+from lightning_xai.models.huggingface import HeadOutput, HuggingFaceClassifier, TransformerCall
 from lightning_xai.models.pretrained.transformers_config import read_config
 from lightning_xai.models.pretrained.transformers_loading import load_transformer
 from lightning_xai.types import TextInputs
@@ -31,11 +31,11 @@ class MeanPooling(HuggingFaceClassifier):
         arguments = self.network_inputs(inputs) | {"attention_mask": inputs.attention_mask.long()}
         return TransformerCall(arguments, inputs_embeds, inputs.attention_mask)
 
-    def read(self, output: Any, inputs: TextInputs, columns: Tensor | None) -> Reading:
+    def head_output(self, output: Any, inputs: TextInputs, columns: Tensor | None) -> HeadOutput:
         self.columns = columns
         mask = self.masks.unsqueeze(1).to(output.last_hidden_state.dtype)
         readout = mask / mask.sum(dim=-1, keepdim=True)
-        return Reading((readout @ output.last_hidden_state).squeeze(1), readout, output.hidden_states)
+        return HeadOutput((readout @ output.last_hidden_state).squeeze(1), readout, output.hidden_states)
 
 
 @pytest.fixture

@@ -72,9 +72,9 @@ def test_logits_are_a_function_of_the_returned_readout():
     model = tiny_classifier("plm_ca").double()
     output = model(text_inputs([20, 7]), output_hidden_states=True)
     values = model.value(output.hidden_states[-1])
-    torch.testing.assert_close(model.read_logits(output.readout, values), output.logits, rtol=0, atol=1e-12)
+    torch.testing.assert_close(model.logits_of_readout(output.readout, values), output.logits, rtol=0, atol=1e-12)
     gradient = torch.autograd.grad(output.logits[:, 2].sum(), output.readout, retain_graph=True)[0]
-    again = torch.autograd.grad(model.read_logits(output.readout, values)[:, 2].sum(), output.readout)[0]
+    again = torch.autograd.grad(model.logits_of_readout(output.readout, values)[:, 2].sum(), output.readout)[0]
     torch.testing.assert_close(gradient, again, rtol=0, atol=1e-12)
     assert gradient[:, 2].abs().sum() > 0 and (gradient[:, [0, 1, 3, 4]] == 0).all()
 

@@ -22,7 +22,7 @@ from lightning_xai.functional.classes.targets import predicted_classes
 from lightning_xai.functional.erasure.evaluate import Versions, predict_of
 from lightning_xai.functional.erasure.perturbation import version_outputs
 from lightning_xai.models.checkpoints.checkpoint import TrainedNetwork
-from lightning_xai.models.text_reader import RowText, row_text
+from lightning_xai.models.scorer.scorer_tokenizer import RowText, row_text
 from lightning_xai.report.heatmap import ExplainedClass, ExplainedDocument
 from lightning_xai.report.strongest import strongest_words
 from lightning_xai.runs.encoder_facts import Facts

@@ -193,24 +193,24 @@ def trace_layers(
         yield trace
 
 
-def read_logits(head: Sequence[Callable[[Tensor], Tensor]], read: Tensor) -> Tensor:
-    """Returns the logits [B, C] that a classification head computes from the states `read`.
+def head_logits(head: Sequence[Callable[[Tensor], Tensor]], pooled: Tensor) -> Tensor:
+    """Returns the logits [B, C] that a classification head computes from pooled states.
 
     Args:
         head: linear maps, norms and activations of the head, in the order in which they are applied.
-        read: [B, R, D] states: R = 1 state for all classes, or R = C, one state for each class.
+        pooled: [B, R, D] weighted means of token states: R = 1 for all classes, or R = C, one for each class.
 
     Example:
-        >>> read_logits([torch.neg, torch.relu], torch.tensor([[[-2.0, 3.0]]])).tolist()
+        >>> head_logits([torch.neg, torch.relu], torch.tensor([[[-2.0, 3.0]]])).tolist()
         [[2.0, 0.0]]
     """
     for part in head:
-        read = part(read)
-    return read.flatten(1)
+        pooled = part(pooled)
+    return pooled.flatten(1)
 
 
-def check_head(head: Sequence[Callable[[Tensor], Tensor]], read: Tensor, logits: Tensor) -> None:
-    """Checks that the classification head computes `logits` [B, C] from the states `read` [B, R, D].
+def check_head(head: Sequence[Callable[[Tensor], Tensor]], pooled: Tensor, logits: Tensor) -> None:
+    """Checks that the classification head computes `logits` [B, C] from pooled states [B, R, D].
 
     Raises:
         ValueError: the logits that the head computes differ from `logits`.
@@ -218,7 +218,7 @@ def check_head(head: Sequence[Callable[[Tensor], Tensor]], read: Tensor, logits:
     Example:
         >>> check_head([torch.neg], torch.tensor([[[-2.0, 3.0]]]), torch.tensor([[2.0, -3.0]]))
     """
-    _require_equal(read_logits(head, read), logits, "the head")
+    _require_equal(head_logits(head, pooled), logits, "the head")
 
 
 @torch.no_grad()

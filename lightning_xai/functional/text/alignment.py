@@ -47,8 +47,8 @@ def overlaps(
     width = max(int(shared.sum(dim=1).max()), 1) if shared.numel() else 1
     if width > shared.shape[1]:  # no source token at all
         return torch.full((len(target), 1), -1, device=target.device)
-    places = (~shared).to(torch.uint8).argsort(dim=1, stable=True)[:, :width]
-    return places.masked_fill(~shared.gather(1, places), -1)
+    source_tokens = (~shared).to(torch.uint8).argsort(dim=1, stable=True)[:, :width]
+    return source_tokens.masked_fill(~shared.gather(1, source_tokens), -1)
 
 
 def without_overlap(
@@ -66,31 +66,31 @@ def without_overlap(
     return alone if target_mask is None else alone & target_mask
 
 
-def carry(scores: Tensor, places: Tensor, how: Pool) -> Tensor:
-    """Returns target scores [B, T]: the maximum or mean of the source scores at `places`. It is differentiable.
+def carry(scores: Tensor, source_tokens: Tensor, pool: Pool) -> Tensor:
+    """Returns target scores [B, T]: the maximum or mean of the source scores at `source_tokens`. It is differentiable.
 
     If several target tokens have the same source token, each of them gets this token's whole score.
 
     Args:
         scores: [B, S] source scores.
-        places: [B, T, W] long, the source tokens of each target token, from `overlaps`, padded with -1. A target token
-            without source tokens gets 0.
-        how: "max" or "mean".
+        source_tokens: [B, T, W] long, the source tokens of each target token, from `overlaps`, padded with -1. A target
+            token without source tokens gets 0.
+        pool: "max" or "mean".
 
     Raises:
-        ValueError: `how` is neither "max" nor "mean".
+        ValueError: `pool` is neither "max" nor "mean".
 
     Example:
-        >>> scores, places = torch.tensor([[1.0, 3.0, 5.0]]), torch.tensor([[[0, 1], [2, -1], [-1, -1]]])
-        >>> carry(scores, places, "max").tolist(), carry(scores, places, "mean").tolist()
+        >>> scores, source_tokens = torch.tensor([[1.0, 3.0, 5.0]]), torch.tensor([[[0, 1], [2, -1], [-1, -1]]])
+        >>> carry(scores, source_tokens, "max").tolist(), carry(scores, source_tokens, "mean").tolist()
         ([[3.0, 5.0, 0.0]], [[2.0, 5.0, 0.0]])
     """
-    require_choices({"how": Pool}, {"how": how})
+    require_choices({"pool": Pool}, {"pool": pool})
     if not scores.shape[1]:
-        return scores.new_zeros(places.shape[:2])
-    used = places >= 0
-    taken = scores.gather(1, places.clamp(min=0).flatten(1)).view(places.shape)  # [B, T, W]
-    if how == "max":
+        return scores.new_zeros(source_tokens.shape[:2])
+    used = source_tokens >= 0
+    taken = scores.gather(1, source_tokens.clamp(min=0).flatten(1)).view(source_tokens.shape)  # [B, T, W]
+    if pool == "max":
         pooled = taken.masked_fill(~used, -torch.inf).amax(dim=-1)
     else:
         pooled = taken.masked_fill(~used, 0).sum(dim=-1) / used.sum(dim=-1).clamp(min=1)

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.gradients.target_gradients import EmbeddingModel
-from lightning_xai.functional.text.reading import Reading
+from lightning_xai.functional.text.scorer_inputs import ScorerInputs
 from lightning_xai.types import TextInputs
 
 Inverse = Literal["log_complement", "probability", "negative_entropy"]
@@ -134,7 +134,7 @@ def masked_losses(
     y: Tensor,
     scorer_logits: Tensor,
     settings: DualMask,
-    reading: Reading | None = None,
+    scorer_inputs: ScorerInputs | None = None,
 ) -> dict[str, Tensor]:
     """Runs a model on B masked and B inversely masked texts in one batch, and returns the `dual_mask_losses` [B].
 
@@ -146,8 +146,8 @@ def masked_losses(
         y: [B, C] the prediction that the masked texts should keep.
         scorer_logits: [B, T], or [B, S] if the scorer's own tokenizer divides the texts into S tokens.
         settings: factors and forms of the terms.
-        reading: the inputs of the scorer; None if it has the model's tokens. The size of the mask is the mean over the
-            scorer's tokens.
+        scorer_inputs: the inputs of the scorer; None if it has the model's tokens. The size of the mask is the mean
+            over the scorer's tokens.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -162,13 +162,13 @@ def masked_losses(
         filled = replace(inputs, input_ids=inputs.baseline_ids)
         fill = model.embed(filled) if settings.fill == "token" else torch.zeros_like(embeds)
     twice = inputs.map(_twice)
-    if reading is None or reading.places is None:
+    if scorer_inputs is None or scorer_inputs.source_tokens is None:
         keep, masked = torch.cat([scorer_logits.sigmoid(), (-scorer_logits).sigmoid()]), inputs.token_mask
     else:
-        carried, masked = reading.keep(scorer_logits), reading.token_mask
+        carried, masked = scorer_inputs.keep(scorer_logits), scorer_inputs.token_mask
         keep = torch.cat([carried, 1 - carried])
     kept, inverse = model(twice, soft_mask(_twice(embeds), _twice(fill), keep, _twice(masked))).logits.chunk(2)
-    counted = inputs.token_mask if reading is None else reading.inputs.token_mask
+    counted = inputs.token_mask if scorer_inputs is None else scorer_inputs.inputs.token_mask
     return dual_mask_losses(kept, inverse, y, scorer_logits, counted, settings)
 
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import torch
 
-from lightning_xai.functional.text.reading import Reading
+from lightning_xai.functional.text.scorer_inputs import ScorerInputs
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.checkpoints.checkpoint import read_checkpoint
 from lightning_xai.models.scorer.dual_mask import DualMask
 from lightning_xai.models.scorer.explained_file import AML
+from lightning_xai.models.scorer.scorer_tokenizer import ScorerTokenizer, TextRows, scorer_inputs_of
 from lightning_xai.models.scorer.token_scorer import TokenScorer
-from lightning_xai.models.text_reader import TextReader, TextRows, reading_of
 from lightning_xai.runs.fingerprint import weights_hash
 from lightning_xai.types import TextInputs
 
@@ -32,7 +32,7 @@ class TrainedScorer:
         weight_decay: weight decay of the pretraining.
         selected_on: name of the metric by which the checkpoint was chosen.
         explained: "path" and "hash" of the explained network's file, and "weights", the hash of its weights.
-        reader: encodes texts with the scorer's own tokenizer; None if the scorer has the explained network's tokenizer.
+        tokenizer: the scorer's own tokenizer; None if the scorer has the explained network's tokenizer.
         alignment: "path" of the scorer's own tokenizer, and "pool", how scores are pooled; None if the scorer has the
             explained network's tokenizer.
 
@@ -54,12 +54,12 @@ class TrainedScorer:
     weight_decay: float
     selected_on: str
     explained: Mapping[str, str]
-    reader: TextReader | None = None
+    tokenizer: ScorerTokenizer | None = None
     alignment: Mapping[str, str] | None = None
 
-    def reading(self, inputs: TextInputs, split: str | None, texts: TextRows | None) -> Reading:
-        """Returns the scorer's inputs for texts given as inputs of the explained network, see `reading_of`."""
-        return reading_of(self.reader, inputs, split, texts)
+    def scorer_inputs(self, inputs: TextInputs, split: str | None, texts: TextRows | None) -> ScorerInputs:
+        """Returns the scorer's inputs for texts given as inputs of the explained network, see `scorer_inputs_of`."""
+        return scorer_inputs_of(self.tokenizer, inputs, split, texts)
 
     def check_explains(self, network: Classifier) -> None:
         """Raises ValueError if `network` has other weights than the network for which the scorer was pretrained."""
@@ -110,17 +110,17 @@ def load_scorer(path: str) -> TrainedScorer:
         facts["weight_decay"],
         facts["selected_on"],
         facts["explained"],
-        reader_of(scorer, alignment),
+        scorer_tokenizer_of(scorer, alignment),
         alignment,
     )
 
 
-def reader_of(scorer: TokenScorer, alignment: Mapping[str, Any] | None) -> TextReader | None:
-    """Returns the TextReader with a scorer's own tokenizer; None if the scorer has no tokenizer of its own.
+def scorer_tokenizer_of(scorer: TokenScorer, alignment: Mapping[str, Any] | None) -> ScorerTokenizer | None:
+    """Returns a scorer's own tokenizer; None if the scorer has the explained network's tokenizer.
 
     Raises:
         ValueError: there is no fast tokenizer at the path.
     """
     if alignment is None:
         return None
-    return TextReader(alignment["path"], scorer.max_length, alignment["pool"])
+    return ScorerTokenizer(alignment["path"], scorer.max_length, alignment["pool"])

@@ -136,7 +136,7 @@ class TokenScorer(nn.Module):
                 f"data's max_length to at most {self.max_length}"
             )
 
-    def reading(self, inputs: TextInputs, y: Tensor) -> dict[str, Tensor]:
+    def reader_arguments(self, inputs: TextInputs, y: Tensor) -> dict[str, Tensor]:
         """Returns the arguments of `reader`, including the prediction: embeds [B, T + 1, D], mask, positions and types.
 
         Args:
@@ -175,7 +175,7 @@ class TokenScorer(nn.Module):
         order = right_padding_order(inputs.attention_mask)
         if order is not None:
             inputs = inputs.map(lambda tensor: take_columns(tensor, order) if tensor.dim() > 1 else tensor)
-        logits = self.reader(**self.reading(inputs, y))[:, :-1]
+        logits = self.reader(**self.reader_arguments(inputs, y))[:, :-1]
         return logits if order is None else logits.gather(1, order.argsort(dim=1))
 
     def trained_names(self, tuned: str = "all") -> list[str]:

@@ -56,7 +56,7 @@ def row_logits(scorer: TokenScorer, inputs: TextInputs, y: Tensor, rows: TunedRo
     for row, weights in enumerate(rows.weights()):
         text = inputs[row : row + 1].trim()
         with torch.no_grad():  # embeddings and z are never tuned for one text
-            reading = scorer.reading(text, y[row : row + 1])
-        scored = functional_call(scorer.reader, weights, kwargs=reading)[0, :-1]
+            arguments = scorer.reader_arguments(text, y[row : row + 1])
+        scored = functional_call(scorer.reader, weights, kwargs=arguments)[0, :-1]
         logits.append(torch.nn.functional.pad(scored, (0, length - len(scored))))
     return torch.stack(logits)

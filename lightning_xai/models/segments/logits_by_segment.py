@@ -19,10 +19,15 @@ from lightning_xai.functional.erasure.version_segments import (
 )
 from lightning_xai.functional.network.chunking import packed_rows
 from lightning_xai.functional.seeds import example_indices
-from lightning_xai.models.segments.segment_attention import SegmentReads, attend, empty_reads, segment_reads
+from lightning_xai.models.segments.segment_attention import (
+    SegmentAttention,
+    attend,
+    empty_segment_attention,
+    segment_attention,
+)
 from lightning_xai.types import ClassifierOutput, TextInputs
 
-READ_NUMBERS = 2**26  # limits memory: largest number of floats in the `SegmentReads` of the segments held at once
+ATTENTION_FLOATS = 2**26  # limits memory: largest number of floats in a `SegmentAttention`
 
 
 class SegmentedNetwork(Protocol):
@@ -40,7 +45,7 @@ class SegmentedNetwork(Protocol):
 
     def segment_states(self, segments: TextInputs, embed_mask: Tensor | None = None) -> tuple[Tensor, Tensor]: ...
 
-    def head_logits(self, read: Tensor) -> Tensor: ...
+    def head_logits(self, pooled: Tensor) -> Tensor: ...
 
     def __call__(self, inputs: TextInputs) -> ClassifierOutput: ...
 
@@ -88,17 +93,19 @@ def logits_by_segment(
     explained, column = _explained_classes(example, classes, len(inputs))
     segmented = texts.segmented()
     numbers_per_segment = explained.shape[1] * (network.class_queries.shape[1] + 2)
-    most_segments = READ_NUMBERS // numbers_per_segment
+    most_segments = ATTENTION_FLOATS // numbers_per_segment
     if most_segments <= segmented.ids.shape[1]:
         return None  # the sums for the segments of a single version would already need too much memory
     logits: Tensor | None = None
     blocks = list(version_blocks(segmented.ids, most_segments))
     count_segments(example_indices(inputs), example, segmented.ids, blocks)
     for rows in blocks:
-        reads, ids = texts.reads(segmented, segmented.ids[rows], explained, pad_id=pad_id, chunk_size=chunk_size)
-        if reads is not None:
-            logits = reads.largest.new_empty(classes.shape) if logits is None else logits
-            logits[rows] = _logits_of_reads(network, reads, ids, column[rows])
+        attention, ids = texts.attention(
+            segmented, segmented.ids[rows], explained, pad_id=pad_id, chunk_size=chunk_size
+        )
+        if attention is not None:
+            logits = attention.largest.new_empty(classes.shape) if logits is None else logits
+            logits[rows] = _logits_of_attention(network, attention, ids, column[rows])
     empty = (segmented.ids < 0).all(dim=1).nonzero().flatten()
     if len(empty):  # texts without tokens all have the same logits
         text, kept = (rows[empty[:1]].to(inputs.device) for rows in (example, keep))
@@ -134,12 +141,12 @@ class _Texts:
             padding_segment=self.network.mask_mode == "legacy",
         )
 
-    def reads(
+    def attention(
         self, segmented: SegmentedVersions, ids: Tensor, explained: Tensor, *, pad_id: int, chunk_size: int | None
-    ) -> tuple[SegmentReads | None, Tensor]:
-        """Returns the `SegmentReads` of the segments in `ids` (None if there are none), and `ids` [R, N] renumbered.
+    ) -> tuple[SegmentAttention | None, Tensor]:
+        """Returns the attention within the segments in `ids` (None if there are none), and `ids` [R, N] renumbered.
 
-        The new numbers are the segments' places in the `SegmentReads`; -1 stays -1.
+        The new numbers are the segments' positions in the `SegmentAttention`; -1 stays -1.
 
         Args:
             segmented: the segments of all versions.
@@ -158,16 +165,16 @@ class _Texts:
         widths = torch.full_like(longest_first, self.network.segment_length)
         if self.network.mask_mode == "correct":
             widths = segmented.length[longest_first]
-        reads: SegmentReads | None = None
+        attention: SegmentAttention | None = None
         for rows in packed_rows(widths, at_once, self.inputs.device, differentiated=False):
             segments = longest_first[rows]
             text = self.example[segmented.version[segments]].to(self.inputs.device)
             states, keep = self.network.segment_states(*self._segments(segmented, segments, pad_id))
-            part = segment_reads(queries[text], states, keep)
-            if reads is None:
-                reads = empty_reads(part, len(longest_first))
-            reads.largest[rows], reads.total[rows], reads.weighted[:, rows] = part
-        return reads, number[ids]
+            part = segment_attention(queries[text], states, keep)
+            if attention is None:
+                attention = empty_segment_attention(part, len(longest_first))
+            attention.largest[rows], attention.total[rows], attention.weighted[:, rows] = part
+        return attention, number[ids]
 
     def _segments(
         self, segmented: SegmentedVersions, segments: Tensor, pad_id: int
@@ -202,20 +209,20 @@ def _explained_classes(example: Tensor, classes: Tensor, num_texts: int) -> tupl
     return explained, (wanted.cumsum(dim=1) - 1)[example.unsqueeze(1), classes]
 
 
-def _logits_of_reads(network: SegmentedNetwork, reads: SegmentReads, ids: Tensor, column: Tensor) -> Tensor:
+def _logits_of_attention(network: SegmentedNetwork, attention: SegmentAttention, ids: Tensor, column: Tensor) -> Tensor:
     """Returns logits [R, K] of versions, on the device of the network.
 
     Args:
         network: the network.
-        reads: the weighted sums of each segment's token states, for K' classes.
+        attention: the weighted sums of each segment's token states, for K' classes.
         ids: [R, N] long, the segments of each version.
-        column: [R, K] long, the place of each requested class among the K' classes.
+        column: [R, K] long, the position of each requested class among the K' classes.
     """
-    device = reads.largest.device
-    logits = reads.largest.new_zeros(column.shape)
+    device = attention.largest.device
+    logits = attention.largest.new_zeros(column.shape)
     for k in column.unique().tolist():
-        version, place = (column == k).nonzero(as_tuple=True)
-        states = attend(reads, ids[version].to(device), k)
+        version, position = (column == k).nonzero(as_tuple=True)
+        states = attend(attention, ids[version].to(device), k)
         values = network.value(states.to(network.value.weight.dtype))
-        logits[version.to(device), place.to(device)] = network.head_logits(values).to(logits.dtype)
+        logits[version.to(device), position.to(device)] = network.head_logits(values).to(logits.dtype)
     return logits

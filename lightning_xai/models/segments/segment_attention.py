@@ -9,15 +9,15 @@ from torch import Tensor
 from torch.nn import functional as F
 
 
-class SegmentReads(NamedTuple):
+class SegmentAttention(NamedTuple):
     """Sums of the token states in each of U segments, weighted by the attention of each of K classes in the segment.
 
     `attend` combines these sums to averages over whole texts. They take K * (D + 2) floats for each segment.
 
     Example:
         >>> states, keep = torch.tensor([[[1.0], [3.0]], [[5.0], [9.0]]]), torch.tensor([[True, True], [True, False]])
-        >>> reads = segment_reads(torch.zeros(2, 1, 1), states, keep)  # equal weights
-        >>> attend(reads, torch.tensor([[0, 1]]), 0)  # the mean of 1, 3 and 5
+        >>> attention = segment_attention(torch.zeros(2, 1, 1), states, keep)  # equal weights
+        >>> attend(attention, torch.tensor([[0, 1]]), 0)  # the mean of 1, 3 and 5
         tensor([[3.]])
     """
 
@@ -26,7 +26,7 @@ class SegmentReads(NamedTuple):
     weighted: Tensor  # [K, U, D] sum of exp(score - largest) * state over tokens
 
 
-def segment_reads(queries: Tensor, states: Tensor, keep: Tensor) -> SegmentReads:
+def segment_attention(queries: Tensor, states: Tensor, keep: Tensor) -> SegmentAttention:
     """Returns the attention-weighted sums of each segment's token states, in at least float32.
 
     Args:
@@ -40,32 +40,32 @@ def segment_reads(queries: Tensor, states: Tensor, keep: Tensor) -> SegmentReads
     largest = scores.amax(dim=-1)
     weights = scores.sub_(largest.unsqueeze(-1)).exp_()
     weighted = torch.bmm(weights, states.to(precision))
-    return SegmentReads(largest, weights.sum(dim=-1), weighted.transpose(0, 1))
+    return SegmentAttention(largest, weights.sum(dim=-1), weighted.transpose(0, 1))
 
 
-def empty_reads(like: SegmentReads, num_segments: int) -> SegmentReads:
-    """Returns uninitialized SegmentReads for `num_segments` segments, with K, D, dtype and device of `like`.
+def empty_segment_attention(example: SegmentAttention, num_segments: int) -> SegmentAttention:
+    """Returns uninitialized SegmentAttention for `num_segments` segments, with K, D, dtype and device of `example`.
 
     Example:
-        >>> one = segment_reads(torch.zeros(1, 2, 3), torch.zeros(1, 4, 3), torch.ones(1, 4).bool())
-        >>> [tuple(numbers.shape) for numbers in empty_reads(one, 5)]
+        >>> one = segment_attention(torch.zeros(1, 2, 3), torch.zeros(1, 4, 3), torch.ones(1, 4).bool())
+        >>> [tuple(numbers.shape) for numbers in empty_segment_attention(one, 5)]
         [(5, 2), (5, 2), (2, 5, 3)]
     """
-    num_classes, _, size = like.weighted.shape
-    pair = like.largest.new_empty(num_segments, num_classes)
-    return SegmentReads(pair, torch.empty_like(pair), like.weighted.new_empty(num_classes, num_segments, size))
+    num_classes, _, size = example.weighted.shape
+    pair = example.largest.new_empty(num_segments, num_classes)
+    return SegmentAttention(pair, torch.empty_like(pair), example.weighted.new_empty(num_classes, num_segments, size))
 
 
-def attend(reads: SegmentReads, ids: Tensor, column: int) -> Tensor:
+def attend(attention: SegmentAttention, ids: Tensor, column: int) -> Tensor:
     """Returns the states [R, D] of R texts, averaged over all tokens by the attention of one class.
 
     Args:
-        reads: the sums for each segment.
+        attention: the sums for each segment.
         ids: [R, N] long, the segments of each text, padded with -1.
-        column: place of the class among the K classes of `reads`.
+        column: position of the class among the K classes of `attention`.
     """
     missing, ids = ids < 0, ids.clamp(min=0)
-    largest = reads.largest[:, column][ids].masked_fill(missing, -torch.inf)  # [R, N]
+    largest = attention.largest[:, column][ids].masked_fill(missing, -torch.inf)  # [R, N]
     weights = (largest - largest.amax(dim=1, keepdim=True)).exp()
-    total = (weights * reads.total[:, column][ids]).sum(dim=1, keepdim=True)
-    return F.embedding_bag(ids, reads.weighted[column], per_sample_weights=weights, mode="sum") / total
+    total = (weights * attention.total[:, column][ids]).sum(dim=1, keepdim=True)
+    return F.embedding_bag(ids, attention.weighted[column], per_sample_weights=weights, mode="sum") / total

@@ -11,7 +11,7 @@ from torch import Tensor
 from transformers.modeling_outputs import BaseModelOutput
 
 from lightning_xai.functional.network.chunking import even_slices
-from lightning_xai.models.huggingface import Reading, TransformerCall
+from lightning_xai.models.huggingface import HeadOutput, TransformerCall
 from lightning_xai.types import ClassifierOutput, TextInputs
 
 
@@ -27,9 +27,9 @@ class _SegmentedEncoder(Protocol):
 
     def run(self, call: TransformerCall, *, output_attentions: bool, output_hidden_states: bool) -> Any: ...
 
-    def read(
+    def head_output(
         self, output: Any, inputs: TextInputs, columns: Tensor | None, classes: Tensor | None, *, fused: bool
-    ) -> Reading: ...
+    ) -> HeadOutput: ...
 
 
 @contextmanager
@@ -108,9 +108,9 @@ class SegmentGraph:
         self._states = states.requires_grad_()
         fused = not output_readout and network.attention_implementation != "eager"
         states_as_output = BaseModelOutput(last_hidden_state=self._states)
-        reading = network.read(states_as_output, inputs, columns, classes, fused=fused)
-        readout = reading.readout if output_readout else reading.readout[:, :0]
-        self.output = ClassifierOutput(reading.logits, readout)
+        head_output = network.head_output(states_as_output, inputs, columns, classes, fused=fused)
+        readout = head_output.readout if output_readout else head_output.readout[:, :0]
+        self.output = ClassifierOutput(head_output.logits, readout)
 
     @property
     def _embeds(self) -> Tensor:

@@ -6,7 +6,7 @@ import torch
 from lightning_xai.functional.decomposition.encoder_layer import (
     check_head,
     from_segments,
-    read_logits,
+    head_logits,
     split_heads,
     to_segments,
     trace_layer,
@@ -64,8 +64,8 @@ def test_segments_of_two_texts_are_put_together_again() -> None:
 
 
 def test_logits_are_read_from_one_state_or_from_one_state_for_each_class() -> None:
-    assert read_logits([torch.neg], torch.ones(2, 1, 3)).shape == (2, 3)
-    assert read_logits([lambda states: states.sum(-1, keepdim=True)], torch.ones(2, 4, 3)).shape == (2, 4)
+    assert head_logits([torch.neg], torch.ones(2, 1, 3)).shape == (2, 3)
+    assert head_logits([lambda states: states.sum(-1, keepdim=True)], torch.ones(2, 4, 3)).shape == (2, 4)
 
 
 def test_a_head_that_misses_the_logits_is_refused() -> None:

@@ -55,21 +55,21 @@ def sources_of(begin: int, end: int, source: list[list[int]]) -> list[int]:
 
 
 @pytest.mark.parametrize("text", TEXTS)
-@pytest.mark.parametrize("how", ["max", "mean"])
+@pytest.mark.parametrize("pool", ["max", "mean"])
 @pytest.mark.parametrize("swapped", [False, True], ids=["to byte-level", "to WordPiece"])
-def test_equals_a_twin_that_compares_sets_of_characters(text, how, swapped):
+def test_equals_a_twin_that_compares_sets_of_characters(text, pool, swapped):
     encoders = (word_piece(), byte_level())
     to, of = (encoder.encode({"text": text}) for encoder in (encoders if swapped else encoders[::-1]))
     target, source = torch.from_numpy(to.offsets), torch.from_numpy(of.offsets)
     inside, has = torch.from_numpy(to.token_mask), torch.from_numpy(of.token_mask)
     scores = torch.rand(1, len(source), dtype=torch.float64, requires_grad=True)
-    carried = carry(scores, overlaps(target, source, inside, has).unsqueeze(0), how)[0]
+    carried = carry(scores, overlaps(target, source, inside, has).unsqueeze(0), pool)[0]
     expected = []
     known = [span if mask else [0, 0] for span, mask in zip(of.offsets.tolist(), of.token_mask, strict=True)]
     for (begin, end), mask in zip(to.offsets.tolist(), to.token_mask, strict=True):
         found = sources_of(begin, end, known) if mask else []
         values = [scores[0, s].item() for s in found]
-        expected.append((max(values) if how == "max" else sum(values) / len(values)) if values else 0.0)
+        expected.append((max(values) if pool == "max" else sum(values) / len(values)) if values else 0.0)
     assert carried.tolist() == pytest.approx(expected, abs=1e-12)
     if text == TEXTS[0]:
         (gradient,) = torch.autograd.grad(carried.sum(), scores)
@@ -80,8 +80,8 @@ def test_both_halves_of_an_emoji_take_the_score_of_its_one_token():
     to, of = byte_level().encode({"text": "I \U0001f600"}), word_piece().encode({"text": "I \U0001f600"})
     halves = [i for i, span in enumerate(to.offsets.tolist()) if span == [2, 3]]
     assert len(halves) > 1
-    places = overlaps(torch.from_numpy(to.offsets), torch.from_numpy(of.offsets))
-    assert {tuple(places[i].tolist()) for i in halves} == {(1, -1)[: places.shape[1]]}
+    source_tokens = overlaps(torch.from_numpy(to.offsets), torch.from_numpy(of.offsets))
+    assert {tuple(source_tokens[i].tolist()) for i in halves} == {(1, -1)[: source_tokens.shape[1]]}
 
 
 def test_white_space_takes_the_nearest_token_and_is_counted():
@@ -106,5 +106,5 @@ def test_encodings_end_where_the_first_runs_out():
 
 
 def test_another_pooling_is_refused():
-    with pytest.raises(ValueError, match="how is 'sum'"):
+    with pytest.raises(ValueError, match="pool is 'sum'"):
         carry(torch.zeros(1, 1), torch.zeros(1, 1, 1, dtype=torch.long), "sum")  # type: ignore[arg-type]

@@ -47,16 +47,16 @@ def test_the_prediction_stands_after_the_last_separator_of_each_text_and_pair():
     made, y = scorer(), predictions(3)
     inputs = TextInputs.of_ids([[1, 5, 2, 6, 7, 2], [1, 8, 2], [1, 9, 9, 9, 9, 9, 2]], special_ids=[1, 2])
     types = torch.tensor([[0, 0, 0, 1, 1, 1, 0], [0] * 7, [0] * 7])
-    reading = made.reading(replace(inputs, token_type_ids=types), y)
+    arguments = made.reader_arguments(replace(inputs, token_type_ids=types), y)
     table = made.reader.encoder.get_input_embeddings()
     for row, length in enumerate([6, 3, 7]):
         expected = made.z[0] + sum(y[row, j] * made.z[j + 1] for j in range(3))
-        assert torch.allclose(reading["embeds"][row, length], expected)
+        assert torch.allclose(arguments["embeds"][row, length], expected)
         assert inputs.input_ids[row, length - 1] == SEP
-        assert torch.equal(reading["embeds"][row, :length], table(inputs.input_ids[row, :length]))
-        assert reading["attention_mask"][row].tolist() == [1] * (length + 1) + [0] * (7 - length)
-        assert reading["position_ids"][row, : length + 1].tolist() == list(range(length + 1))
-    assert reading["token_type_ids"][0].tolist() == [0, 0, 0, 1, 1, 1, 1, 0]
+        assert torch.equal(arguments["embeds"][row, :length], table(inputs.input_ids[row, :length]))
+        assert arguments["attention_mask"][row].tolist() == [1] * (length + 1) + [0] * (7 - length)
+        assert arguments["position_ids"][row, : length + 1].tolist() == list(range(length + 1))
+    assert arguments["token_type_ids"][0].tolist() == [0, 0, 0, 1, 1, 1, 1, 0]
 
 
 def test_each_class_and_no_class_has_an_embedding_with_a_gradient():

@@ -11,7 +11,7 @@ from lightning_xai.functional.erasure.perturbation import perturbed_outputs, pre
 from lightning_xai.functional.network.chunking import rows_per_forward
 from lightning_xai.metrics.base import PredictOnce
 from lightning_xai.models.segments import logits_by_segment
-from lightning_xai.models.segments.segment_attention import segment_reads
+from lightning_xai.models.segments.segment_attention import segment_attention
 from tests.conftest import TINY_CONFIGS, text_inputs, tiny_classifier
 
 S = 8
@@ -104,20 +104,20 @@ def test_segments_of_many_versions_fill_passes_of_32():
 
 def test_a_segment_leaves_k_times_d_plus_2_numbers_in_float32():
     queries, states = torch.randn(6, 3, 16).bfloat16(), torch.randn(6, S, 16).bfloat16()
-    reads = segment_reads(queries, states, torch.ones(6, S).bool())
-    assert sum(part.numel() for part in reads) == 6 * 3 * (16 + 2)
-    assert {part.dtype for part in reads} == {torch.float32}
+    attention = segment_attention(queries, states, torch.ones(6, S).bool())
+    assert sum(part.numel() for part in attention) == 6 * 3 * (16 + 2)
+    assert {part.dtype for part in attention} == {torch.float32}
 
 
 def test_numbers_of_segments_die_with_the_call(monkeypatch):
     alive: list[weakref.ref] = []
 
     def noted(*arguments):
-        reads = segment_reads(*arguments)
-        alive.extend(weakref.ref(part) for part in reads)
-        return reads
+        attention = segment_attention(*arguments)
+        alive.extend(weakref.ref(part) for part in attention)
+        return attention
 
-    monkeypatch.setattr(logits_by_segment, "segment_reads", noted)
+    monkeypatch.setattr(logits_by_segment, "segment_attention", noted)
     model, inputs = tiny_classifier("plm_ca", segment_length=S), text_inputs([30])
     attributes = set(vars(model))
     encoded(model, inputs, ~torch.eye(30).bool(), "mask")

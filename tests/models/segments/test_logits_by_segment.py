@@ -88,7 +88,7 @@ def test_no_logit_depends_on_the_chunk_size_or_on_the_memory_limit(chunk_size, m
     expected, _ = both_ways(model, inputs, versions_of(inputs), "delete")
     chunked, _ = both_ways(model, inputs, versions_of(inputs), "delete", chunk_size)
     torch.testing.assert_close(chunked, expected, rtol=0, atol=1e-12)
-    monkeypatch.setattr(logits_by_segment, "READ_NUMBERS", 12 * 5 * 18)  # 12 segments of 5 classes
+    monkeypatch.setattr(logits_by_segment, "ATTENTION_FLOATS", 12 * 5 * 18)  # 12 segments of 5 classes
     limited, _ = both_ways(model, inputs, versions_of(inputs), "delete")
     torch.testing.assert_close(limited, expected, rtol=0, atol=1e-12)
 
@@ -96,7 +96,7 @@ def test_no_logit_depends_on_the_chunk_size_or_on_the_memory_limit(chunk_size, m
 def test_a_network_that_cannot_hold_one_version_reads_whole_texts(monkeypatch):
     model, inputs = tiny_classifier("plm_ca").double(), TEXTS["lengths"](0)
     expected = both_ways(model, inputs, versions_of(inputs), "mask")[1]
-    monkeypatch.setattr(logits_by_segment, "READ_NUMBERS", 100)
+    monkeypatch.setattr(logits_by_segment, "ATTENTION_FLOATS", 100)
     assert both_ways(model, inputs, versions_of(inputs), "mask")[0] is None
     versions = versions_of(inputs)
     classes = torch.arange(3).repeat(len(versions.example), 1) + (versions.example % 3).unsqueeze(1)

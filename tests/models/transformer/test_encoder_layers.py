@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from lightning_xai.functional.decomposition.encoder_layer import check_head, from_segments, read_logits, trace_layers
+from lightning_xai.functional.decomposition.encoder_layer import check_head, from_segments, head_logits, trace_layers
 from lightning_xai.models.plm_ca import PLMCA
 from tests.conftest import TINY_CONFIGS, text_inputs, tiny_classifier
 
@@ -35,7 +35,7 @@ def test_the_head_turns_the_states_that_it_reads_into_logits(kind):
     output = forward(model, inputs)
     read = output.readout.double() @ output.hidden_states[-1]
     check_head(model.head_layers(), read, output.logits)
-    torch.testing.assert_close(read_logits(model.head_layers(), read), output.logits, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(head_logits(model.head_layers(), read), output.logits, rtol=1e-6, atol=1e-6)
 
 
 def test_layers_of_another_form_are_refused_when_traced(tiny_hf):

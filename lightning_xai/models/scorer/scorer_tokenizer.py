@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from lightning_xai.functional.text.alignment import Pool, overlaps, shared_end, without_overlap
-from lightning_xai.functional.text.reading import Reading, pad_places
+from lightning_xai.functional.text.scorer_inputs import ScorerInputs, pad_source_tokens
 from lightning_xai.models.text_generator import tokenizer_of
 from lightning_xai.types import TextInputs
 
@@ -54,7 +54,7 @@ def text_rows(data: Any) -> TextRows | None:
     return lambda split, index: row_text(data.example(str(split), index), data.encoded(str(split), index))
 
 
-class TextReader:
+class ScorerTokenizer:
     """Encodes texts with the tokenizer of a scorer.
 
     If the scorer's tokenizer truncates a text, tokens of the explained network after this place get no score. A token
@@ -76,7 +76,7 @@ class TextReader:
             raise ValueError(f"{path} has a tokenizer without character offsets: give one that has a tokenizer.json")
         self.max_length, self.pool = max_length, pool
 
-    def read(self, inputs: TextInputs, rows: Sequence[RowText]) -> Reading:
+    def scorer_inputs(self, inputs: TextInputs, rows: Sequence[RowText]) -> ScorerInputs:
         """Returns the scorer's inputs for B texts (or windows of texts) given as inputs of the explained network.
 
         Args:
@@ -86,9 +86,9 @@ class TextReader:
         Raises:
             ValueError: the tokens of an input differ from its text, for example because some are erased.
         """
-        ids, masks, special, places, columns, alone = [], [], [], [], [], []
+        ids, masks, special, source_tokens, columns, alone = [], [], [], [], [], []
         for row, source in enumerate(rows):
-            where = inputs.token_mask[row].nonzero().flatten().cpu()
+            positions = inputs.token_mask[row].nonzero().flatten().cpu()
             offsets = _window(source, inputs.input_ids[row, inputs.token_mask[row]].cpu(), row, inputs)
             begin, end = _characters(offsets, source.text)
             encoded, is_cut = self._encode(source.text[begin:end])
@@ -97,19 +97,19 @@ class TextReader:
             theirs = _bare(theirs, source.text)
             scored = offsets[:, 0] < (shared_end(offsets, theirs[in_text]) if is_cut else len(source.text) + 1)
             alone.append(without_overlap(offsets, theirs, scored, in_text))
-            places.append(overlaps(offsets, theirs, scored, in_text))
-            columns.append(where)
+            source_tokens.append(overlaps(offsets, theirs, scored, in_text))
+            columns.append(positions)
             ids.append(encoded["input_ids"])
             special.append(~in_text)
             masks.append(scored)
         token_mask = torch.zeros(inputs.token_mask.shape, dtype=torch.bool)
         nearest = torch.zeros_like(token_mask)
-        for row, (where, scored) in enumerate(zip(columns, masks, strict=True)):
-            token_mask[row, where[scored]] = True
-            nearest[row, where[alone[row]]] = True
+        for row, (positions, scored) in enumerate(zip(columns, masks, strict=True)):
+            token_mask[row, positions[scored]] = True
+            nearest[row, positions[alone[row]]] = True
         own_inputs = self._inputs(ids, special, inputs.index)
-        aligned = pad_places(places, columns, inputs.input_ids.shape[1])
-        return Reading(own_inputs, token_mask, aligned, self.pool, nearest).to(inputs.device)
+        aligned = pad_source_tokens(source_tokens, columns, inputs.input_ids.shape[1])
+        return ScorerInputs(own_inputs, token_mask, aligned, self.pool, nearest).to(inputs.device)
 
     def _encode(self, text: str) -> tuple[Any, bool]:
         """Returns the tokens of a text, and whether it was truncated."""
@@ -137,31 +137,33 @@ class TextReader:
         )  # fmt: skip
 
 
-def reading_of(reader: TextReader | None, inputs: TextInputs, split: str | None, texts: TextRows | None) -> Reading:
+def scorer_inputs_of(
+    tokenizer: ScorerTokenizer | None, inputs: TextInputs, split: str | None, texts: TextRows | None
+) -> ScorerInputs:
     """Returns a scorer's inputs for B texts given as inputs of the explained network.
 
     Args:
-        reader: encodes texts with the scorer's own tokenizer; None if the scorer has the explained network's tokenizer.
+        tokenizer: the scorer's own tokenizer; None if the scorer has the explained network's tokenizer.
         inputs: B texts, as inputs of the explained network.
         split: the split to which `inputs.index` refers.
-        texts: function that looks up the texts; needed if there is a reader.
+        texts: function that looks up the texts; needed if there is a tokenizer.
 
     Raises:
-        ValueError: there is a reader, but there are no texts, or the tokens of an input differ from its text.
+        ValueError: there is a tokenizer, but there are no texts, or the tokens of an input differ from its text.
 
     Example:
         >>> inputs = TextInputs.of_ids([[1, 5, 2]])
-        >>> reading_of(None, inputs, None, None).inputs is inputs
+        >>> scorer_inputs_of(None, inputs, None, None).inputs is inputs
         True
     """
-    if reader is None:
-        return Reading.same(inputs)
+    if tokenizer is None:
+        return ScorerInputs.same(inputs)
     if texts is None or inputs.index is None:
         raise ValueError(
             "the scorer has a tokenizer of its own, so it needs the texts, which are not known here: explain texts of "
             "a TextDataModule, or use run.py explain"
         )
-    return reader.read(inputs, [texts(split, index) for index in inputs.index.tolist()])
+    return tokenizer.scorer_inputs(inputs, [texts(split, index) for index in inputs.index.tolist()])
 
 
 def _window(source: RowText, ids: Tensor, row: int, inputs: TextInputs) -> Tensor:

@@ -12,27 +12,27 @@ from lightning_xai.types import TensorFields, TextInputs
 
 
 @dataclass(frozen=True)
-class Reading(TensorFields):
+class ScorerInputs(TensorFields):
     """The inputs [B, S] of a scorer for B texts, and the tokens [B, T] of the explained network that get its scores.
 
     Example:
         >>> inputs = TextInputs.of_ids([[1, 5, 2]], special_ids=[1, 2])
-        >>> Reading.same(inputs).keep(torch.zeros(1, 3)).tolist()
+        >>> ScorerInputs.same(inputs).keep(torch.zeros(1, 3)).tolist()
         [[0.5, 0.5, 0.5]]
-        >>> letters = Reading(inputs, torch.tensor([[True]]), torch.tensor([[[0, 1]]]), "max")
+        >>> letters = ScorerInputs(inputs, torch.tensor([[True]]), torch.tensor([[[0, 1]]]), "max")
         >>> letters.keep(torch.tensor([[0.0, 9.0, 0.0]]).mul(-1)).tolist()
         [[0.5]]
     """
 
     inputs: TextInputs  # [B, S], in the scorer's tokens
     token_mask: Tensor  # [B, T] bool, the tokens of the explained network that get a score
-    places: Tensor | None = None  # [B, T, W] long, the scorer's tokens for each of the network's; None if equal
+    source_tokens: Tensor | None = None  # [B, T, W] long, the scorer's tokens for each of the network's; None if equal
     pool: Pool = "max"
     nearest: Tensor | None = None  # [B, T] bool, scored tokens that overlap no scorer token and get the nearest's score
 
     @classmethod
-    def same(cls, inputs: TextInputs) -> Reading:
-        """Returns the reading for a scorer that has the same tokens as the explained network."""
+    def same(cls, inputs: TextInputs) -> ScorerInputs:
+        """Returns the inputs for a scorer that has the same tokens as the explained network."""
         return cls(inputs, inputs.token_mask)
 
     def keep(self, logits: Tensor) -> Tensor:
@@ -42,14 +42,16 @@ class Reading(TensorFields):
             logits: [B, S], the output of the scorer.
         """
         probs = logits.sigmoid()
-        return probs if self.places is None else carry(probs, self.places, self.pool)
+        return probs if self.source_tokens is None else carry(probs, self.source_tokens, self.pool)
 
-    def trim(self, length: int) -> Reading:
-        """Returns the reading for the first `length` tokens of the explained network."""
-        if self.places is None:
-            return Reading(self.inputs.trim(), self.token_mask[:, :length])
+    def trim(self, length: int) -> ScorerInputs:
+        """Returns the inputs for the first `length` tokens of the explained network."""
+        if self.source_tokens is None:
+            return ScorerInputs(self.inputs.trim(), self.token_mask[:, :length])
         nearest = None if self.nearest is None else self.nearest[:, :length]
-        return Reading(self.inputs.trim(), self.token_mask[:, :length], self.places[:, :length], self.pool, nearest)
+        return ScorerInputs(
+            self.inputs.trim(), self.token_mask[:, :length], self.source_tokens[:, :length], self.pool, nearest
+        )
 
     @property
     def aligned_counts(self) -> dict[str, int]:
@@ -59,20 +61,20 @@ class Reading(TensorFields):
         return {"scored": int(self.token_mask.sum()), "nearest": int(self.nearest.sum())}
 
 
-def pad_places(places: list[Tensor], columns: list[Tensor], length: int) -> Tensor:
+def pad_source_tokens(source_tokens: list[Tensor], columns: list[Tensor], length: int) -> Tensor:
     """Returns the source tokens [B, length, W] of B texts as one tensor, padded with -1.
 
     Args:
-        places: B tensors [N, W]: the source tokens, from `overlaps`, of the N tokens of a text that get scores.
+        source_tokens: B tensors [N, W]: the source tokens, from `overlaps`, of the N tokens of a text that get scores.
         columns: B tensors [N], the column of each of these tokens in the result.
         length: number T of columns.
 
     Example:
-        >>> pad_places([torch.tensor([[3], [4]])], [torch.tensor([0, 2])], 3).tolist()
+        >>> pad_source_tokens([torch.tensor([[3], [4]])], [torch.tensor([0, 2])], 3).tolist()
         [[[3], [-1], [4]]]
     """
-    width = max((part.shape[1] for part in places), default=1)
-    padded = torch.full((len(places), length, width), -1, dtype=torch.long)
-    for row, (part, where) in enumerate(zip(places, columns, strict=True)):
-        padded[row, where, : part.shape[1]] = part
+    width = max((part.shape[1] for part in source_tokens), default=1)
+    padded = torch.full((len(source_tokens), length, width), -1, dtype=torch.long)
+    for row, (part, positions) in enumerate(zip(source_tokens, columns, strict=True)):
+        padded[row, positions, : part.shape[1]] = part
     return padded

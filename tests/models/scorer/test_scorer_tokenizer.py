@@ -9,14 +9,14 @@ from lightning_xai.attributions.aml import AMLAttribution, give_scorer, give_tex
 from lightning_xai.attributions.base import explaining
 from lightning_xai.data.batches.collate import Item, collate
 from lightning_xai.functional.text.alignment import overlaps
-from lightning_xai.functional.text.reading import Reading
+from lightning_xai.functional.text.scorer_inputs import ScorerInputs
 from lightning_xai.metrics.faithfulness import Comprehensiveness
 from lightning_xai.metrics.top_units import Percentages
 from lightning_xai.models.scorer.dual_mask import DualMask, masked_losses
 from lightning_xai.models.scorer.scorer_checkpoint import TrainedScorer
 from lightning_xai.models.scorer.scorer_settings import Scorer
+from lightning_xai.models.scorer.scorer_tokenizer import ScorerTokenizer, row_text, scorer_inputs_of
 from lightning_xai.models.scorer.token_scorer import TokenScorer
-from lightning_xai.models.text_reader import TextReader, reading_of, row_text
 from lightning_xai.runs.fingerprint import weights_hash
 from tests.conftest import TINY_CONFIGS, tiny_classifier
 from tests.functional.text.test_alignment import byte_level, word_piece
@@ -55,38 +55,39 @@ def folders(tmp_path_factory):
 @pytest.mark.parametrize(("explained", "scorer"), [("WordPiece", "BPE"), ("BPE", "WordPiece")])
 def test_scores_cross_by_characters(explained, scorer, pool, folders):
     encoder, inputs = ENCODERS[explained], inputs_of(ENCODERS[explained])
-    reader = TextReader(folders[scorer], None, pool)
-    reading = reader.read(inputs, rows_of(encoder))
-    logits = torch.randn(reading.inputs.input_ids.shape, generator=torch.Generator().manual_seed(0))
-    kept = reading.keep(logits)
+    tokenizer = ScorerTokenizer(folders[scorer], None, pool)
+    scorer_inputs = tokenizer.scorer_inputs(inputs, rows_of(encoder))
+    logits = torch.randn(scorer_inputs.inputs.input_ids.shape, generator=torch.Generator().manual_seed(0))
+    kept = scorer_inputs.keep(logits)
     for row, text in enumerate(TEXTS):
         theirs, own = encoder.encode({"text": text}), ENCODERS[scorer].encode({"text": text})
-        assert reading.inputs.input_ids[row, : len(own)].tolist() == own.input_ids.tolist()  # the text alone, whole
-        places = overlaps(torch.from_numpy(theirs.offsets), torch.from_numpy(own.offsets))
-        for token, sources in enumerate(places.tolist()):
+        # the scorer reads the text alone, whole
+        assert scorer_inputs.inputs.input_ids[row, : len(own)].tolist() == own.input_ids.tolist()
+        source_tokens = overlaps(torch.from_numpy(theirs.offsets), torch.from_numpy(own.offsets))
+        for token, sources in enumerate(source_tokens.tolist()):
             values = [float(logits[row, s].sigmoid()) for s in sources if s >= 0]
             expected = max(values) if pool == "max" else sum(values) / len(values)
             assert float(kept[row, token]) == pytest.approx(expected, abs=1e-6)
-    assert reading.token_mask.tolist() == inputs.token_mask.tolist()
-    counts = reading.aligned_counts
+    assert scorer_inputs.token_mask.tolist() == inputs.token_mask.tolist()
+    counts = scorer_inputs.aligned_counts
     assert 0 <= counts["nearest"] < counts["scored"] == int(inputs.token_mask.sum())
 
 
 def test_both_encodings_end_where_the_first_is_cut(folders):
     encoder = ENCODERS["WordPiece"]
-    reading = TextReader(folders["BPE"], 8, "max").read(inputs_of(encoder), rows_of(encoder))
-    assert reading.inputs.attention_mask.sum(dim=1).max() == 8
-    assert reading.token_mask[0].sum() < inputs_of(encoder).token_mask[0].sum()
-    assert reading.places is not None
-    scored = reading.places[0][reading.token_mask[0]]
-    assert (scored.amax(dim=-1) >= 0).all() and (reading.places[0][~reading.token_mask[0]] == -1).all()
+    scorer_inputs = ScorerTokenizer(folders["BPE"], 8, "max").scorer_inputs(inputs_of(encoder), rows_of(encoder))
+    assert scorer_inputs.inputs.attention_mask.sum(dim=1).max() == 8
+    assert scorer_inputs.token_mask[0].sum() < inputs_of(encoder).token_mask[0].sum()
+    assert scorer_inputs.source_tokens is not None
+    tokens, scored = scorer_inputs.source_tokens[0], scorer_inputs.token_mask[0]
+    assert (tokens[scored].amax(dim=-1) >= 0).all() and (tokens[~scored] == -1).all()
 
 
 def test_a_window_of_a_text_is_read_alone_and_an_erased_text_is_refused(folders):
-    encoder, reader = ENCODERS["WordPiece"], TextReader(folders["BPE"], None, "max")
+    encoder, tokenizer = ENCODERS["WordPiece"], ScorerTokenizer(folders["BPE"], None, "max")
     inputs, rows = inputs_of(encoder), rows_of(encoder)
     first = inputs[:1].map(lambda tensor: tensor[:, :3] if tensor.dim() > 1 else tensor)
-    window = reader.read(first, rows[:1])
+    window = tokenizer.scorer_inputs(first, rows[:1])
     begin, end = encoder.encode({"text": TEXTS[0]}).offsets[[0, 2]].flatten()[[0, 3]]
     assert (
         window.inputs.input_ids[0].tolist() == ENCODERS["BPE"].encode({"text": TEXTS[0][begin:end]}).input_ids.tolist()
@@ -94,13 +95,13 @@ def test_a_window_of_a_text_is_read_alone_and_an_erased_text_is_refused(folders)
     erased = inputs.input_ids.clone()
     erased[0, 1] = inputs.baseline_ids[0, 1]
     with pytest.raises(ValueError, match="the tokens of example 0 are not those of its text"):
-        reader.read(replace(inputs, input_ids=erased), rows)
+        tokenizer.scorer_inputs(replace(inputs, input_ids=erased), rows)
 
 
 def test_texts_must_be_known_and_single(folders):
-    reader = TextReader(folders["BPE"], None, "max")
+    tokenizer = ScorerTokenizer(folders["BPE"], None, "max")
     with pytest.raises(ValueError, match="it needs the texts, which are not known here"):
-        reading_of(reader, inputs_of(ENCODERS["WordPiece"]), "test", None)
+        scorer_inputs_of(tokenizer, inputs_of(ENCODERS["WordPiece"]), "test", None)
     with pytest.raises(ValueError, match="reads single texts, but this is a pair: set align: none"):
         row_text({"text": "a", "text_pair": "b"}, ENCODERS["BPE"].encode({"text": "a"}))
     with pytest.raises(ValueError, match="align is max, but the scorer has the explained"):
@@ -112,10 +113,10 @@ def test_the_loss_with_equal_tokenizers_is_that_without_alignment(folders):
     network = tiny_classifier("bert", config=TINY_CONFIGS["bert"] | {"vocab_size": 400}).eval().double()
     logits = torch.randn(inputs.input_ids.shape, dtype=torch.float64, requires_grad=True)
     y = network.probabilities(network(inputs).logits).detach()
-    aligned = TextReader(folders["BPE"], None, "mean").read(inputs, rows_of(encoder))
+    aligned = ScorerTokenizer(folders["BPE"], None, "mean").scorer_inputs(inputs, rows_of(encoder))
     # bytes of one character share their offsets, so each of them takes the pooled score of all
-    assert aligned.places is not None
-    alone = aligned.places.ge(0).sum(dim=-1).le(1).all(dim=1)
+    assert aligned.source_tokens is not None
+    alone = aligned.source_tokens.ge(0).sum(dim=-1).le(1).all(dim=1)
     assert alone.any()
     losses = [masked_losses(network, inputs, y, logits, DualMask(), read)["loss"] for read in (None, aligned)]
     assert torch.allclose(losses[0][alone], losses[1][alone])
@@ -132,8 +133,11 @@ def test_a_batch_is_explained_like_each_text_alone(num_steps, folders):
         for parameter in scorer.parameters():
             parameter.add_(0.2 * torch.randn_like(parameter))
     facts = {"path": "f", "hash": "0a1b", "weights": weights_hash(network)}
-    reader, alignment = TextReader(folders["BPE"], scorer.max_length, "max"), {"path": folders["BPE"], "pool": "max"}
-    trained = TrainedScorer(scorer, DualMask(), 4e-5, 0.01, "comprehensiveness", facts, reader, alignment)
+    tokenizer, alignment = (
+        ScorerTokenizer(folders["BPE"], scorer.max_length, "max"),
+        {"path": folders["BPE"], "pool": "max"},
+    )
+    trained = TrainedScorer(scorer, DualMask(), 4e-5, 0.01, "comprehensiveness", facts, tokenizer, alignment)
     metric = Comprehensiveness(Percentages([20, 50]))
     options = {"num_steps": num_steps, "metric": metric, "lr": 3e-2} if num_steps else {}
     method = AMLAttribution(None, **options)
@@ -153,4 +157,4 @@ def test_a_batch_is_explained_like_each_text_alone(num_steps, folders):
 
 def test_the_same_tokens_need_no_places():
     inputs = inputs_of(ENCODERS["BPE"])
-    assert Reading.same(inputs).places is None
+    assert ScorerInputs.same(inputs).source_tokens is None
