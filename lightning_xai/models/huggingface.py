@@ -252,13 +252,15 @@ class HuggingFaceClassifier(Classifier):
         """
         reads_weights = self.init_args.get("path") is not None
         key = type(self), json.dumps(self.architecture(), sort_keys=True, default=str)
-        if reads_weights or key not in _accepted:
-            self.check_contracts()
-        else:
-            # transformers registers hooks in the first forward pass. Run it here, so that a later preflight, which
-            # restores the hooks that it finds, does not remove these
-            with evaluation_mode(self), torch.no_grad():
-                self(random_inputs(self, [1]), output_hidden_states=True)
+        # without autocast, because it would keep copies of weights that a loader replaces after this check
+        with torch.autocast(self.embedding_matrix.device.type, enabled=False):
+            if reads_weights or key not in _accepted:
+                self.check_contracts()
+            else:
+                # transformers registers hooks in the first forward pass. Run it here, so that a later preflight, which
+                # restores the hooks that it finds, does not remove these
+                with evaluation_mode(self), torch.no_grad():
+                    self(random_inputs(self, [1]), output_hidden_states=True)
         if not reads_weights:
             _accepted.add(key)
 

@@ -6,6 +6,7 @@ import os
 import pytest
 import torch
 
+from lightning_xai.models import huggingface
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.checkpoints.checkpoint import checkpoint_hash, load_trained, read_checkpoint
 from lightning_xai.models.hf_classifier import HFClassifier
@@ -40,6 +41,19 @@ def test_checkpoint_gives_back_the_network(kind, tmp_path):
     loaded = load_network(save_checkpoint(model, tmp_path / "last.ckpt"))
     assert type(loaded) is type(model) and loaded.embedding == embedding and not loaded.training
     assert torch.equal(loaded(inputs).logits, model(inputs).logits)
+
+
+@pytest.mark.parametrize("is_accepted", [True, False])
+@pytest.mark.parametrize("kind", ["bert", "plm_ca"])
+def test_network_that_is_loaded_under_autocast_computes_with_its_own_weights(kind, is_accepted, tmp_path, monkeypatch):
+    path, inputs = save_checkpoint(tiny_classifier(kind), tmp_path / "last.ckpt"), text_inputs([5, 9])
+    if not is_accepted:  # then its contracts are checked with random weights, before those of the file are copied
+        monkeypatch.setattr(huggingface, "_accepted", set())
+    with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
+        inside = load_network(path)(inputs).logits
+    outside = load_network(path)
+    with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
+        assert torch.equal(inside, outside(inputs).logits)
 
 
 def test_checkpoint_of_a_loaded_network_can_be_written_and_read_again(tmp_path):

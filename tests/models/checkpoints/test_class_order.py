@@ -28,6 +28,15 @@ def test_logits_have_the_order_of_the_data(kind, capsys):
     assert capsys.readouterr().out == f"folder: the classes {NAMES} are put into the order of the data\n"
 
 
+def test_logits_have_the_order_of_the_data_under_autocast():
+    model, inputs = tiny_classifier("bert"), text_inputs([5, 9])
+    before = model(inputs).logits
+    with torch.autocast("cpu", torch.bfloat16):
+        assert reorder_classes(model, [2, 1, 0])
+        after = model(inputs).logits
+    assert torch.allclose(after.float(), before[:, [2, 1, 0]], atol=0.1)
+
+
 def test_other_heads_have_the_order_of_the_data():
     plm_ca, lstm, inputs = tiny_classifier("plm_ca"), BiLSTMAttention(100, num_classes=3).eval(), text_inputs([5, 9])
     for model, order in ((plm_ca, [3, 0, 4, 1, 2]), (lstm, [1, 2, 0])):
