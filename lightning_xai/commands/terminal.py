@@ -20,7 +20,8 @@ OTHER_TYPE = (  # phrases with which the parser reports a value of a wrong type
 
 _FOREIGN_CLASS = re.compile(  # two forms of the parser's message about a class with a wrong base class
     r"Import path (?P<path>\S+) does not correspond to a subclass of (?P<base>\w+)"
-    r"|Expected '(?P<name>[\w.]+)' to be a (?:subclass of|function that returns) <class '(?P<returned>\w+)'>"
+    r"|Expected '(?P<name>[\w.]+)' to be a (?:subclass of|function that returns) "
+    r"(?:<class '|Union\[)?(?P<returned>[\w.]+(?:(?:, | \| )[\w.]+)*)"
 )
 
 
@@ -36,7 +37,8 @@ def foreign_class(message: str) -> str | None:
     if not matches:
         return None
     key = ".init_args.".join(re.findall(r'Parser key "([^"]+)"', message[: matches[0].start()]))
-    bases = " or ".join(dict.fromkeys(match["base"] or match["returned"] for match in matches))
+    named = (match["base"] or re.sub(r", | \| ", " or ", match["returned"].rstrip(".")) for match in matches)
+    bases = " or ".join(dict.fromkeys(named))
     return f"{key} names {matches[0]['path'] or matches[0]['name']}, which is not a class derived from {bases}"
 
 

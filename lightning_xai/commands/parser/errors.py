@@ -116,6 +116,8 @@ class _Explanation:
                 f"{place}.init_args.{unknown[1]} is not an argument of {_short(self.owner)}: "
                 f"choose one of {listed_choices(names, unknown[1])}; {self._help()}"
             )
+        if required and self.owner and not isinstance(_imported(self.owner.name), type):  # a function of this name
+            return f"{place} names {self.owner.name}, which is not a class: name a class, or leave it out"
         if required and self.owner:
             return (
                 f"{place} lacks {required[1]}, which {_short(self.owner)} needs: give it in init_args; {self._help()}"
@@ -209,9 +211,8 @@ class _Explanation:
         return hints
 
     def _annotations(self, owner: Node) -> dict[str, Any]:
-        try:
-            built = import_object(owner.name)
-        except (ImportError, AttributeError, ValueError):
+        built = _imported(owner.name)
+        if built is None:
             return {}
         return {parameter.name: parameter.annotation for parameter in get_signature_parameters(built, logger=False)}
 
@@ -235,6 +236,14 @@ def _may_be_class(value: str | None) -> bool:
     """Returns whether a value looks like the name of a class or file, not like a number or a word."""
     name = (value or "").rpartition(".")[2]
     return name[:1].isupper() or (value or "").endswith(ENDINGS)
+
+
+def _imported(path: str) -> Any:
+    """Returns the object that a dotted path names; None if it cannot be imported."""
+    try:
+        return import_object(path)
+    except (ImportError, AttributeError, ValueError):
+        return None
 
 
 def _short(node: Node) -> str:

@@ -13,7 +13,7 @@ NOISE = (
 _KEY = re.compile(r'Parser key "([^"]+)":')
 _CLASS = re.compile(r"Problem with given class_path '([^']+)':")
 _CALLABLE = re.compile(r"expects a function or a callable class: ")
-_BUILT = re.compile(r"Got value: Namespace\(class_path='([^']+)'")
+_BUILT = re.compile(r"(?:Got|Given) value: Namespace\(class_path='([^']+)'")
 _SPEC = re.compile(r"\.? Got value: Namespace\(class_path=")
 _GOT = re.compile(r"\.? Got value: (.*)")
 
@@ -86,7 +86,7 @@ def read_problem(message: str) -> Problem | None:
     leaves: list[tuple[list[Node], str]] = []
     for number, line in enumerate(lines := message.splitlines()):
         text = line.strip()
-        indent = len(line) - len(line.lstrip())
+        indent = _indent(line)
         if not text:
             continue
         while stack and stack[-1].indent >= indent:
@@ -108,9 +108,9 @@ def read_problem(message: str) -> Problem | None:
                 stack.append(Node(indent, key_or_class[1], is_class=built is not None))
                 text = text[key_or_class.end() :].strip()
             elif called:
-                path = _BUILT.search("\n".join(lines[number:]))
+                path = _built_class(lines, number)
                 if path:
-                    stack.append(Node(indent, path[1], is_class=True))
+                    stack.append(Node(indent, path, is_class=True))
                 text = text[called.end() :]
             else:
                 text = _SPEC.split(text)[0]
@@ -125,3 +125,18 @@ def read_problem(message: str) -> Problem | None:
     first = next(path for path, _ in leaves if len(path) == deepest)
     sentences = [text for path, text in leaves if len(path) == deepest and path[-1] is first[-1]]
     return Problem(first, list(dict.fromkeys(sentences)))
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _built_class(lines: list[str], number: int) -> str | None:
+    """Returns the path of the class to which line `number` belongs; None if the message shows no class.
+
+    The last value in the lines below this one is that of its own class; the others belong to classes inside that class.
+    Without a value there, the next line with a value shows that of all alternatives of a union.
+    """
+    below = takewhile(lambda line: _indent(line) > _indent(lines[number]), lines[number + 1 :])
+    own = _BUILT.findall("\n".join([lines[number], *below]))
+    return own[-1] if own else next(iter(_BUILT.findall("\n".join(lines[number:]))), None)
