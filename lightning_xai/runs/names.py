@@ -39,6 +39,8 @@ def _problem(part: str) -> str | None:
         return f"has no part {part!r}"
     if part != part.strip():
         return "neither begins nor ends with a space"
+    if part.startswith("-"):  # other programs would take the path for an option, such as the -rf of rm
+        return "does not begin with -"
     if "\\" in part:
         return "has no backslash"
     if any(unicodedata.category(character) in ("Cc", "Cs") for character in part):  # control characters, surrogates

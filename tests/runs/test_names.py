@@ -9,6 +9,7 @@ from lightning_xai.runs.names import MAX_BYTES, check_name
     "name",
     [
         "", ".", "..", "../x", "x/..", "x/../y", "/x", "/", "x/", "x//y", "./x", "x/.", " ", " x", "x ", "x/ /y",
+        "-rf", "--config", "-", "ok/-rf", "-rf/ok",
         "a\\b", "..\\x", "x\n", "x\0y", "x\x7fy", "x\x1b[31m", "\ud800",
         "x" * (MAX_BYTES + 1), "ü" * (MAX_BYTES // 2 + 1),
         "ok/" + "x" * (MAX_BYTES + 1),
@@ -22,7 +23,7 @@ def test_name_that_leaves_its_folder_or_is_no_file_name_is_refused_in_one_line(n
 
 
 @pytest.mark.parametrize(
-    "name", ["test", "test-ood", "IG (100 steps)", "..x", "x..y", ".hidden", "é", "試験", "x" * MAX_BYTES]
+    "name", ["test", "test-ood", "test-", "IG (100 steps)", "..x", "x..y", ".hidden", "é", "試験", "x" * MAX_BYTES]
 )
 def test_usual_names_are_allowed(name):
     check_name("split", name)
