@@ -41,13 +41,15 @@ class RunFolder:
         """Returns the folder of an experiment's run with a given seed.
 
         Raises:
-            ValueError: the name of the experiment cannot be a path below `runs_dir`.
+            ValueError: the name of the experiment cannot be a path below `runs_dir`, or `runs_dir` begins with "-".
 
         Example:
             >>> RunFolder.of("runs", "roar/gradient/030", seed=0).path.as_posix()
             'runs/roar/gradient/030/seed0'
         """
         check_name("experiment", experiment, nested=True)
+        if str(runs_dir).startswith("-"):
+            check_name("runs_dir", str(runs_dir), nested=True)
         return cls(Path(runs_dir) / experiment / f"seed{seed}")
 
     @classmethod

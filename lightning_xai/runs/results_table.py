@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -37,7 +38,16 @@ def read_table(file: Path, columns: list[str] | None = None) -> pd.DataFrame:
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:  # the file could not be read, but may be intact
             raise
-        raise damaged(file, str(error).removeprefix(f"Could not open Parquet input source '{file}': ")) from error
+        reason = str(error).removeprefix(f"Could not open Parquet input source '{file}': ")
+        raise damaged(file, reason, _remedy(file)) from error
+
+
+def _remedy(file: Path) -> str:
+    """Returns how to get back a damaged table: the command that reads it, run again, would only miss it."""
+    config = file.with_name("config.yaml")
+    if file.stem != RESULTS or not config.is_file():
+        return "remove it and run the test that wrote it again"
+    return f"remove it and test the run again: python run.py test --config {shlex.quote(str(config))}"
 
 
 def run_results(folder: Path) -> pd.DataFrame:

@@ -1,6 +1,7 @@
 """Damaged files of runs and models, and places that cannot be written, end in one line; most remedies are followed."""
 
 import json
+import shlex
 import shutil
 from pathlib import Path
 
@@ -89,6 +90,16 @@ def test_commands_run_again_once_the_damaged_files_are_removed(fitted, tmp_path)
     (run / "results.parquet").unlink()
     config = save(tiny_config(callbacks=[]), tmp_path / "tiny.yaml")  # evaluates less, so that it is fast
     assert "classification" in command("fit", "--config", config, *argv[3:])
+
+
+def test_remedy_of_a_damaged_table_leads_to_a_comparison(plain_copy):
+    compare = ["compare", plain_copy.parent]
+    before = command(*compare)
+    (plain_copy / "results.parquet").write_bytes(b"hello")
+    remedy = refusal(*compare).partition("remove it and test the run again: python run.py ")[2]
+    (plain_copy / "results.parquet").unlink()
+    command(*shlex.split(remedy))
+    assert command(*compare) == before
 
 
 @pytest.fixture(scope="module")

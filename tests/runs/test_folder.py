@@ -124,3 +124,9 @@ def test_folder_of_another_name_is_no_stage(path):
 
 def test_teacher_lies_beside_the_run():
     assert RunFolder(Path("runs/a/uniwise/seed1")).teacher.path == Path("runs/a/uniwise_teacher/seed1")
+
+
+@pytest.mark.parametrize("runs_dir", ["-rf", "--runs", "-rf/x"])
+def test_folder_of_all_runs_that_looks_like_an_option_is_refused(runs_dir):
+    with pytest.raises(ValueError, match=f"runs_dir is '{runs_dir}': choose a name that does not begin with -"):
+        RunFolder.of(runs_dir, "tm", seed=0)

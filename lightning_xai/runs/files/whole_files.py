@@ -101,15 +101,20 @@ def read_json(file: Path) -> dict[str, Any]:
     return facts
 
 
-def damaged(file: Path, reason: object) -> ValueError:
+def damaged(file: Path, reason: object, remedy: str = "remove it and run the command again") -> ValueError:
     """Returns the ValueError for a file of a run that cannot be read.
+
+    Args:
+        file: the file.
+        reason: what is wrong with it.
+        remedy: advice for the user.
 
     Example:
         >>> str(damaged(Path("runs/tm/seed0/manifest.json"), "it is not a JSON object"))
         'runs/tm/seed0/manifest.json is damaged (it is not a JSON object): remove it and run the command again'
     """
     first = (str(reason).strip().splitlines() or [type(reason).__name__])[0]
-    return ValueError(f"{file} is damaged ({first[:100]}): remove it and run the command again")
+    return ValueError(f"{file} is damaged ({first[:100]}): {remedy}")
 
 
 def remove_partial_files(folder: Path, file: str = "", *, owned: bool = True) -> None:
