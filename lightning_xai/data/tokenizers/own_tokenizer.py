@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from huggingface_hub import try_to_load_from_cache
-from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from transformers import CONFIG_MAPPING, AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerFast
 
 from lightning_xai.data.tokenizers.tokenizer_fingerprint import tokenizer_fingerprint
 from lightning_xai.functional.model_files.class_ids import check_class_ids
@@ -58,9 +59,9 @@ def load_tokenizer(path: str, *, trust_remote_code: bool = False) -> Any:
     place = resolve_model_path(path)
     if not (is_hub_id(path) or has_tokenizer(path)):
         raise ValueError(none)
-    check_class_ids(Path(place, "config.json"), path)  # transformers reads this file, too
     try:
-        tokenizer = AutoTokenizer.from_pretrained(place, trust_remote_code=trust_remote_code)
+        config = _config_without_classes(place)
+        tokenizer = AutoTokenizer.from_pretrained(place, config=config, trust_remote_code=trust_remote_code)
     except OSError as error:
         raise ValueError(f"{none} (transformers says: {str(error).strip().splitlines()[0]})") from error
     except Exception as error:  # from the library tokenizers, for files that it cannot read
@@ -76,6 +77,25 @@ def load_tokenizer(path: str, *, trust_remote_code: bool = False) -> Any:
     if not has_tokenizer(path):  # transformers has created an empty tokenizer
         raise ValueError(none)
     return tokenizer
+
+
+def _config_without_classes(place: str) -> PreTrainedConfig | None:
+    """Returns a model's config.json without its class names if transformers cannot read these; otherwise None.
+
+    A tokenizer needs no class names. A network that needs them is refused when its own configuration is read.
+    """
+    file = Path(place, "config.json")
+    if is_hub_id(place):
+        cached = try_to_load_from_cache(place, "config.json")
+        file = Path(cached) if isinstance(cached, str) else file
+    try:
+        check_class_ids(file, place)
+    except ValueError:
+        settings = json.loads(file.read_text(encoding="utf-8"))
+        kept = {name: value for name, value in settings.items() if name not in ("id2label", "label2id", "num_labels")}
+        known = kept.get("model_type") in CONFIG_MAPPING
+        return AutoConfig.for_model(**kept) if known else PreTrainedConfig(**kept)
+    return None
 
 
 @cache
