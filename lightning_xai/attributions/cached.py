@@ -71,7 +71,7 @@ def stored_scores(store: RaggedStore, inputs: TextInputs, targets: Tensor, hashe
     return scores.to(inputs.device)
 
 
-def name_data(methods: Iterable[AttributionMethod], data: Any) -> None:
+def give_data(methods: Iterable[AttributionMethod], data: Any) -> None:
     """Gives every Cached method the data module, so that the method can check that its scores fit the data's encoder.
 
     Cached methods inside other methods are included.
@@ -81,12 +81,12 @@ def name_data(methods: Iterable[AttributionMethod], data: Any) -> None:
 
     Example:
         >>> from lightning_xai.attributions.gradient import Gradient
-        >>> name_data([Gradient()], data=None)
+        >>> give_data([Gradient()], data=None)
     """
     for method in methods:
         if isinstance(method, Cached) and hasattr(data, "encoder_facts"):
             method._data = data
-        name_data((part for part in vars(method).values() if isinstance(part, AttributionMethod)), data)
+        give_data((part for part in vars(method).values() if isinstance(part, AttributionMethod)), data)
 
 
 class Cached(AttributionMethod):

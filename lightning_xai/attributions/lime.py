@@ -22,7 +22,7 @@ Regressor = Literal["ridge", "lasso"]
 SAMPLES_PER_UNIT, FEWEST_SAMPLES = 3, 32
 
 
-def similarities(keep: Tensor, similarity: Similarity, kernel_width: float) -> Tensor:
+def coalition_weights(keep: Tensor, similarity: Similarity, kernel_width: float) -> Tensor:
     """Returns float64 weights [N]: exp(-d^2 / (2 kernel_width^2)) for a coalition at distance d from the full text.
 
     Args:
@@ -34,7 +34,7 @@ def similarities(keep: Tensor, similarity: Similarity, kernel_width: float) -> T
 
     Example:
         >>> keep = torch.tensor([[True, True, True], [True, False, False]])
-        >>> similarities(keep, "euclidean", kernel_width=1.0)  # 1 and exp(-1)
+        >>> coalition_weights(keep, "euclidean", kernel_width=1.0)  # 1 and exp(-1)
         tensor([1.0000, 0.3679], dtype=torch.float64)
     """
     num_kept, num_units = keep.sum(dim=1).double(), keep.shape[1]
@@ -123,7 +123,7 @@ class LIME(CoalitionAttribution):
         generator = example_generator(self.seed, index, "LIME")
         shape = (self.samples_for(num_units), num_units)
         keep = torch.from_numpy(generator.integers(2, size=shape, dtype=bool))
-        return Coalitions(keep, similarities(keep, self.similarity, self.kernel_width))
+        return Coalitions(keep, coalition_weights(keep, self.similarity, self.kernel_width))
 
     def unit_scores(self, keep: Tensor, weights: Tensor, values: Tensor, num_units: Tensor) -> Tensor:
         return {"ridge": ridge, "lasso": lasso}[self.regressor](keep, values, weights, alpha=self.alpha)

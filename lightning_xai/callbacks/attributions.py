@@ -10,13 +10,13 @@ from torch import Tensor
 
 from lightning_xai.attributions.aml import give_scorer, give_texts
 from lightning_xai.attributions.base import AttributionMethod
-from lightning_xai.attributions.cached import name_data
+from lightning_xai.attributions.cached import give_data
 from lightning_xai.callbacks.base import (
     ExplainedBatch,
     ExplainedReceiver,
+    are_first_examples,
     data_of,
     decision_threshold_of,
-    first_examples,
     network_of,
     receivers_after,
     split_of_loader,
@@ -25,7 +25,7 @@ from lightning_xai.callbacks.base import (
 from lightning_xai.callbacks.changed_classes import ChangedClasses
 from lightning_xai.callbacks.cost import Cost, start_peak_memory
 from lightning_xai.callbacks.forecast.workload import WorkInBatches, workload_of
-from lightning_xai.callbacks.method_counts import clear_counts, counts_of, lines_of_counts
+from lightning_xai.callbacks.method_counts import clear_counts, counts_of_methods, lines_of_counts
 from lightning_xai.functional.classes.targets import TargetPolicy, select_targets
 from lightning_xai.functional.erasure.evaluate import predict_of
 from lightning_xai.functional.erasure.segment_counts import segments_counted
@@ -107,7 +107,7 @@ class ComputeAttributions(Callback):
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         self._forget()
-        name_data(self.methods.values(), data_of(trainer))
+        give_data(self.methods.values(), data_of(trainer))
         give_texts(self.methods.values(), text_rows(data_of(trainer)))
         give_scorer(self.methods.values(), getattr(pl_module, "trained_scorer", None))
         self._receivers = receivers_after(trainer, self)
@@ -161,7 +161,7 @@ class ComputeAttributions(Callback):
     def _explain(
         self, trainer: Trainer, module: LightningModule, outputs: dict[str, Any], batch: Batch, split: str
     ) -> None:
-        rows = first_examples(trainer, batch, split, self.max_examples).nonzero().flatten()
+        rows = are_first_examples(trainer, batch, split, self.max_examples).nonzero().flatten()
         if not len(rows):
             return
         network, explained = network_of(module), batch[rows]
@@ -207,7 +207,7 @@ class ComputeAttributions(Callback):
 
         Also prints what methods counted, such as for how many texts fAML found the best scores at each step.
         """
-        gathered = gather((self.costs, self._changed_classes, counts_of(self.methods)))
+        gathered = gather((self.costs, self._changed_classes, counts_of_methods(self.methods)))
         self.costs = {name: Cost.total(costs[name] for costs, _, _ in gathered) for name in self.methods}
         if trainer.is_global_zero:
             for line in ChangedClasses.total(changed for _, changed, _ in gathered).lines(str(trainer.precision)):

@@ -283,13 +283,13 @@ def split_of_loader(trainer: Trainer, dataloader_idx: int) -> str:
     return names[dataloader_idx] if dataloader_idx < len(names) else f"test{dataloader_idx}"
 
 
-def first_examples(trainer: Trainer, batch: Batch, split: str, num_examples: int | None) -> Tensor:
+def are_first_examples(trainer: Trainer, batch: Batch, split: str, num_examples: int | None) -> Tensor:
     """Returns a mask [B]: whether each example is among the first `num_examples` of its split (None: all are).
 
     Example:
         >>> from lightning_xai.types import TextInputs
         >>> batch = Batch(TextInputs.of_ids([[5], [6], [7]]), torch.zeros(3))
-        >>> first_examples(Trainer(logger=False), batch, "test", 2).tolist()
+        >>> are_first_examples(Trainer(logger=False), batch, "test", 2).tolist()
         [True, True, False]
     """
     if num_examples is None:

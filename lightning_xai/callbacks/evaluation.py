@@ -12,9 +12,9 @@ from lightning_xai.callbacks.base import (
     ExplainedBatch,
     ExplainedCallback,
     ResultRow,
+    are_first_examples,
     callbacks_of,
     data_of,
-    first_examples,
     test_splits,
 )
 from lightning_xai.callbacks.forecast.workload import part_of
@@ -126,7 +126,7 @@ class AttributionEvaluation(ExplainedCallback):
     def on_explained(self, explained: ExplainedBatch) -> None:
         if not self.active or self.trainer.predicting:
             return
-        rows = first_examples(self.trainer, explained.batch, explained.split, self.max_examples)
+        rows = are_first_examples(self.trainer, explained.batch, explained.split, self.max_examples)
         if not rows.any():
             return
         if not rows.all():

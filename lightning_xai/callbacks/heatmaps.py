@@ -14,9 +14,9 @@ from torch import Tensor
 from lightning_xai.callbacks.base import (
     ExplainedBatch,
     ExplainedCallback,
+    are_first_examples,
     data_of,
     decision_threshold_of,
-    first_examples,
     is_dry_run,
 )
 from lightning_xai.callbacks.preflight.preflight_metrics import made_up_batch
@@ -98,7 +98,7 @@ class Heatmaps(ExplainedCallback):
         tunes = split == VALIDATION and self.trainer.testing
         if not self.active or tunes or (self.splits is not None and split not in self.splits):
             return
-        shown = first_examples(self.trainer, explained.batch, split, self.num_documents)
+        shown = are_first_examples(self.trainer, explained.batch, split, self.num_documents)
         if not shown.any():
             return
         probs = explained.predict(explained.batch.inputs)

@@ -11,12 +11,12 @@ NAMES = ("kept_steps", "aligned_tokens")  # attributes in which a method may cou
 MethodCounts = Mapping[str, Mapping[str, Counter]]
 
 
-def counts_of(methods: Mapping[str, Any]) -> MethodCounts:
+def counts_of_methods(methods: Mapping[str, Any]) -> MethodCounts:
     """Returns name of a method -> name of a count -> copy of the Counter, empty if the method does not count this.
 
     Example:
         >>> from types import SimpleNamespace
-        >>> counts_of({"faml": SimpleNamespace(kept_steps=Counter({2: 3}))})["faml"]["kept_steps"]
+        >>> counts_of_methods({"faml": SimpleNamespace(kept_steps=Counter({2: 3}))})["faml"]["kept_steps"]
         Counter({2: 3})
     """
     return {name: {key: Counter(getattr(method, key, {})) for key in NAMES} for name, method in methods.items()}

@@ -20,7 +20,7 @@ from lightning_xai.callbacks.base import (
 )
 from lightning_xai.metrics.similarity import SIMILARITIES, require_percentage, similarities
 from lightning_xai.report.names import run_names
-from lightning_xai.report.stability import Comparison, compare, matching_runs, write_report
+from lightning_xai.report.stability import RunComparison, matching_runs, run_comparison, write_stability_report
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.ranks import gather
 from lightning_xai.runs.splits import VALIDATION, log_prefix
@@ -115,7 +115,7 @@ class Stability(ExplainedCallback):
                 for store in [] if is_dry else self._scores[split, method]:
                     store.require_rows_among(by_key, THIS_RUN)
                 ordered = [by_key[key] for key in sorted(by_key)]  # so sums do not depend on the number of processes
-                comparisons.append(compare(method, ordered, len(self._names)))
+                comparisons.append(run_comparison(method, ordered, len(self._names)))
             self._rows += [row for comparison in comparisons for row in self._result_rows(comparison, split)]
             if trainer.is_global_zero and not is_dry:
                 self._write(comparisons, split)
@@ -132,7 +132,7 @@ class Stability(ExplainedCallback):
     def result_rows(self) -> list[ResultRow]:
         return self._rows
 
-    def _result_rows(self, comparison: Comparison, split: str) -> list[ResultRow]:
+    def _result_rows(self, comparison: RunComparison, split: str) -> list[ResultRow]:
         """Returns rows for the results table: the similarity of this run to each other run."""
         cost = self.source.costs[comparison.method].per_example(split)
         return [
@@ -147,9 +147,11 @@ class Stability(ExplainedCallback):
             for position, name in enumerate(self._names[1:], 1)
         ]  # fmt: skip
 
-    def _write(self, comparisons: list[Comparison], split: str) -> None:
+    def _write(self, comparisons: list[RunComparison], split: str) -> None:
         folder = RunFolder(Path(self.trainer.default_root_dir)).stability_dir
-        table, picture = write_report(comparisons, self._names, folder, split=split, percentage=self.percentage)
+        table, picture = write_stability_report(
+            comparisons, self._names, folder, split=split, percentage=self.percentage
+        )
         self._tables.append(table)
         for logger in self.trainer.loggers:
             if isinstance(logger, TensorBoardLogger):

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from lightning_xai.attributions.aml import give_texts
 from lightning_xai.attributions.base import AttributionMethod
-from lightning_xai.attributions.cached import name_data
+from lightning_xai.attributions.cached import give_data
 from lightning_xai.callbacks.base import data_of, is_dry_run, network_of
 from lightning_xai.callbacks.preflight.preflight_run import PreflightRun
 from lightning_xai.chains.erasure_pass import splits_of, text_data_of, write_erasures
@@ -123,7 +123,7 @@ class ChainCallback(Callback, ABC):
         if network_of(pl_module).multilabel:
             name = type(self).__name__
             raise ValueError(f"{name} explains one {self.explained} class per example: use single-label data")
-        name_data(self.methods.values(), data_of(trainer))
+        give_data(self.methods.values(), data_of(trainer))
         give_texts(self.methods.values(), text_rows(data_of(trainer)))
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:

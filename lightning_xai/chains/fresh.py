@@ -79,7 +79,7 @@ def fresh_stages(methods: Sequence[str], classifier: str | None) -> list[Stage]:
     return [
         Stage("", "extractor, full text", "extractor"),
         *(
-            Stage(name, f"rationales of {name}", "classifier", name, erasure="delete", config=classifier)
+            Stage(name, f"rationales of {name}", "classifier", name, removal="delete", config=classifier)
             for name in methods
         ),
     ]

@@ -28,7 +28,7 @@ from lightning_xai.data.erasures import check_removal
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.classes.targets import gold_pairs
 from lightning_xai.functional.scores.ranking import percent_of, top_mask
-from lightning_xai.report.racu import write_report
+from lightning_xai.report.racu import write_racu_report
 from lightning_xai.report.roar import roar_table
 from lightning_xai.runs.experiment import report_dir
 from lightning_xai.types import Batch
@@ -224,7 +224,7 @@ class ROAR(ChainCallback):
         print(roar_table(results, self.metric))
         print(f"written: {chain.root.roar_file}\n")
         experiment = chain.root.experiment_dir
-        print(write_report([experiment], report_dir(experiment), metrics=[self.metric], events=chain.root.path))
+        print(write_racu_report([experiment], report_dir(experiment), metrics=[self.metric], events=chain.root.path))
 
     def results(self, chain: Chain) -> pd.DataFrame:
         """Returns the rows of `roar.csv`: the results of all finished runs."""

@@ -32,12 +32,12 @@ class Stage:
         title: name of the stage in messages.
         group: name of a group of stages that take about the same time.
         erasures: folder name of the stored choice of erased tokens; "" if nothing is erased.
-        erasure: what the data module does with erased tokens: "mask", "delete" or "positions".
+        removal: what the data module does with erased tokens: "mask", "delete" or "positions".
         writer: name of the stage that makes and stores this choice; "" for the root.
         config: configuration file that overrides the command's own configuration; None if there is none.
 
     Example:
-        >>> Stage("gradient/030", "gradient, 30 %", "gradient", erasures="gradient/030").erasure
+        >>> Stage("gradient/030", "gradient, 30 %", "gradient", erasures="gradient/030").removal
         'mask'
     """
 
@@ -45,7 +45,7 @@ class Stage:
     title: str
     group: str
     erasures: str = ""
-    erasure: str = "mask"
+    removal: str = "mask"
     writer: str = ""
     config: str | None = None
 
@@ -145,9 +145,9 @@ class Chain:
                 )
             return
         folder, facts = self.erasures(stage.erasures), self._erasure_facts(stage)
-        if data.erasures is None or Path(data.erasures).resolve() != folder.resolve() or data.erasure != stage.erasure:
+        if data.erasures is None or Path(data.erasures).resolve() != folder.resolve() or data.erasure != stage.removal:
             raise ValueError(
-                f"{run.path} needs erasures {folder} and erasure {stage.erasure}, but has {data.erasures} and "
+                f"{run.path} needs erasures {folder} and erasure {stage.removal}, but has {data.erasures} and "
                 f"{data.erasure}: add {' '.join(self._data_overrides(stage))}"
             )
         self._check_settings(stage)
@@ -218,7 +218,7 @@ class Chain:
             )
 
     def _data_overrides(self, stage: Stage) -> list[str]:
-        return [f"--{ERASURES}={self.erasures(stage.erasures)}", f"--{ERASURE}={stage.erasure}"]
+        return [f"--{ERASURES}={self.erasures(stage.erasures)}", f"--{ERASURE}={stage.removal}"]
 
     def overrides(self, stage: Stage) -> list[str]:
         """Returns the options that make the chain's command run a stage other than the root.

@@ -23,16 +23,16 @@ from lightning_xai.commands.bound_facts import bound_facts, seeds_that_met
 from lightning_xai.commands.checkpoint_io import use_whole_checkpoints
 from lightning_xai.commands.garbage import without_collections
 from lightning_xai.commands.parser.config_files import check_formats, experiment_name, folder_of_config, save_config
-from lightning_xai.commands.parser.data_links import check_linked_ids, name_data
+from lightning_xai.commands.parser.data_links import check_linked_ids, give_config_path
 from lightning_xai.commands.parser.encoder_path import check_network_tokenizer, fill_encoder_path, write_encoder
 from lightning_xai.commands.parser.parts import PARSER_MODE
 from lightning_xai.commands.parser.preflight_options import preflight_of
 from lightning_xai.commands.parser.run_arguments import TRAINER_DEFAULTS, add_run_arguments
 from lightning_xai.commands.parser.run_parser import RunParser, as_data
 from lightning_xai.commands.parser.trainer_settings import (
+    check_global_seed,
     check_optimizer,
     check_own_steps,
-    check_seed,
     trainer_settings,
 )
 from lightning_xai.commands.run_callbacks import run_callbacks
@@ -107,7 +107,7 @@ class XAICLI(LightningCLI):
         add_run_arguments(parser)
 
     def _set_seed(self) -> None:
-        check_seed(self.config[self.subcommand].seed_everything)
+        check_global_seed(self.config[self.subcommand].seed_everything)
         super()._set_seed()
 
     def parse_arguments(self, parser: LightningArgumentParser, args: ArgsType) -> None:
@@ -155,7 +155,7 @@ class XAICLI(LightningCLI):
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         config = self.config[self.subcommand]
-        name_data(self.datamodule, config.data, self._config_files)
+        give_config_path(self.datamodule, config.data, self._config_files)
         check_linked_ids(self._portable_config, self.model.network, trains=self.subcommand == "fit")
         tests_after_fit = self.subcommand == "fit" and config.test_after_fit
         self.facts = RunFacts(config.experiment, self.seed, tests_after_fit, self.settings)

@@ -13,7 +13,6 @@ from lightning_xai.metrics.classification import LOWER_IS_BETTER
 from lightning_xai.report.comparison.agreement import agreement_figure, agreement_frame, agreement_table
 from lightning_xai.report.comparison.experiments import means_table, missed_bounds, read_experiments
 from lightning_xai.report.comparison.tables_and_pictures import (
-    classification_rows,
     correlations_frame,
     correlations_with,
     faithfulness_panels,
@@ -21,6 +20,7 @@ from lightning_xai.report.comparison.tables_and_pictures import (
     other_splits,
     plausibility_tables,
     predictor_rows,
+    rows_of_metric,
     save_figure,
     scatter_panels,
     write_pictures,
@@ -99,7 +99,7 @@ def compare(
     if unknown and tuple(plausibility) != RANKINGS:  # no error if runs without rationales lack the default metrics
         known = ", ".join(sorted(set(rows.loc[rows["method"] != "", "metric"])))
         raise ValueError(f"no run has the metric {unknown[0]!r}: choose from {known or 'no metric'}")
-    scores = classification_rows(rows, metric)
+    scores = rows_of_metric(rows, metric)
     for split in (in_domain, *out_of_domain):
         if split not in set(scores["split"]):
             known = ", ".join(scores["split"].unique())

@@ -12,7 +12,7 @@ from lightning_xai.callbacks.run_summary import data_lines
 from lightning_xai.commands.cli import XAICLI
 from lightning_xai.commands.discovery import import_all
 from lightning_xai.commands.parser.config_files import with_config_paths
-from lightning_xai.commands.parser.data_links import name_data
+from lightning_xai.commands.parser.data_links import give_config_path
 from lightning_xai.commands.parser.parts import PARSER_MODE, find_shipped_parts, with_part_paths
 from lightning_xai.commands.parser.run_parser import RunParser
 from lightning_xai.commands.parser.term_files import with_merged_terms
@@ -118,7 +118,7 @@ def data_of_options(argv: list[str]) -> TextDataModule:
     parser.add_subclass_arguments(TextDataModule, "data", required=True)
     config = parser.parse_args(argv)
     data: TextDataModule = parser.instantiate(config).data
-    name_data(data, config.data, [])
+    give_config_path(data, config.data, [])
     return data
 
 

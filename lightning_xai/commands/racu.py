@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lightning_xai.commands.parser.typed_command import run_command
 from lightning_xai.report.names import common_folder
-from lightning_xai.report.racu import write_report
+from lightning_xai.report.racu import write_racu_report
 from lightning_xai.runs.experiment import report_dir
 
 
@@ -33,12 +33,12 @@ def racu(
             their common folder.
 
     Raises:
-        ValueError: no experiment is given, or as in `write_report`.
+        ValueError: no experiment is given, or as in `write_racu_report`.
     """
     if not experiments:
         raise ValueError("no experiment is named: give folders of finished chains, such as runs/roar")
     folders = [Path(experiment) for experiment in experiments]
-    print(write_report(folders, Path(output) if output else default_output(folders), metrics=metric, split=split))
+    print(write_racu_report(folders, Path(output) if output else default_output(folders), metrics=metric, split=split))
 
 
 def default_output(experiments: Sequence[Path]) -> Path:

@@ -10,7 +10,7 @@ import torch
 from lightning_xai.commands.parser.typed_command import run_command
 from lightning_xai.metrics.similarity import require_percentage, similarities
 from lightning_xai.report.names import common_folder, run_names
-from lightning_xai.report.stability import Comparison, compare, write_report
+from lightning_xai.report.stability import RunComparison, run_comparison, write_stability_report
 from lightning_xai.runs.experiment import stability_report_dir
 from lightning_xai.runs.folder import RUN_AGAIN, RunFolder
 from lightning_xai.runs.splits import VALIDATION
@@ -93,7 +93,9 @@ def compare_runs(
     for split in dict.fromkeys(split for split, _ in pairs):
         split_pairs = [pair for pair in pairs if pair[0] == split]
         comparisons = [_comparison(pair[1], scores[pair], masks[pair], percentage) for pair in split_pairs]
-        reports.append(write_report(comparisons, run_names(runs), folder, split=split, percentage=percentage)[0])
+        reports.append(
+            write_stability_report(comparisons, run_names(runs), folder, split=split, percentage=percentage)[0]
+        )
     return "\n\n".join(reports)
 
 
@@ -168,10 +170,10 @@ def _common_token_masks(scores: Sequence[StoredScores]) -> RaggedStore:
     return masks
 
 
-def _comparison(method: str, scores: Sequence[RaggedStore], masks: RaggedStore, percentage: float) -> Comparison:
+def _comparison(method: str, scores: Sequence[RaggedStore], masks: RaggedStore, percentage: float) -> RunComparison:
     values = []
     for index, target in scores[0].keys():
         mask = torch.tensor(masks.get(index, NO_CLASS)) > 0.5
         rows = torch.stack([torch.tensor(store.get(index, target)) for store in scores])  # [R, T]
         values.append(similarities(rows[:, mask], percentage).numpy())
-    return compare(method, values, len(scores))
+    return run_comparison(method, values, len(scores))

@@ -8,7 +8,7 @@ import numpy as np
 
 from lightning_xai.data.base import Encoder
 from lightning_xai.data.corpora.encoded_split import EncodedSplit
-from lightning_xai.data.erasing import KEY, Erasures, Removal
+from lightning_xai.data.removal import KEY, Removal, StoredErasures
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.runs.encoder_facts import Facts, check_positions
 from lightning_xai.runs.stores.store import RaggedStore, is_store, stores_in
@@ -80,7 +80,7 @@ def apply_erasures(
             f"{store.path} was written for other examples, or for the same ones in another order: use the source, "
             "encoder, seed and max_examples of the run that wrote the store"
         )
-    erasures = Erasures(store.path, removal, unk_token_id)
+    erasures = StoredErasures(store.path, removal, unk_token_id)
     lengths = np.concatenate(
         [_kept_lengths(erasures, data, range(begin, min(begin + AT_ONCE, len(data))))
          for begin in range(0, len(data), AT_ONCE)]
@@ -97,7 +97,7 @@ def _open_store(folder: Path, split: str) -> RaggedStore:
     return RaggedStore(folder / split)
 
 
-def _kept_lengths(erasures: Erasures, data: EncodedSplit, positions: range) -> np.ndarray:
+def _kept_lengths(erasures: StoredErasures, data: EncodedSplit, positions: range) -> np.ndarray:
     """Returns the number of remaining tokens of some examples. Raises the errors of `apply_erasures`."""
     path, items = erasures.path, data[list(positions)]
     bounds, may_be_erased = items.table.bounds.tolist(), items.table.explained

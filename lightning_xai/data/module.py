@@ -46,7 +46,7 @@ class TextDataModule(LightningDataModule, NetworkArguments):
         predict_split: the split that `trainer.predict` reads.
         tune_on_validation: whether tests begin with the validation split, to tune thresholds on it.
         erasures: folder with a store of tokens to erase for every split; None to erase nothing.
-        erasure: how erased tokens are removed: "mask", "delete" or "positions", as in `erasing.erase`.
+        erasure: how erased tokens are removed: "mask", "delete" or "positions", as in `removal.remove_tokens`.
         cache_dir: folder of the encoded splits; None for $LIGHTNING_XAI_CACHE or ~/.cache/lightning_xai.
 
     Raises:

@@ -31,11 +31,11 @@ Part = Literal["predicted", "missed", "zeroed", "with_cut"]
 _EPSILON = 1e-11  # the authors' guard against division by zero and log of zero
 
 
-def normalize(scores: Tensor, mask: Tensor) -> Tensor:
+def to_distribution(scores: Tensor, mask: Tensor) -> Tensor:
     """Returns non-negative scores [..., T] divided by their sum within `mask`; scores outside `mask` become 0.
 
     Example:
-        >>> normalize(torch.tensor([3.0, 1.0, 9.0]), torch.tensor([True, True, False])).round(decimals=6).tolist()
+        >>> to_distribution(torch.tensor([3.0, 1.0, 9.0]), torch.tensor([True, True, False])).round(decimals=6).tolist()
         [0.75, 0.25, 0.0]
     """
     scores = scores.double().masked_fill(~mask, 0)
@@ -199,7 +199,7 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
         return torch.ones_like(records[..., 0]).masked_fill(rows.to(records.device), torch.nan)
 
     def compare(self, scores: Tensor, evidence: Tensor, mask: Tensor) -> Tensor:
-        shares = normalize(scores, mask)
+        shares = to_distribution(scores, mask)
         num_evidence = evidence.sum(dim=-1)
         num_spans = span_ids(evidence).masked_fill(~evidence, -1).amax(dim=1) + 1
         singles = [num_evidence, num_spans, overlap(top_mask(shares, mask, num_evidence, ties=self.ties), evidence)]

@@ -20,7 +20,7 @@ from lightning_xai.objectives.base import Objective
 from lightning_xai.objectives.expected_weight import expected_weight, require_validation_examples
 from lightning_xai.objectives.terms.base import CleanPass, Task, Term, TermValue
 from lightning_xai.objectives.terms.epoch_means import EpochMeans, smaller
-from lightning_xai.objectives.terms.evaluation import needs_of, prepare_all, values_of
+from lightning_xai.objectives.terms.evaluation import needs_of, prepare_all, term_values
 from lightning_xai.objectives.terms.gradient_check import try_term
 from lightning_xai.objectives.terms.names import check_term_names
 from lightning_xai.objectives.terms.weights import check_weight, is_ever_active, weight_at, weighted_mean
@@ -150,7 +150,7 @@ class ComposedObjective(Objective):
         prepared, own_prepared = prepare_all(terms, task), self.prepare(task)
         clean = CleanPass(task, self._needs(terms), create_graph=True)
         loss, logged = self.own_loss(clean, own_prepared)
-        values = values_of(terms, clean, prepared)
+        values = term_values(terms, clean, prepared)
         means = {name: self._mean(name, value, batch) for name, value in values.items()}
         for name, value in values.items():
             logged |= {name: means[name], **{f"{name}_{key}": scalar for key, scalar in value.logged.items()}}
@@ -270,7 +270,7 @@ class ComposedObjective(Objective):
 
     def _term_values(self, task: Task, terms: dict[str, Term], *, create_graph: bool) -> dict[str, TermValue]:
         prepared = prepare_all(terms, task)
-        return values_of(terms, CleanPass(task, self._needs(terms), create_graph=create_graph), prepared)
+        return term_values(terms, CleanPass(task, self._needs(terms), create_graph=create_graph), prepared)
 
     def _mean(self, name: str, value: TermValue, batch: Batch) -> Tensor:
         term = self._term(name)

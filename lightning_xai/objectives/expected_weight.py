@@ -33,11 +33,11 @@ def examples(data: Any, split: str = "train") -> Iterator[Batch]:
         yield data.collate(items[list(range(start, min(start + _ROWS_AT_ONCE, len(items))))])
 
 
-def first_examples(data: Any) -> Batch | None:
+def first_batch(data: Any) -> Batch | None:
     """Returns the first batch of `examples` of the training split; None if `data` is not a data module.
 
     Example:
-        >>> first_examples(None) is None
+        >>> first_batch(None) is None
         True
     """
     return next(examples(data)) if hasattr(data, "split") and hasattr(data, "collate") else None

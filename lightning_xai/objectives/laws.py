@@ -85,11 +85,11 @@ def planted_batch(seed: int = 0, *, num_examples: int = 6, num_classes: int = 3,
     return Batch(inputs, labels, rationale)
 
 
-class Batches(Dataset[Batch]):
+class BatchDataset(Dataset[Batch]):
     """A data set whose items are the batches of a list.
 
     Example:
-        >>> len(Batches([planted_batch()]))
+        >>> len(BatchDataset([planted_batch()]))
         1
     """
 
@@ -110,7 +110,7 @@ def loader(num_batches: int = 4, **arguments: Any) -> DataLoader[Batch]:
         >>> len(loader(2))
         2
     """
-    return DataLoader(Batches([planted_batch(seed, **arguments) for seed in range(num_batches)]), batch_size=None)
+    return DataLoader(BatchDataset([planted_batch(seed, **arguments) for seed in range(num_batches)]), batch_size=None)
 
 
 def quiet_trainer(folder: str | Path, **arguments: Any) -> Trainer:

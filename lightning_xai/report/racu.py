@@ -129,7 +129,7 @@ def _cell(mean: float, low: float, high: float) -> str:
     return text if pd.isna(low) else f"{text} +{100 * (high - mean):.1f} -{100 * (mean - low):.1f}"
 
 
-def write_report(
+def write_racu_report(
     folders: Sequence[Path], output: Path, *, metrics: Sequence[str], split: str = "test", events: Path | None = None
 ) -> str:
     """Writes the report on ROAR chains. Returns a text with the RACU tables and the paths of the files.
@@ -154,7 +154,7 @@ def write_report(
         >>> rows = pd.DataFrame([("random", 0, 0.9), ("random", 100, 0.5)], columns=["method", "amount", "value"])
         >>> rows = rows.assign(seed=0, split="test", metric="accuracy", control=False, amount_unit="percentage")
         >>> rows.to_csv(folder / "seed0" / "roar.csv", index=False)
-        >>> printed = write_report([folder], folder / "report", metrics=["accuracy"])
+        >>> printed = write_racu_report([folder], folder / "report", metrics=["accuracy"])
         >>> sorted(file.name for file in (folder / "report").iterdir() if "events" not in file.name)
         ['racu.csv', 'racu_seeds.csv', 'roar.png']
     """

@@ -54,7 +54,7 @@ def matching_runs(names: Sequence[str], this_run: Path, runs_dir: Path) -> list[
 
 
 @dataclass(frozen=True)
-class Comparison:
+class RunComparison:
     """Mean similarities between the explanations of R runs, for one method on one split.
 
     Attributes:
@@ -64,7 +64,7 @@ class Comparison:
         num_explanations: total number of explanations.
 
     Example:
-        >>> comparison = Comparison("gradient", {"jaccard": np.eye(2)}, {"jaccard": np.full((2, 2), 7)}, 7)
+        >>> comparison = RunComparison("gradient", {"jaccard": np.eye(2)}, {"jaccard": np.full((2, 2), 7)}, 7)
         >>> comparison.means["jaccard"].tolist()
         [[1.0, 0.0], [0.0, 1.0]]
     """
@@ -75,7 +75,7 @@ class Comparison:
     num_explanations: int
 
 
-def compare(method: str, similarities: Sequence[np.ndarray], num_runs: int) -> Comparison:
+def run_comparison(method: str, similarities: Sequence[np.ndarray], num_runs: int) -> RunComparison:
     """Returns the means of similarities over explanations.
 
     Args:
@@ -85,7 +85,7 @@ def compare(method: str, similarities: Sequence[np.ndarray], num_runs: int) -> C
 
     Example:
         >>> two_runs = [np.full((3, 2, 2), value) for value in (0.25, 0.75, np.nan)]
-        >>> comparison = compare("gradient", two_runs, num_runs=2)
+        >>> comparison = run_comparison("gradient", two_runs, num_runs=2)
         >>> float(comparison.means["jaccard"][0, 1]), int(comparison.counts["jaccard"][0, 1])
         (0.5, 2)
     """
@@ -94,12 +94,12 @@ def compare(method: str, similarities: Sequence[np.ndarray], num_runs: int) -> C
     counts = defined.sum(axis=0)
     sums = np.where(defined, stacked, 0.0).sum(axis=0)
     means = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
-    return Comparison(
+    return RunComparison(
         method, dict(zip(SIMILARITIES, means, strict=True)), dict(zip(SIMILARITIES, counts, strict=True)), len(stacked)
     )
 
 
-def stability_frame(comparisons: Sequence[Comparison], names: Sequence[str]) -> pd.DataFrame:
+def stability_frame(comparisons: Sequence[RunComparison], names: Sequence[str]) -> pd.DataFrame:
     """Returns a table with the columns COLUMNS, and a row for each method, metric and pair of runs.
 
     Args:
@@ -107,7 +107,8 @@ def stability_frame(comparisons: Sequence[Comparison], names: Sequence[str]) -> 
         names: names of the R runs.
 
     Example:
-        >>> frame = stability_frame([compare("gradient", [np.full((3, 2, 2), 0.5)], 2)], ["tm.seed0", "tm.seed1"])
+        >>> comparison = run_comparison("gradient", [np.full((3, 2, 2), 0.5)], 2)
+        >>> frame = stability_frame([comparison], ["tm.seed0", "tm.seed1"])
         >>> frame["metric"].tolist(), frame["value"].tolist()
         (['jaccard', 'spearman', 'kendall'], [0.5, 0.5, 0.5])
     """
@@ -123,7 +124,7 @@ def stability_frame(comparisons: Sequence[Comparison], names: Sequence[str]) -> 
 
 
 def stability_table(
-    comparison: Comparison, names: Sequence[str], *, split: str, percentage: float, width: int = 80
+    comparison: RunComparison, names: Sequence[str], *, split: str, percentage: float, width: int = 80
 ) -> str:
     """Returns an R x R matrix as text, with Jaccard similarity below the diagonal and Spearman's correlation above it.
 
@@ -137,7 +138,7 @@ def stability_table(
 
     Example:
         >>> values = np.array([[[1, v], [v, 1]] for v in (0.25, 0.75, 0.5)])
-        >>> comparison = compare("gradient", [values], num_runs=2)
+        >>> comparison = run_comparison("gradient", [values], num_runs=2)
         >>> print(stability_table(comparison, ["tm.seed0", "tm.seed1"], split="test", percentage=25))
         stability of gradient on test, 1 explanations
         below the diagonal Jaccard of the top 25 %, above it Spearman's correlation
@@ -157,8 +158,8 @@ def stability_table(
     return text_table([f"{place} {name}" for place, name in enumerate(names, 1)], columns, title=title, width=width)
 
 
-def write_report(
-    comparisons: Sequence[Comparison], names: Sequence[str], folder: Path, *, split: str, percentage: float
+def write_stability_report(
+    comparisons: Sequence[RunComparison], names: Sequence[str], folder: Path, *, split: str, percentage: float
 ) -> tuple[str, np.ndarray]:
     """Writes `<split>.csv` and `<split>.png`. Returns the tables and the uint8 image [height, width, 3].
 
@@ -171,8 +172,8 @@ def write_report(
 
     Example:
         >>> import tempfile
-        >>> comparison, folder = compare("gradient", [np.full((3, 2, 2), 0.5)], 2), Path(tempfile.mkdtemp())
-        >>> tables, picture = write_report([comparison], ["a", "b"], folder, split="test", percentage=25)
+        >>> comparison, folder = run_comparison("gradient", [np.full((3, 2, 2), 0.5)], 2), Path(tempfile.mkdtemp())
+        >>> tables, picture = write_stability_report([comparison], ["a", "b"], folder, split="test", percentage=25)
         >>> sorted(file.name for file in folder.iterdir())
         ['test.csv', 'test.png']
     """
@@ -185,7 +186,7 @@ def write_report(
     return "\n\n".join(tables) + f"\nwritten: {csv_file}\nwritten: {png_file}", picture
 
 
-def _matrices(comparison: Comparison, percentage: float) -> list[Matrix]:
+def _matrices(comparison: RunComparison, percentage: float) -> list[Matrix]:
     titles = {"jaccard": f"Jaccard, top {percentage:g} %", "spearman": "Spearman", "kendall": "Kendall"}
     return [
         Matrix(f"{comparison.method}\n{titles[metric]}", comparison.means[metric], 0.0 if metric == "jaccard" else -1.0)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from lightning_xai.attributions.lime import LIME, similarities
+from lightning_xai.attributions.lime import LIME, coalition_weights
 from lightning_xai.functional.erasure.erase import erase
 from tests.conftest import text_inputs, tiny_classifier
 
@@ -45,8 +45,8 @@ def test_a_strong_lasso_keeps_few_tokens(tiny_hf):
 def test_weights_fall_with_the_distance_from_the_text():
     keep = torch.tensor([[1, 1, 1, 1], [1, 0, 0, 0], [0, 0, 0, 0]]).bool()
     cosine = [1, np.exp(-(0.5**2) / (2 * 0.5**2)), np.exp(-1 / (2 * 0.5**2))]
-    assert similarities(keep, "cosine", 0.5).tolist() == pytest.approx(cosine)
-    assert similarities(keep, "euclidean", 2.0).tolist() == pytest.approx([1, np.exp(-3 / 8), np.exp(-4 / 8)])
+    assert coalition_weights(keep, "cosine", 0.5).tolist() == pytest.approx(cosine)
+    assert coalition_weights(keep, "euclidean", 2.0).tolist() == pytest.approx([1, np.exp(-3 / 8), np.exp(-4 / 8)])
 
 
 def test_samples_depend_on_the_seed_and_the_example():

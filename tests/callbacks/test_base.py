@@ -7,7 +7,7 @@ from lightning import Callback
 from lightning_xai.attributions.random import Random
 from lightning_xai.callbacks.base import (
     ExplainedBatch,
-    first_examples,
+    are_first_examples,
     receivers_after,
     source_before,
     split_of_loader,
@@ -76,5 +76,5 @@ def test_first_examples_are_the_first_that_a_subsampled_split_loads(objective, t
 
 def test_first_examples_without_a_data_module_are_those_of_the_lowest_indices(tmp_path):
     batch = explained_batch().batch
-    assert first_examples(trainer(tmp_path), batch, "test", 2).tolist() == [True, True, False]
-    assert first_examples(trainer(tmp_path), batch, "test", None).all()
+    assert are_first_examples(trainer(tmp_path), batch, "test", 2).tolist() == [True, True, False]
+    assert are_first_examples(trainer(tmp_path), batch, "test", None).all()

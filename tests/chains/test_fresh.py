@@ -50,7 +50,7 @@ def kept(root: Path, method: str, split: str) -> list[list[int]]:
 def test_every_method_is_a_run_after_the_extractor():
     stages = FRESH({"ig": Gradient(), "attention": AttentionGradient()}).stages
     assert [(stage.name, stage.erasures) for stage in stages] == [("", ""), ("ig", "ig"), ("attention", "attention")]
-    assert stages[1].erasure == "delete"
+    assert stages[1].removal == "delete"
 
 
 def test_classifier_has_a_configuration_of_its_own():

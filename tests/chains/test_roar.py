@@ -77,7 +77,7 @@ def test_paper_sized_chain_has_a_run_for_every_percentage_and_shares_the_ends():
 def test_control_trains_on_the_positions_of_the_same_erasures():
     stage = ROAR({"gradient": Gradient()}, percentages=(50,), control=True).stages[-1]
     assert (stage.name, stage.erasures) == ("gradient_positions/050", "gradient/050")
-    assert stage.erasure == "positions"
+    assert stage.removal == "positions"
 
 
 def test_one_token_steps_have_no_run_at_100_percent():

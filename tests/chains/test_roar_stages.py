@@ -31,7 +31,7 @@ def test_runs_of_other_methods_depend_on_the_root():
 def test_controls_follow_with_the_erasures_and_the_writer_of_their_run():
     *_, first, second = stages(control=True)
     assert [first.name, second.name] == ["gradient_positions/020", "gradient_positions/050"]
-    assert (second.erasures, second.writer, second.erasure) == ("gradient/050", "gradient/020", "positions")
+    assert (second.erasures, second.writer, second.removal) == ("gradient/050", "gradient/020", "positions")
 
 
 def test_fixed_orders_have_no_controls():

@@ -8,7 +8,7 @@ import torch
 from lightning import Trainer
 
 from lightning_xai.commands.execution import user_errors
-from lightning_xai.commands.parser.trainer_settings import check_optimizer, check_seed, trainer_settings
+from lightning_xai.commands.parser.trainer_settings import check_global_seed, check_optimizer, trainer_settings
 from tests.commands.conftest import METHODS, changed, refusal, save, tiny_config
 
 LONGEST_LINE = 300
@@ -223,7 +223,7 @@ def test_setting_that_the_trainer_refuses_is_named(wrong):
 
 @pytest.mark.parametrize("seed", [-1, 5_000_000_000, 1.5, True, None])
 def test_seed_out_of_range_is_named(seed):
-    assert f"seed_everything is {seed}: give a whole number from 0 to 4294967295" in line_of(check_seed, seed)
+    assert f"seed_everything is {seed}: give a whole number from 0 to 4294967295" in line_of(check_global_seed, seed)
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import torch
 from lightning_xai.data.corpora.cache import write_corpus
 from lightning_xai.data.corpora.encoded_split import EncodedSplit
 from lightning_xai.data.corpora.token_table import TokenTable
-from lightning_xai.data.erasing import erase
 from lightning_xai.data.module import TextDataModule
+from lightning_xai.data.removal import remove_tokens
 from lightning_xai.data.sources.planted import Planted
 from lightning_xai.data.vocabulary import VocabularyEncoder
 from lightning_xai.runs.encoder_facts import encoder_metadata
@@ -19,8 +19,8 @@ EXAMPLE = {"text": "w0 w1 w2", "rationales": [{"label": 1, "spans": [[3, 8]]}]} 
 KEEP = np.array([True, True, False, True, True])
 
 
-def remove_tokens(example, keep, removal, **options):
-    return erase(TokenTable.of([example]), keep, removal, **options).encoded(0)
+def after_removal(example, keep, removal, **options):
+    return remove_tokens(TokenTable.of([example]), keep, removal, **options).encoded(0)
 
 
 def encoded(**options):
@@ -45,16 +45,16 @@ def first_tokens(module):
 
 
 def test_mask_writes_the_fill_token_over_erased_tokens():
-    assert remove_tokens(encoded(), KEEP, "mask").input_ids.tolist() == [CLS, 5, MASK, 7, SEP]
-    assert remove_tokens(encoded(fill="pad"), KEEP, "mask").input_ids.tolist() == [CLS, 5, PAD, 7, SEP]
+    assert after_removal(encoded(), KEEP, "mask").input_ids.tolist() == [CLS, 5, MASK, 7, SEP]
+    assert after_removal(encoded(fill="pad"), KEEP, "mask").input_ids.tolist() == [CLS, 5, PAD, 7, SEP]
 
 
 def test_masked_tokens_may_still_be_explained_and_erased():
-    np.testing.assert_array_equal(remove_tokens(encoded(), KEEP, "mask").token_mask, encoded().token_mask)
+    np.testing.assert_array_equal(after_removal(encoded(), KEEP, "mask").token_mask, encoded().token_mask)
 
 
 def test_delete_drops_erased_tokens_from_every_array():
-    kept = remove_tokens(encoded(), KEEP, "delete")
+    kept = after_removal(encoded(), KEEP, "delete")
     assert kept.input_ids.tolist() == [CLS, 5, 7, SEP]
     assert kept.baseline_ids.tolist() == [CLS, MASK, MASK, SEP]
     assert kept.token_mask.tolist() == [False, True, True, False]
@@ -66,14 +66,14 @@ def test_delete_drops_erased_tokens_from_every_array():
 
 
 def test_positions_leave_one_word_for_all_that_was_kept():
-    positions = remove_tokens(encoded(), KEEP, "positions", unk_token_id=UNK)
+    positions = after_removal(encoded(), KEEP, "positions", unk_token_id=UNK)
     assert positions.input_ids.tolist() == [CLS, UNK, MASK, UNK, SEP]
 
 
 def test_positions_keep_the_pair_that_may_not_be_explained():
     pair = VocabularyEncoder(words=95, explain_pair=False).encode({"text": "w0 w1", "text_pair": "w2"})
     keep = np.array([True, False, True, True, True, True])
-    positions = remove_tokens(pair, keep, "positions", unk_token_id=UNK)
+    positions = after_removal(pair, keep, "positions", unk_token_id=UNK)
     assert positions.input_ids.tolist() == [CLS, MASK, UNK, SEP, 7, SEP]
 
 

@@ -13,7 +13,7 @@ from lightning_xai.models.tiny import TINY_BERT
 from lightning_xai.objectives.constrained import Constrained
 from lightning_xai.objectives.dual_ascent import Constraint
 from lightning_xai.objectives.inner_search import Search
-from lightning_xai.objectives.laws import Batches, loader, planted_batch, quiet_trainer
+from lightning_xai.objectives.laws import BatchDataset, loader, planted_batch, quiet_trainer
 from lightning_xai.objectives.terms.base import Term
 from lightning_xai.objectives.terms.input_gradient import InputGradient
 from lightning_xai.objectives.terms.pgd import PGD
@@ -42,7 +42,7 @@ def main(folder: Path, num_processes: int) -> None:
     # a step of the two processes has the two batches of an accumulated step; both validate the same batches
     rank = int(os.environ.get("LOCAL_RANK", 0))
     batches = [planted_batch(seed, **DATA) for seed in range(4)][rank::num_processes]
-    trainer.fit(objective, DataLoader(Batches(batches), batch_size=None), loader(3, **DATA))
+    trainer.fit(objective, DataLoader(BatchDataset(batches), batch_size=None), loader(3, **DATA))
     if trainer.is_global_zero:
         validated = {name: value for name, value in trainer.callback_metrics.items() if name.startswith("val/")}
         torch.save({**objective.state_dict(), **validated, "minima": objective.minima}, folder / f"{num_processes}.pt")

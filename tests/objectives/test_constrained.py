@@ -17,7 +17,7 @@ from lightning_xai.objectives.bounds import bounds_from
 from lightning_xai.objectives.constrained import Constrained
 from lightning_xai.objectives.constraint_checks import TASK
 from lightning_xai.objectives.dual_ascent import Constraint
-from lightning_xai.objectives.laws import Batches
+from lightning_xai.objectives.laws import BatchDataset
 from lightning_xai.objectives.terms.base import Term, TermValue
 from lightning_xai.objectives.terms.supervised_attention import SupervisedAttention
 from tests.conftest import tiny_classifier
@@ -93,7 +93,7 @@ def test_accumulation_and_clipping_give_the_step_of_one_batch(tmp_path):
         whole = planted_batch(0, **DATA)
         batches = [whole] if accumulated == 1 else [whole[:3], whole[3:]]
         before = [value.clone() for value in network.parameters()]
-        data = DataLoader(Batches(batches), batch_size=None)
+        data = DataLoader(BatchDataset(batches), batch_size=None)
         quiet_trainer(tmp_path, max_epochs=1, limit_val_batches=0).fit(objective, data)
         moved = torch.cat([(a - b).flatten() for a, b in zip(network.parameters(), before, strict=True)])
         assert moved.norm().item() == pytest.approx(0.01, rel=1e-4)

@@ -7,7 +7,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from lightning_xai.report.intervals import with_intervals
-from lightning_xai.report.racu import racu_by_seed, racu_table, write_report
+from lightning_xai.report.racu import racu_by_seed, racu_table, write_racu_report
 from lightning_xai.report.roar import read_chains
 from tests.report.conftest import chain
 
@@ -95,14 +95,14 @@ def test_curve_without_all_points_is_refused(tmp_path):
 
 def test_one_token_chains_have_curves_but_no_racu(tmp_path):
     folder = chain(tmp_path / "roar", amount_unit="token", amounts=(0, 1, 2), gradient=[0.9, 0.7, 0.6])
-    printed = write_report([folder], tmp_path / "report", metrics=["macro_f1"])
+    printed = write_racu_report([folder], tmp_path / "report", metrics=["macro_f1"])
     assert "RACU" not in printed and (tmp_path / "report" / "roar.png").is_file()
 
 
 @pytest.mark.slow
 def test_report_writes_its_files_and_one_events_file(five_seeds, tmp_path):
     for _ in range(2):
-        write_report([five_seeds], tmp_path / "report", metrics=["macro_f1"], events=tmp_path / "events")
+        write_racu_report([five_seeds], tmp_path / "report", metrics=["macro_f1"], events=tmp_path / "events")
     assert {file.name for file in (tmp_path / "report").iterdir()} == {"racu.csv", "racu_seeds.csv", "roar.png"}
     (file,) = (tmp_path / "events").iterdir()
     events = EventAccumulator(str(file), size_guidance={"images": 0}).Reload()

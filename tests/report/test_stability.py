@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from lightning_xai.report.stability import (
-    Comparison,
-    compare,
+    RunComparison,
     matching_runs,
+    run_comparison,
     stability_frame,
     stability_table,
 )
@@ -17,23 +17,23 @@ def similarities(value: float, spearman: float) -> np.ndarray:
     return np.array([[[1, v], [v, 1]] for v in (value, spearman, spearman)])
 
 
-def comparison(num_runs: int) -> Comparison:
+def comparison(num_runs: int) -> RunComparison:
     values = np.full((3, num_runs, num_runs), 0.5)
-    return compare("ig", [values], num_runs)
+    return run_comparison("ig", [values], num_runs)
 
 
 def test_undefined_explanations_do_not_enter_a_mean():
-    result = compare("ig", [similarities(0.2, np.nan), similarities(0.4, -0.5)], 2)
+    result = run_comparison("ig", [similarities(0.2, np.nan), similarities(0.4, -0.5)], 2)
     assert result.means["jaccard"][0, 1] == pytest.approx(0.3) and result.counts["jaccard"][0, 1] == 2
     assert result.means["spearman"][0, 1] == -0.5 and result.counts["spearman"][0, 1] == 1
 
 
 def test_mean_of_nothing_is_undefined():
-    assert np.isnan(compare("ig", [], 2).means["jaccard"]).all()
+    assert np.isnan(run_comparison("ig", [], 2).means["jaccard"]).all()
 
 
 def test_frame_says_how_many_explanations_a_number_leaves_out():
-    frame = stability_frame([compare("ig", [similarities(0.2, np.nan), similarities(0.4, -0.5)], 2)], ["a", "b"])
+    frame = stability_frame([run_comparison("ig", [similarities(0.2, np.nan), similarities(0.4, -0.5)], 2)], ["a", "b"])
     assert frame[["metric", "run", "other", "num_explanations", "num_skipped"]].to_numpy().tolist() == [
         ["jaccard", "a", "b", 2, 0],
         ["spearman", "a", "b", 1, 1],
@@ -42,7 +42,9 @@ def test_frame_says_how_many_explanations_a_number_leaves_out():
 
 
 def test_table_has_jaccard_below_and_spearman_above_the_diagonal():
-    table = stability_table(compare("ig", [similarities(0.25, -0.5)], 2), ["a", "b"], split="test", percentage=25)
+    table = stability_table(
+        run_comparison("ig", [similarities(0.25, -0.5)], 2), ["a", "b"], split="test", percentage=25
+    )
     assert table.splitlines() == [
         "stability of ig on test, 1 explanations",
         "below the diagonal Jaccard of the top 25 %, above it Spearman's correlation",

@@ -198,7 +198,7 @@ class Preflight(Callback):
         self._try_evaluation(preflight)
         for subject, failure in preflight.failures.items():
             self.left_out[subject] = failure
-            for remove in preflight.removals.get(subject, []):
+            for remove in preflight.leave_out.get(subject, []):
                 remove()
         for source in sources_of(preflight):
             if not source.methods:

@@ -14,7 +14,7 @@ from torch import Tensor
 from lightning_xai.attributions.random import random_scores
 from lightning_xai.callbacks.base import ExplainedBatch, decision_threshold_of
 from lightning_xai.callbacks.preflight.preflight_run import PreflightRun, ResultKey, Scored
-from lightning_xai.callbacks.preflight.preflight_steps import max_examples_of, targets_of
+from lightning_xai.callbacks.preflight.preflight_steps import smallest_max_examples, targets_of
 from lightning_xai.callbacks.preflight.short_texts import confident_probs
 from lightning_xai.functional.erasure.evaluate import predict_of
 from lightning_xai.metrics.base import AttributionMetric, PredictOnce
@@ -28,7 +28,7 @@ def made_up_batch(preflight: PreflightRun, source: Any, split: str, *, whole: bo
     The texts are short, unless `whole` is True. Gold classes count as predicted, so that metrics of predicted classes
     have something to measure.
     """
-    rows = preflight.rows(split, max_examples_of(preflight, source))
+    rows = preflight.rows(split, smallest_max_examples(preflight, source))
     batch = rows.whole if whole else rows.short
     probs = confident_probs(batch, preflight.network.num_classes)
     targets, target_mask = targets_of(preflight, source, probs, batch.labels)
@@ -81,7 +81,7 @@ def try_metrics(preflight: PreflightRun, evaluation: Any) -> None:
 def _try_scores(preflight: PreflightRun, evaluation: Any, metric: AttributionMetric) -> None:
     """Tries a metric on the scores of all methods together and, if that fails, on each method's scores separately."""
     scores = preflight.scores.get(id(evaluation.source), {})
-    together = replace(preflight, failures={}, errors=[], removals={})
+    together = replace(preflight, failures={}, errors=[], leave_out={})
     if not preflight.replays and together.attempt("all methods", partial(_measure_scores, preflight, metric, scores)):
         return
     for name in evaluation.source.methods:

@@ -141,8 +141,8 @@ class PreflightRun:
             "test" and "predict". A fit that a test follows has both "fit" and "test".
         failures: description of a part, such as a method or metric -> its failure.
         errors: the errors that caused the failures.
-        removals: description of a part -> functions that leave the part out of the run.
-        replays: True if the outcomes are already known. Then nothing is tried, and only `removals` are collected.
+        leave_out: description of a part -> functions that leave the part out of the run.
+        replays: True if the outcomes are already known. Then nothing is tried, and only `leave_out` is collected.
         needs_backward: whether a method that was tried needs backward passes.
         scores: Python id of a callback that computes attributions -> name of a method -> its first scores.
 
@@ -162,7 +162,7 @@ class PreflightRun:
     stages: dict[str, list[str]]
     failures: dict[str, Failure] = field(default_factory=dict)
     errors: list[Exception] = field(default_factory=list)
-    removals: dict[str, list[Callable[[], None]]] = field(default_factory=dict)
+    leave_out: dict[str, list[Callable[[], None]]] = field(default_factory=dict)
     replays: bool = False
     needs_backward: bool = False
     scores: dict[int, dict[str, Scored]] = field(default_factory=dict)
@@ -199,7 +199,7 @@ class PreflightRun:
             leave_out: removes it from the run; None if the run cannot go on without it.
         """
         if leave_out is not None:
-            self.removals.setdefault(subject, []).append(leave_out)
+            self.leave_out.setdefault(subject, []).append(leave_out)
         if self.replays:
             return subject not in self.failures
         try:

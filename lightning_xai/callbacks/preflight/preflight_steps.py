@@ -50,7 +50,7 @@ def explained_splits(preflight: PreflightRun, source: Any) -> list[str]:
     return list(dict.fromkeys(explained))
 
 
-def max_examples_of(preflight: PreflightRun, source: Any) -> int | None:
+def smallest_max_examples(preflight: PreflightRun, source: Any) -> int | None:
     """Returns the smallest `max_examples` of a source and its receivers; None if all examples are used.
 
     The receivers are the callbacks that receive the source's attributions.
@@ -113,7 +113,7 @@ def _explain(
     preflight: PreflightRun, source: Any, name: str, method: AttributionMethod, checksums: dict[str, int]
 ) -> None:
     for split, batch in preflight.batches(
-        explained_splits(preflight, source), method, max_examples_of(preflight, source)
+        explained_splits(preflight, source), method, smallest_max_examples(preflight, source)
     ):
         # before a fit, gold classes count as predicted, because an untrained network predicts at random, and the scores
         # that `Cached` reads may lack the classes that it happens to predict

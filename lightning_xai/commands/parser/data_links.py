@@ -71,7 +71,7 @@ def check_linked_ids(config: Namespace, network: Classifier, *, trains: bool) ->
             say(f"the network's {name} is {linked}, as in the encoder")
 
 
-def name_data(data: Any, config: Namespace | None, config_files: Sequence[str]) -> None:
+def give_config_path(data: Any, config: Namespace | None, config_files: Sequence[str]) -> None:
     """Tells a TextDataModule the path of the file that describes it: its own file, or the command's configuration.
 
     Args:
@@ -83,7 +83,7 @@ def name_data(data: Any, config: Namespace | None, config_files: Sequence[str]) 
         >>> from lightning_xai.data.sources.planted import Planted
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
         >>> data = TextDataModule(Planted(), VocabularyEncoder(words=95))
-        >>> name_data(data, Namespace(), [str(SHIPPED / "roar.yaml")])
+        >>> give_config_path(data, Namespace(), [str(SHIPPED / "roar.yaml")])
         >>> data.encoded_source.configuration
         'roar.yaml'
     """

@@ -21,12 +21,12 @@ HARDWARE = ("accelerator", "devices", "num_nodes", "strategy")
 TRAINER_HELP = "correct it or leave it out (run.py fit --help)"
 
 
-def check_seed(seed: Any) -> None:
+def check_global_seed(seed: Any) -> None:
     """Raises ValueError if numpy does not accept a seed.
 
     Example:
-        >>> check_seed(0)
-        >>> check_seed(-1)
+        >>> check_global_seed(0)
+        >>> check_global_seed(-1)
         Traceback (most recent call last):
         ValueError: seed_everything is -1: give a whole number from 0 to 4294967295
     """

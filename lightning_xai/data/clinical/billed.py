@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lightning_xai.data.clinical.codes import SHORTEST, System, with_point
-from lightning_xai.data.clinical.tables import find_table, id_in, read_table, required_id
+from lightning_xai.data.clinical.tables import find_table, id_in, read_table_rows, required_id
 
 TABLES: dict[System, str] = {"ICD-9-CM": "DIAGNOSES_ICD", "ICD-9-PCS": "PROCEDURES_ICD"}
 ENOUGH_ROWS = 1000  # an undamaged table of at least this many rows has codes that begin with 0
@@ -49,7 +49,7 @@ def read_billed(folder: Path, systems: Sequence[System], listed: Container[int])
         listed: the admissions whose codes are returned.
 
     Raises:
-        ValueError: a table is missing or damaged, as in `read_table`, or its codes have lost their leading zeros.
+        ValueError: a table is missing or damaged, as in `read_table_rows`, or its codes have lost their leading zeros.
 
     Example:
         >>> import tempfile
@@ -65,7 +65,7 @@ def read_billed(folder: Path, systems: Sequence[System], listed: Container[int])
     for system in systems:
         name = TABLES[system]
         num_rows, with_zero = 0, False
-        for where, row in read_table(folder, name, ["SUBJECT_ID", "HADM_ID", "ICD9_CODE"]):
+        for where, row in read_table_rows(folder, name, ["SUBJECT_ID", "HADM_ID", "ICD9_CODE"]):
             admission = id_in(row["HADM_ID"], "HADM_ID", where)
             code = row["ICD9_CODE"].strip()
             if admission is None or not code:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 
-from lightning_xai.data.clinical.codes import cut_to_known, replaced
+from lightning_xai.data.clinical.codes import cut_to_known, replaced_code
 
 
 class CodeMap:
@@ -40,7 +40,7 @@ class CodeMap:
             self.dropped[f"annotations of {system}"] += 1
             return None
         if self.known is None:
-            mapped: str | None = replaced(code, system)
+            mapped: str | None = replaced_code(code, system)
         else:
             mapped = cut_to_known(code, self.known)
             if mapped is None:

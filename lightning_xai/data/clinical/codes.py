@@ -30,11 +30,11 @@ def with_point(code: str, system: System) -> str:
     return f"{code[:before]}.{code[before:]}" if len(code) > before else code
 
 
-def replaced(code: str, system: str) -> str:
+def replaced_code(code: str, system: str) -> str:
     """Returns the code by which Edin et al. replace an ICD-10 code; other codes stay as they are.
 
     Example:
-        >>> replaced("F32.A", "ICD-10-CM"), replaced("I10", "ICD-10-CM")
+        >>> replaced_code("F32.A", "ICD-10-CM"), replaced_code("I10", "ICD-10-CM")
         ('F32.9', 'I10')
     """
     return ICD10_REPLACEMENTS.get(code, code) if system == "ICD-10-CM" else code

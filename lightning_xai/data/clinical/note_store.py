@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Callable
 from pathlib import Path
 
-from lightning_xai.data.clinical.tables import find_table, id_in, read_table, required_id
+from lightning_xai.data.clinical.tables import find_table, id_in, read_table_rows, required_id
 from lightning_xai.runs.files.disk import writing
 from lightning_xai.runs.files.whole_folders import make_private
 
@@ -131,7 +131,7 @@ def read_notes(
     store, seen = NoteStore(scratch_dir), set()
     num_rows = without_admission = 0
     try:
-        for where, row in read_table(folder, "NOTEEVENTS", COLUMNS):
+        for where, row in read_table_rows(folder, "NOTEEVENTS", COLUMNS):
             num_rows += 1
             row_id = required_id(row["ROW_ID"], "ROW_ID", where)
             admission = id_in(row["HADM_ID"], "HADM_ID", where)

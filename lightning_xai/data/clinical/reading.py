@@ -22,7 +22,7 @@ NO_SPANS: Mapping[str, list[list[int]]] = MappingProxyType({})  # all admissions
 
 
 @dataclass(frozen=True)
-class Charts:
+class ChartSettings:
     """Which annotations of MDACE are read, and how their spans are trimmed.
 
     Attributes:
@@ -51,8 +51,8 @@ class Charts:
 
 
 @dataclass(frozen=True)
-class Request:
-    """The settings of `read_documents`.
+class DocumentSettings:
+    """Settings for `read_documents`.
 
     Attributes:
         corpus: name of the corpus, as in `counts.PUBLISHED`.
@@ -71,14 +71,14 @@ class Request:
     lists: dict[str, list[int]]
     systems: list[System]
     classes: list[str] | None
-    charts: Charts | None
+    charts: ChartSettings | None
     needs_chart: bool
     shared_patients: bool
     scratch_dir: Path
 
 
 @dataclass(frozen=True)
-class Reading:
+class ClinicalDocuments:
     """The result of `read_documents`.
 
     Attributes:
@@ -94,34 +94,34 @@ class Reading:
     report: CountReport
 
 
-def read_documents(request: Request) -> Reading:
+def read_documents(settings: DocumentSettings) -> ClinicalDocuments:
     """Reads the tables and charts, and makes the documents.
 
     Raises:
         ValueError: a table, chart or list is missing or wrong.
     """
-    lists = request.lists
-    charts = request.charts.read(request.systems, lists) if request.charts is not None else {}
-    if request.needs_chart and request.charts is not None:
-        _require_charts(lists, charts, request.charts)
-    uses_icd9 = systems_of_one_version(request.systems) == "ICD-9"
+    lists = settings.lists
+    charts = settings.charts.read(settings.systems, lists) if settings.charts is not None else {}
+    if settings.needs_chart and settings.charts is not None:
+        _require_charts(lists, charts, settings.charts)
+    uses_icd9 = systems_of_one_version(settings.systems) == "ICD-9"
     listed = {admission for admissions in lists.values() for admission in admissions}
-    of_patients = request.systems if uses_icd9 else ICD9[:1]
-    billed = read_billed(request.mimic_dir, of_patients, listed)
-    if not request.shared_patients:
+    of_patients = settings.systems if uses_icd9 else ICD9[:1]
+    billed = read_billed(settings.mimic_dir, of_patients, listed)
+    if not settings.shared_patients:
         require_apart(lists, billed.patients)  # checked before the notes are read, which takes long
     whole = {a for a in listed if a not in charts and a in billed.codes}
     annotated = {note.row_id: note for notes in charts.values() for note in notes}
     store, rows = read_notes(
-        request.mimic_dir,
+        settings.mimic_dir,
         lambda row_id, admission, category: row_id in annotated or category == DISCHARGE and admission in whole,
-        request.scratch_dir,
+        settings.scratch_dir,
     )
     try:
-        check_annotated(annotated.values(), store, str(find_table(request.mimic_dir, "NOTEEVENTS")))
+        check_annotated(annotated.values(), store, str(find_table(settings.mimic_dir, "NOTEEVENTS")))
         # patients are also taken from the notes, because an admission may have no row in the tables of codes
         patients = dict(zip(store.admissions, store.patients, strict=True)) | billed.patients
-        if not request.shared_patients:
+        if not settings.shared_patients:
             require_apart(lists, patients)
         table = {
             **rows,
@@ -129,12 +129,12 @@ def read_documents(request: Request) -> Reading:
             "addenda_in_use": sum(store.is_addendum),
             "notes_in_use_marked_as_errors": sum(store.are_errors),
         }
-        report = CountReport(request.corpus, {split: len(part) for split, part in lists.items()}, table=table)
-        codes = CodeMap(request.systems, billed.known if uses_icd9 else None, request.classes)
-        trim = request.charts.trim if request.charts is not None else "none"
+        report = CountReport(settings.corpus, {split: len(part) for split, part in lists.items()}, table=table)
+        codes = CodeMap(settings.systems, billed.known if uses_icd9 else None, settings.classes)
+        trim = settings.charts.trim if settings.charts is not None else "none"
         place_of = {row_id: place for place, row_id in enumerate(store.row_ids)}
         # in a joint corpus, rows are named by note or by admission, and the same number may occur as both
-        prefix = "" if request.needs_chart else "note-"
+        prefix = "" if settings.needs_chart else "note-"
         maker = _Maker(store, charts, billed, codes, trim, report, places_of_admissions(store), place_of, prefix)
         documents = {split: maker.documents(admissions) for split, admissions in lists.items()}
     except BaseException:
@@ -142,15 +142,15 @@ def read_documents(request: Request) -> Reading:
         raise
     for split, admissions in lists.items():
         report.add(split, documents[split])
-        if request.charts is not None:
+        if settings.charts is not None:
             notes = [note for admission in admissions for note in charts.get(admission, [])]
-            report.annotated[split] = AnnotationCounts.of(notes, request.systems)
+            report.annotated[split] = AnnotationCounts.of(notes, settings.systems)
             report.dropped["annotations repeated in a chart"] += sum(note.num_repeated for note in notes)
     report.shared_patients = num_shared_patients(lists, patients)
     report.dropped += codes.dropped
     report.dropped["different codes cut to a code of MIMIC-III"] = len(codes.cut)
     codes_in_use = {code for part in documents.values() for document in part for code in document.codes}
-    return Reading(store, documents, request.classes or sorted(codes_in_use), report)
+    return ClinicalDocuments(store, documents, settings.classes or sorted(codes_in_use), report)
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ class _Maker:
         return made
 
 
-def _require_charts(lists: Mapping[str, list[int]], charts: Mapping[int, object], options: Charts) -> None:
+def _require_charts(lists: Mapping[str, list[int]], charts: Mapping[int, object], options: ChartSettings) -> None:
     for split, admissions in lists.items():
         for admission in admissions:
             if admission not in charts:

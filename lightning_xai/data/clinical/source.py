@@ -13,7 +13,7 @@ from lightning_xai.data.clinical.billed import tables_of
 from lightning_xai.data.clinical.codes import System, systems_of_one_version
 from lightning_xai.data.clinical.documents import rationales_of_document
 from lightning_xai.data.clinical.id_lists import Splits, read_class_names, read_id_lists
-from lightning_xai.data.clinical.reading import Charts, Reading, Request, read_documents
+from lightning_xai.data.clinical.reading import ChartSettings, ClinicalDocuments, DocumentSettings, read_documents
 from lightning_xai.data.clinical.tables import find_table
 from lightning_xai.data.sources.base import TextSource, rows_to_splits
 from lightning_xai.data.sources.row_stream import RowStream
@@ -62,7 +62,7 @@ class ClinicalSource(TextSource):
         splits: Splits | str,
         code_systems: list[System],
         classes: str | None,
-        charts: Charts | None,
+        charts: ChartSettings | None,
         shared_patients: bool,
         allow_text: bool,
     ) -> None:
@@ -79,12 +79,12 @@ class ClinicalSource(TextSource):
     def class_names(self) -> list[str]:
         if self.classes_path is not None:
             return read_class_names(self.classes_path)
-        return self._reading.class_names
+        return self._loaded.class_names
 
     @cached_property
-    def _reading(self) -> Reading:
+    def _loaded(self) -> ClinicalDocuments:
         return read_documents(
-            Request(
+            DocumentSettings(
                 corpus=self.corpus,
                 mimic_dir=self.mimic_dir,
                 lists=read_id_lists(self.splits),
@@ -113,24 +113,24 @@ class ClinicalSource(TextSource):
         columns = ["text", "labels", *([] if self.charts is None else ["rationales"]), "id"]
         return {
             split: RowStream(partial(self._rows, split), columns, len(documents))
-            for split, documents in self._reading.documents.items()
+            for split, documents in self._loaded.documents.items()
         }
 
     def load(self) -> DatasetDict:
         return rows_to_splits({split: list(rows) for split, rows in self.row_streams().items()}, multilabel=True)
 
     def release(self) -> None:
-        if (reading := vars(self).pop("_reading", None)) is not None:
-            reading.store.close()
+        if (loaded := vars(self).pop("_loaded", None)) is not None:
+            loaded.store.close()
 
     def report(self) -> list[str]:
-        return self._reading.report.lines()
+        return self._loaded.report.lines()
 
     def _rows(self, split: str) -> Iterator[dict[str, Any]]:
         numbers = {code: number for number, code in enumerate(self.class_names)}
-        for document in self._reading.documents[split]:
+        for document in self._loaded.documents[split]:
             row = {
-                "text": document.text(self._reading.store),
+                "text": document.text(self._loaded.store),
                 "labels": sorted(numbers[code] for code in document.codes),
                 "id": document.id,
             }
@@ -139,4 +139,4 @@ class ClinicalSource(TextSource):
             yield row
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_reading"}  # a copy reads the files again
+        return {name: value for name, value in vars(self).items() if name != "_loaded"}  # a copy reads the files again

@@ -41,7 +41,7 @@ def find_table(folder: Path, name: str) -> Path:
     raise ValueError(f"{folder} has neither {name}.csv nor {name}.csv.gz: {ACCESS}")
 
 
-def read_table(folder: Path, name: str, columns: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
+def read_table_rows(folder: Path, name: str, columns: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
     """Yields ("file, line", {column: value}) for every row of {name}.csv or {name}.csv.gz, one row at a time.
 
     Args:
@@ -57,7 +57,7 @@ def read_table(folder: Path, name: str, columns: Sequence[str]) -> Iterator[tupl
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     _ = Path(folder, "NOTES.csv").write_text("id,text\\n7,stable\\n")
-        ...     [row for _, row in read_table(Path(folder), "NOTES", ["TEXT"])]
+        ...     [row for _, row in read_table_rows(Path(folder), "NOTES", ["TEXT"])]
         [{'TEXT': 'stable'}]
     """
     path = find_table(folder, name)

@@ -12,7 +12,7 @@ from torch.utils.data import Dataset
 from lightning_xai.data.batches.items import Items, Labels
 from lightning_xai.data.corpora.corpus import Corpus
 from lightning_xai.data.encoded import Encoded
-from lightning_xai.data.erasing import Erasures
+from lightning_xai.data.removal import StoredErasures
 
 Value = TypeVar("Value")
 
@@ -63,7 +63,7 @@ class EncodedSplit(Dataset[Items]):
         self,
         corpus: Corpus,
         index: np.ndarray | None = None,
-        erasures: Erasures | None = None,
+        erasures: StoredErasures | None = None,
         lengths: np.ndarray | None = None,
     ) -> None:
         self.corpus = corpus

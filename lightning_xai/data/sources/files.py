@@ -17,7 +17,7 @@ from datasets.exceptions import DatasetGenerationError
 
 from lightning_xai.data.sources.columns import ColumnSource
 from lightning_xai.data.sources.row_stream import Rows, RowStream
-from lightning_xai.data.tables.csv_and_json import read_delimited, read_json
+from lightning_xai.data.tables.csv_and_json import read_delimited, read_json_rows
 from lightning_xai.runs.files.compressed_files import check_compression, kind_of
 from lightning_xai.runs.files.disk import disk_message
 from lightning_xai.runs.files.text_files import check_encoding
@@ -129,7 +129,7 @@ class Files(ColumnSource):
             if disk_message(error) is not None:  # the cache of `datasets` could not be written
                 raise
             raise ValueError(
-                f"{', '.join(files)} cannot be read ({one_line(error)}): write the files again, with equal columns"
+                f"{', '.join(files)} cannot be read ({cause_of(error)}): write the files again, with equal columns"
             ) from error
 
     def _read(self, path: Path) -> Iterator[dict[str, Any]]:
@@ -139,7 +139,7 @@ class Files(ColumnSource):
             delimiter = "," if is_csv else "\t"
             rows = read_delimited(path, delimiter=delimiter, quoting=quoting, encoding=self.encoding)
         else:
-            rows = read_json(path, encoding=self.encoding, field=self.field)
+            rows = read_json_rows(path, encoding=self.encoding, field=self.field)
         first = next(rows, None)
         if first is None:
             raise _without_rows(path)
@@ -186,7 +186,7 @@ def _num_rows(path: Path) -> int:
         return pq.read_metadata(path).num_rows
     except (pa.ArrowException, OSError) as error:
         raise ValueError(
-            f"{path} cannot be read ({one_line(error)}): write the file again, as parquet, or name it by its kind"
+            f"{path} cannot be read ({cause_of(error)}): write the file again, as parquet, or name it by its kind"
         ) from error
 
 
@@ -201,11 +201,11 @@ def _quiet() -> Iterator[None]:
         datasets.logging.set_verbosity(level)
 
 
-def one_line(error: BaseException) -> str:
+def cause_of(error: BaseException) -> str:
     """Returns the first line of the error that caused an error of `datasets`, truncated to 200 characters.
 
     Example:
-        >>> one_line(ValueError("no columns\\nat all"))
+        >>> cause_of(ValueError("no columns\\nat all"))
         'no columns'
     """
     lines = str(error.__cause__ or error).strip().splitlines()

@@ -7,7 +7,7 @@ from typing import Literal
 
 from lightning_xai.data.clinical.codes import ICD9, System
 from lightning_xai.data.clinical.id_lists import Splits
-from lightning_xai.data.clinical.reading import Charts
+from lightning_xai.data.clinical.reading import ChartSettings
 from lightning_xai.data.clinical.source import ClinicalSource
 from lightning_xai.data.clinical.trimming import Trim
 from lightning_xai.functional.choices import require_choices
@@ -17,7 +17,7 @@ Setting = Literal["Inpatient", "Profee"]
 FILES = {"train": "MDace-ev-train.csv", "validation": "MDace-ev-val.csv", "test": "MDace-ev-test.csv"}
 
 
-def charts_of(mdace_dir: str, setting: Setting, notes: Notes, trim: Trim) -> Charts:
+def charts_of(mdace_dir: str, setting: Setting, notes: Notes, trim: Trim) -> ChartSettings:
     """Checks the options and returns the selection of annotations to read.
 
     Raises:
@@ -30,7 +30,7 @@ def charts_of(mdace_dir: str, setting: Setting, notes: Notes, trim: Trim) -> Cha
     require_choices(
         {"setting": Setting, "notes": Notes, "trim": Trim}, {"setting": setting, "notes": notes, "trim": trim}
     )
-    return Charts(Path(mdace_dir), setting, notes == "annotated", trim)
+    return ChartSettings(Path(mdace_dir), setting, notes == "annotated", trim)
 
 
 class Mdace(ClinicalSource):

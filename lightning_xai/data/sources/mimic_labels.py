@@ -10,7 +10,7 @@ from typing import Literal
 
 from datasets import DatasetDict
 
-from lightning_xai.data.clinical.tables import read_table
+from lightning_xai.data.clinical.tables import read_table_rows
 from lightning_xai.data.sources.base import TextSource, require_fractions, rows_to_splits, split_rows
 from lightning_xai.functional.choices import require_choices
 
@@ -48,14 +48,14 @@ LABELS: dict[str, tuple[list[str], Callable[[Collection[str]], int | None]]] = {
 }
 
 
-def normalize(text: str) -> str:
+def normalize_text(text: str) -> str:
     """Returns the words and punctuation marks of a note in lower case, separated by spaces.
 
     MIMIC-III has "[**...**]" in place of private data, which becomes "<de>". Repetitions of a punctuation mark are
     removed. A word with a digit becomes "qqq".
 
     Example:
-        >>> normalize("Dr. [**Last Name**] gave 2 mg!!")
+        >>> normalize_text("Dr. [**Last Name**] gave 2 mg!!")
         'dr . <de> gave qqq mg !'
     """
     text = re.sub(r"\s+", " ", text)
@@ -76,7 +76,7 @@ def read_diagnoses(folder: Path) -> dict[str, tuple[str, set[str]]]:
         {'101': ('1', {'2851'})}
     """
     diagnoses: dict[str, tuple[str, set[str]]] = {}
-    for _, row in read_table(folder, "DIAGNOSES_ICD", ["SUBJECT_ID", "HADM_ID", "ICD9_CODE"]):
+    for _, row in read_table_rows(folder, "DIAGNOSES_ICD", ["SUBJECT_ID", "HADM_ID", "ICD9_CODE"]):
         if row["ICD9_CODE"]:
             diagnoses.setdefault(row["HADM_ID"], (row["SUBJECT_ID"], set()))[1].add(row["ICD9_CODE"])
     return diagnoses
@@ -99,7 +99,7 @@ def read_summaries(folder: Path, admissions: Collection[str]) -> dict[str, str]:
     """
     notes = defaultdict(list)
     columns = ["HADM_ID", "CHARTDATE", "CATEGORY", "DESCRIPTION", "ISERROR", "TEXT"]
-    for _, row in read_table(folder, "NOTEEVENTS", columns):
+    for _, row in read_table_rows(folder, "NOTEEVENTS", columns):
         if row["CATEGORY"] == "Discharge summary" and not row["ISERROR"] and row["HADM_ID"] in admissions:
             notes[row["HADM_ID"]].append((row["DESCRIPTION"] != "Report", row["CHARTDATE"], row["TEXT"]))
     return {
@@ -162,7 +162,7 @@ class MimicLabels(TextSource):
     "anemia": admissions with the code 285.1 (acute anemia) are class 1, and those with 285.2 (anemia of chronic
     disease) class 0. Admissions with both codes or neither are left out.
 
-    The text of an admission consists of all its summaries and their addenda, joined and passed to `normalize`.
+    The text of an admission consists of all its summaries and their addenda, joined and passed to `normalize_text`.
 
     Args:
         data_dir: folder with NOTEEVENTS.csv and DIAGNOSES_ICD.csv of MIMIC-III 1.4, or with the same files as .csv.gz.
@@ -171,8 +171,8 @@ class MimicLabels(TextSource):
         splits_dir: folder with train_50_hadm_ids.csv, dev_50_hadm_ids.csv and test_50_hadm_ids.csv, which list one
             admission per line; other admissions are left out. If None, all admissions of the task are used, and are
             divided so that all admissions of a patient are in the same split.
-        normalized: whether `normalize` is applied to the text.
-        max_words: documents with more words, counted after `normalize`, are left out. None for no limit.
+        normalized: whether `normalize_text` is applied to the text.
+        max_words: documents with more words, counted after `normalize_text`, are left out. None for no limit.
         validation_fraction, test_fraction: fractions of the patients, if `splits_dir` is None.
         seed: seed of the random division into splits, if `splits_dir` is None.
         allow_text: whether text of notes may leave the folder of the corpora, in heatmaps, explanations and
@@ -237,7 +237,7 @@ class MimicLabels(TextSource):
             patients = {admission: diagnoses[admission][0] for admission in labels if admission in texts}
             lists = split_by_patient(patients, *self.fractions, self.seed)
         if self.normalized:
-            texts = {admission: normalize(text) for admission, text in texts.items()}
+            texts = {admission: normalize_text(text) for admission, text in texts.items()}
         if self.max_words is not None:
             texts = {admission: text for admission, text in texts.items() if len(text.split()) <= self.max_words}
         admissions = {split: [a for a in sorted(part, key=int) if a in texts] for split, part in lists.items()}

@@ -84,7 +84,7 @@ def _cells(path: Path, delimiter: str, quoting: bool, encoding: str) -> Iterator
         csv.field_size_limit(limit)
 
 
-def read_json(path: Path, *, encoding: str = "utf-8", field: str | None = None) -> Iterator[dict[str, Any]]:
+def read_json_rows(path: Path, *, encoding: str = "utf-8", field: str | None = None) -> Iterator[dict[str, Any]]:
     """Yields the rows of a JSON file: one object per line, a list of objects, or an object that maps names to columns.
 
     A file with one object per line is read line by line. Any other file is read as a whole.
@@ -102,10 +102,10 @@ def read_json(path: Path, *, encoding: str = "utf-8", field: str | None = None) 
         >>> import tempfile
         >>> path = Path(tempfile.mkdtemp(), "rows.jsonl")
         >>> _ = path.write_text('{"text": "null", "label": 1.0}\\n{"text": "2020-01-01", "label": 0}\\n')
-        >>> list(read_json(path))
+        >>> list(read_json_rows(path))
         [{'text': 'null', 'label': 1.0}, {'text': '2020-01-01', 'label': 0}]
         >>> _ = path.write_text('{"version": 2, "data": [{"text": "good", "label": 1}]}')
-        >>> list(read_json(path, field="data"))
+        >>> list(read_json_rows(path, field="data"))
         [{'text': 'good', 'label': 1}]
     """
     is_by_line = field is None and _has_a_row_per_line(path, encoding)

@@ -24,7 +24,7 @@ from lightning_xai.functional.propagation.tracked import (
     Rules,
     Tracked,
     plain,
-    replaced,
+    replace_tracked,
     writes_in_place,
 )
 
@@ -162,15 +162,15 @@ class FrozenCoefficients(Rules):
         def state(tensor: Tracked) -> Tensor:
             return value(tensor) if tensor is gate or tensor.second_run is None else tensor.second_run
 
-        result = func(*replaced(args, value), **replaced(kwargs, value))
+        result = func(*replace_tracked(args, value), **replace_tracked(kwargs, value))
         if all(tensor.second_run is None for tensor in tracked):
             return self.wrap(result)
-        return self.wrap(result, func(*replaced(args, state), **replaced(kwargs, state)))
+        return self.wrap(result, func(*replace_tracked(args, state), **replace_tracked(kwargs, state)))
 
     def _coefficient(self, func: Callable, name: str, tracked: list[Tracked], args: tuple, kwargs: dict) -> Any:
         """Applies a function whose result is not linear in the states, but may become a coefficient."""
         with self._frozen():
-            result = func(*replaced(args, plain), **replaced(kwargs, plain))
+            result = func(*replace_tracked(args, plain), **replace_tracked(kwargs, plain))
         if writes_in_place(name, args, kwargs):
             return args[0]
         earlier = (tensor.nonlinear_function for tensor in tracked if tensor.nonlinear_function is not None)
@@ -213,7 +213,7 @@ class FrozenCoefficients(Rules):
     def _attention(self, args: tuple, kwargs: dict) -> Tracked:
         query, key, value = args[:3]
         options = dict(zip(("attn_mask", "dropout_p", "is_causal"), args[3:], strict=False)) | kwargs
-        query, key, options = replaced((query, key, options), plain)
+        query, key, options = replace_tracked((query, key, options), plain)
         dropout = options.get("dropout_p", 0.0)
         mix: Callable[[Tensor], Tensor]
         if self.detached and not dropout:

@@ -29,7 +29,7 @@ from lightning_xai.functional.propagation.tracked import (
     Rules,
     Tracked,
     plain,
-    replaced,
+    replace_tracked,
     writes_in_place,
 )
 
@@ -125,18 +125,18 @@ class Rescale(Rules):
         return base in QUOTIENTS and kwargs.get("rounding_mode") is None
 
     def _linear(self, func: Callable, args: tuple, kwargs: dict) -> Any:
-        result = func(*replaced(args, plain), **replaced(kwargs, plain))
+        result = func(*replace_tracked(args, plain), **replace_tracked(kwargs, plain))
         return self.wrap(result, self._at_baseline(func, args, kwargs))
 
     @staticmethod
     @torch.no_grad()
     def _at_baseline(func: Callable, args: tuple, kwargs: dict) -> Any:
-        return func(*replaced(args, baseline), **replaced(kwargs, baseline))
+        return func(*replace_tracked(args, baseline), **replace_tracked(kwargs, baseline))
 
     def _product(self, func: Callable, args: tuple, kwargs: dict) -> Tracked:
-        surrogate = func(*replaced(args, at_mean), **replaced(kwargs, at_mean))
+        surrogate = func(*replace_tracked(args, at_mean), **replace_tracked(kwargs, at_mean))
         with torch.no_grad():
-            value = func(*replaced(args, plain), **replaced(kwargs, plain))
+            value = func(*replace_tracked(args, plain), **replace_tracked(kwargs, plain))
         return self.wrap(_SurrogateGradient.apply(surrogate, value), self._at_baseline(func, args, kwargs))
 
     def _elementwise(self, func: Callable, base: str, args: tuple, kwargs: dict) -> Tracked:
@@ -175,7 +175,7 @@ class Rescale(Rules):
             return values + -values.mean(dims, keepdim=True) if base == "layer_norm" else values
 
         with torch.no_grad():
-            value = func(*replaced(args, plain), **replaced(kwargs, plain))
+            value = func(*replace_tracked(args, plain), **replace_tracked(kwargs, plain))
             scale, middle, slope = norm_multipliers(center(states.plain()), center(baseline(states)), dims, eps)
         surrogate = center(states.plain())
         surrogate = surrogate * scale + middle * (slope * (middle * surrogate).mean(dims, keepdim=True))

@@ -129,26 +129,26 @@ def tracked_in(value: Any) -> Iterator[Tracked]:
             yield from tracked_in(item)
 
 
-def replaced(value: Any, choose: Callable[[Tracked], Any]) -> Any:
+def replace_tracked(value: Any, choose: Callable[[Tracked], Any]) -> Any:
     """Returns `value` (nested arguments) with every tracked tensor replaced by `choose(tensor)`.
 
     Example:
         >>> from lightning_xai.functional.propagation.rescale import Rescale
-        >>> replaced(([track(torch.tensor(1.0), Rescale())], "sum"), plain)
+        >>> replace_tracked(([track(torch.tensor(1.0), Rescale())], "sum"), plain)
         ([tensor(1.)], 'sum')
     """
     if isinstance(value, Tracked):
         return choose(value)
     if isinstance(value, (list, tuple)):
-        items = [replaced(item, choose) for item in value]
+        items = [replace_tracked(item, choose) for item in value]
         return items if isinstance(value, list) else tuple(items)
     if isinstance(value, dict):
-        return {key: replaced(item, choose) for key, item in value.items()}
+        return {key: replace_tracked(item, choose) for key, item in value.items()}
     return value
 
 
 def plain(tensor: Tracked) -> Tensor:
-    """Returns `tensor.plain()`. This is a function form of the method, for passing to `replaced`.
+    """Returns `tensor.plain()`. This is a function form of the method, for passing to `replace_tracked`.
 
     Example:
         >>> from lightning_xai.functional.propagation.rescale import Rescale
@@ -166,7 +166,7 @@ class Rules(ABC):
         ...     def __call__(self, func, name, tracked, args, kwargs):
         ...         if name not in {"add", "mul"}:
         ...             raise ValueError(f"there is no rule for {name}")
-        ...         return self.wrap(func(*replaced(args, plain), **kwargs))
+        ...         return self.wrap(func(*replace_tracked(args, plain), **kwargs))
         >>> states = track(torch.tensor([1.0, 2.0]), OnlySumsAndProducts())
         >>> (2 * states + 1).plain()
         tensor([3., 5.])

@@ -15,7 +15,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.utils.peft_utils import find_adapter_config_file
 
-from lightning_xai.models.pretrained.refusals import reason_of
+from lightning_xai.models.pretrained.refusals import first_line_of
 
 _HOW_TO_MERGE = (
     "merge it into its base first: PeftModel.from_pretrained(base, folder).merge_and_unload().save_pretrained(merged)"
@@ -94,7 +94,7 @@ def adapter_weights(adapter: Adapter) -> dict[str, Tensor]:
         weights = peft.load_peft_weights(adapter.path, device="cpu")
     # peft reads several file formats, and raises errors of many types
     except Exception as error:
-        raise ValueError(f"{adapter.path}: the adapter's weights cannot be read ({reason_of(error)})") from error
+        raise ValueError(f"{adapter.path}: the adapter's weights cannot be read ({first_line_of(error)})") from error
     return {name.removeprefix(_PREFIX): weight for name, weight in weights.items()}
 
 
@@ -124,7 +124,7 @@ def merge_adapter(network: PreTrainedModel, adapter: Adapter) -> PreTrainedModel
         merged = adapted.merge_and_unload()
     # peft raises errors of many types; each means that the merged network would not be the trained one
     except Exception as error:
-        raise ValueError(f"{adapter.path}: the adapter does not fit {adapter.base} ({reason_of(error)})") from error
+        raise ValueError(f"{adapter.path}: the adapter does not fit {adapter.base} ({first_line_of(error)})") from error
     if used != set(given):
         name = min(used ^ set(given))
         raise ValueError(f"{adapter.path}: the adapter does not fit {adapter.base}: {name} is in one of them only")

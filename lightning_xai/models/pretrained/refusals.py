@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 
-def reason_of(error: Exception) -> str:
+def first_line_of(error: Exception) -> str:
     """Returns the first line of an error's text, or the name of its class if it has no text.
 
     Example:
-        >>> reason_of(ValueError("no such key\\nsecond line")), reason_of(KeyError("size")), reason_of(EOFError())
-        ('no such key', "KeyError 'size'", 'EOFError')
+        >>> [first_line_of(error) for error in (ValueError("no such key\\nsecond line"), KeyError("size"), EOFError())]
+        ['no such key', "KeyError 'size'", 'EOFError']
     """
     text = str(error).strip()
     if "weights_only" in text:  # torch's message advises running the code

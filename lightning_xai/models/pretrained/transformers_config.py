@@ -14,7 +14,7 @@ from lightning_xai.functional.model_files.class_ids import check_class_ids
 from lightning_xai.functional.model_files.model_folders import resolve_model_path
 from lightning_xai.models.pretrained.adapters import adapter_weights, find_adapter, trained_head_size
 from lightning_xai.models.pretrained.config_keys import check_config_keys, say_unused_keys
-from lightning_xai.models.pretrained.refusals import reason_of
+from lightning_xai.models.pretrained.refusals import first_line_of
 from lightning_xai.models.transformer.first_layers import keep_first_layers
 
 # keys that describe a file or a run, not the architecture
@@ -106,12 +106,12 @@ def _config_at(path: str, *, trust_remote_code: bool) -> PretrainedConfig:
             raise
         if (Path(resolve_model_path(path)) / "config.json").is_file():
             raise ValueError(
-                f"{path}: config.json cannot be read ({reason_of(error)}): correct it, or download it again"
+                f"{path}: config.json cannot be read ({first_line_of(error)}): correct it, or download it again"
             ) from error
         raise ValueError(
             f"{shortened_path(path)}: neither a folder with a config.json nor a model on the Hugging Face hub; "
             "package:NAME/FOLDER names a folder of an installed package (transformers says: "
-            f"{reason_of(error)[:100]})"
+            f"{first_line_of(error)[:100]})"
         ) from error
     except ValueError as error:
         if "trust_remote_code" in str(error):
@@ -119,12 +119,12 @@ def _config_at(path: str, *, trust_remote_code: bool) -> PretrainedConfig:
                 f"{path}: needs Python code from its folder, which is not run: give trust_remote_code: true if you "
                 "trust the code"
             ) from error
-        reason = reason_of(error)
+        reason = first_line_of(error)
         raise ValueError(reason if path in reason else f"{path}: {reason}; correct config.json") from error
     # transformers does not check types, so wrong values in config.json raise errors of many kinds
     except Exception as error:
         raise ValueError(
-            f"{path}: config.json has a value that transformers refuses ({reason_of(error)}): correct it, or "
+            f"{path}: config.json has a value that transformers refuses ({first_line_of(error)}): correct it, or "
             "download it again"
         ) from error
     refuse_quantized(settings, path)

@@ -14,7 +14,7 @@ from transformers import PretrainedConfig, PreTrainedModel
 from lightning_xai.functional.model_files.model_folders import resolve_model_path
 from lightning_xai.models.pretrained.adapters import adapter_weights, base_folder, find_adapter, merge_adapter
 from lightning_xai.models.pretrained.pretrained_weights import WeightGaps, in_encoder, shown, weight_gaps
-from lightning_xai.models.pretrained.refusals import reason_of
+from lightning_xai.models.pretrained.refusals import first_line_of
 from lightning_xai.models.pretrained.transformers_config import has_own_code
 from lightning_xai.models.transformer.first_layers import without_left_out_layers
 
@@ -130,6 +130,6 @@ def _read_network(
     # safetensors, torch and transformers raise errors of many types for files that they cannot read
     except Exception as error:
         raise ValueError(
-            f"{path}: the weights cannot be loaded ({reason_of(error)}): download the model again, or let "
+            f"{path}: the weights cannot be loaded ({first_line_of(error)}): download the model again, or let "
             "config.json describe the weights"
         ) from error

@@ -39,7 +39,7 @@ def prepare_all(terms: Mapping[str, Term], task: Task) -> dict[str, Any]:
     return {name: term.prepare(task) for name, term in terms.items()}
 
 
-def values_of(terms: Mapping[str, Term], clean: CleanPass, prepared: Mapping[str, Any]) -> dict[str, TermValue]:
+def term_values(terms: Mapping[str, Term], clean: CleanPass, prepared: Mapping[str, Any]) -> dict[str, TermValue]:
     """Returns name -> value of each term. Each is computed from the random state just after the clean pass.
 
     Args:
@@ -56,7 +56,7 @@ def values_of(terms: Mapping[str, Term], clean: CleanPass, prepared: Mapping[str
         >>> task = Supervised(random_bert()).task(Batch(TextInputs.of_ids([[1, 5, 2]]), torch.tensor([0])))
         >>> terms = {"igr": InputGradient()}
         >>> clean = CleanPass(task, needs_of(terms, task.network, Needs()), create_graph=False)
-        >>> values_of(terms, clean, prepare_all(terms, task))["igr"].values.shape
+        >>> term_values(terms, clean, prepare_all(terms, task))["igr"].values.shape
         torch.Size([1])
     """
     values = {}

@@ -21,12 +21,12 @@ from lightning_xai.objectives.terms.guidance_scores import (
     normalized_scores,
     row_losses,
 )
-from lightning_xai.objectives.terms.guidance_settings import Comparison, check_comparison, default_comparison
+from lightning_xai.objectives.terms.guidance_settings import GuidanceSettings, check_settings, default_settings
 from lightning_xai.objectives.terms.guided_maps import (
     Combine,
     attention_maps,
+    check_guided_method,
     check_layers_and_heads,
-    check_method,
     method_map,
 )
 from lightning_xai.objectives.terms.guided_rows import GuidedRows, Unannotated, guided_rows
@@ -144,8 +144,8 @@ class ExplanationGuidance(Term):
         if layers == [] or heads == []:
             raise ValueError("layers or heads is []: name at least one, or leave out")
         numbers: dict[str, Any] = {} if scaling is None else {"scaling": scaling}
-        self.used: Comparison = default_comparison(method, score)._replace(**given, **numbers)
-        check_comparison(method, score, self.used)
+        self.used: GuidanceSettings = default_settings(method, score)._replace(**given, **numbers)
+        check_settings(method, score, self.used)
         self.method: DifferentiableAttribution = method
         self.score: Score = score
         self.average: Average = average
@@ -172,7 +172,7 @@ class ExplanationGuidance(Term):
         if self.layers or self.heads:
             check_layers_and_heads(network, self.layers, self.heads)
         else:
-            check_method(self.method, network)
+            check_guided_method(self.method, network)
 
     def check_precision(self, precision: str, network: Classifier) -> None:
         if precision == "16-mixed" and self.needs(network).double_backward:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lightning_xai.objectives.expected_weight import first_examples
+from lightning_xai.objectives.expected_weight import first_batch
 from lightning_xai.objectives.terms.base import Term, TermValue
 from lightning_xai.types import Batch
 
@@ -46,7 +46,7 @@ def try_term(
     try:
         check(one)
     except ZeroGradient:
-        further = first_examples(data)
+        further = first_batch(data)
         if further is None:
             raise
         check(_counting(term, further.to(batch.labels.device), 8))

@@ -15,11 +15,11 @@ from lightning_xai.objectives.terms.guidance_scores import Normalization, Score,
 from lightning_xai.objectives.terms.guided_rows import Unannotated
 
 
-class Comparison(NamedTuple):
+class GuidanceSettings(NamedTuple):
     """How scores and rationales are transformed before they are compared; see `ExplanationGuidance`.
 
     Example:
-        >>> str(Comparison(normalization="l2", sign="absolute"))
+        >>> str(GuidanceSettings(normalization="l2", sign="absolute"))
         'sign absolute, scaling 1, normalization l2, target distribution, unannotated leave_out'
     """
 
@@ -36,52 +36,52 @@ class Comparison(NamedTuple):
         )
 
 
-def default_comparison(method: AttributionMethod, score: Score) -> Comparison:
+def default_settings(method: AttributionMethod, score: Score) -> GuidanceSettings:
     """Returns the default settings for a method; for methods in Ferreira et al. (2024), those of the paper.
 
     Some of them depend on `score`: "bce" needs binary targets, and "kl" needs scores and targets that sum to 1. With
     "kl" and "order", texts without evidence are left out, since their loss is always 0 and would only lower the mean.
 
     Example:
-        >>> str(default_comparison(Attention(), "mae"))
+        >>> str(default_settings(Attention(), "mae"))
         'sign keep, scaling 100, normalization softmax, target distribution, unannotated leave_out'
     """
     if isinstance(method, Attention):
-        comparison = Comparison(normalization="softmax", scaling=100.0)
+        settings = GuidanceSettings(normalization="softmax", scaling=100.0)
     elif _sums_to_one(method):
-        comparison = Comparison()
+        settings = GuidanceSettings()
     elif method.has_sign or isinstance(method, InputXGradient | IntegratedGradients | DecompXReverse):
-        comparison = Comparison("l2", sign="absolute", target="binary", unannotated="empty_target")
+        settings = GuidanceSettings("l2", sign="absolute", target="binary", unannotated="empty_target")
     else:
-        comparison = Comparison(normalization="sum")
+        settings = GuidanceSettings(normalization="sum")
     if score == "bce":
-        return comparison._replace(target="binary")
-    if score == "kl" and comparison.normalization == "l2":
-        comparison = comparison._replace(normalization="sum", target="distribution")
-    return comparison._replace(unannotated="leave_out") if score in ("kl", "order") else comparison
+        return settings._replace(target="binary")
+    if score == "kl" and settings.normalization == "l2":
+        settings = settings._replace(normalization="sum", target="distribution")
+    return settings._replace(unannotated="leave_out") if score in ("kl", "order") else settings
 
 
-def check_comparison(method: AttributionMethod, score: Score, used: Comparison) -> None:
-    """Raises ValueError if the loss `score` is not defined for the method's scores with the settings `used`.
+def check_settings(method: AttributionMethod, score: Score, settings: GuidanceSettings) -> None:
+    """Raises ValueError if the loss `score` is not defined for the method's scores with the settings `settings`.
 
     Example:
-        >>> check_comparison(Attention(), "mae", default_comparison(Attention(), "mae"))
-        >>> check_comparison(InputXGradient("sum"), "order", Comparison())
+        >>> check_settings(Attention(), "mae", default_settings(Attention(), "mae"))
+        >>> check_settings(InputXGradient("sum"), "order", GuidanceSettings())
         Traceback (most recent call last):
         ValueError: score is order, but scores of InputXGradient may be negative: set sign: absolute
     """
     name = type(method).__name__
     if score in ("kl", "bce", "order"):
-        if method.has_sign and used.sign == "keep" and used.normalization != "softmax":
+        if method.has_sign and settings.sign == "keep" and settings.normalization != "softmax":
             raise ValueError(f"score is {score}, but scores of {name} may be negative: set sign: absolute")
-    is_distribution = used.normalization in ("softmax", "sum") or (
-        used.normalization == "none" and used.scaling == 1 and _sums_to_one(method)
+    is_distribution = settings.normalization in ("softmax", "sum") or (
+        settings.normalization == "none" and settings.scaling == 1 and _sums_to_one(method)
     )
     if score == "kl" and not is_distribution:
         raise ValueError(f"score is kl, but scores of {name} do not sum to 1: set normalization: sum")
-    if score == "kl" and used.target != "distribution":
-        raise ValueError(f"score is kl, but target is {used.target}: set target: distribution")
-    if score == "bce" and not is_distribution and used.normalization != "l2":
+    if score == "kl" and settings.target != "distribution":
+        raise ValueError(f"score is kl, but target is {settings.target}: set target: distribution")
+    if score == "bce" and not is_distribution and settings.normalization != "l2":
         raise ValueError(f"score is bce, but scores of {name} may exceed 1: set normalization: l2")
 
 

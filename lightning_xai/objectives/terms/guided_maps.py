@@ -83,7 +83,7 @@ def method_map(method: DifferentiableAttribution, done: ForwardPass, targets: Te
         return method.scores(done.network, done.inputs, targets, create_graph=done.create_graph)
 
 
-def check_method(method: DifferentiableAttribution, network: Classifier) -> None:
+def check_guided_method(method: DifferentiableAttribution, network: Classifier) -> None:
     """Checks on a random text that the method can explain the network, and that its scores are not always 0.
 
     Raises:
@@ -92,7 +92,7 @@ def check_method(method: DifferentiableAttribution, network: Classifier) -> None
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
-        >>> check_method(InputXGradient("sum"), random_bert())
+        >>> check_guided_method(InputXGradient("sum"), random_bert())
     """
     inputs = random_inputs(network, [5])
     inputs = replace(inputs, index=torch.zeros(1, dtype=torch.long, device=inputs.device))

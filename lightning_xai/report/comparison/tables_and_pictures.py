@@ -23,7 +23,7 @@ LAYER = re.compile(r"(.+)_layer(\d+)")  # names of methods that explain the hidd
 PER_SIZE = re.compile(r"(normalized_\w+)/([\d.]+)")  # names of metrics with a value for each percentage of tokens
 
 
-def classification_rows(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
+def rows_of_metric(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
     """Returns the rows of a classification metric.
 
     Raises:
@@ -31,7 +31,7 @@ def classification_rows(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
 
     Example:
         >>> row = {"preset": "", "metric": "macro_f1", "split": "test"}
-        >>> len(classification_rows(pd.DataFrame([row]), "macro_f1"))
+        >>> len(rows_of_metric(pd.DataFrame([row]), "macro_f1"))
         1
     """
     selected = rows[(rows["preset"] == "") & (rows["metric"] == metric)]
@@ -120,7 +120,7 @@ def predictor_rows(
         The columns experiment, seed, quantity and value. The quantities are `metric` on each split, its mean over the
         out-of-domain splits, and the plausibility of each method on each split.
     """
-    scores = classification_rows(rows, metric)
+    scores = rows_of_metric(rows, metric)
     chosen = scores[scores["split"].isin([in_domain, *others])]
     parts = [chosen.assign(quantity=metric + " on " + chosen["split"])]
     means = scores[scores["split"].isin(others)].groupby(["experiment", "seed"], sort=False)["value"]
@@ -205,7 +205,7 @@ def write_pictures(
     metric: str, output: Path,
 ) -> list[Path]:  # fmt: skip
     """Writes spread.png and, if they have panels, scatter.png, layers.png and faithfulness.png. Returns the paths."""
-    scores = classification_rows(rows, metric)
+    scores = rows_of_metric(rows, metric)
     written = [save_figure(spread_figure(scores, "split", y_label=metric), output / "spread.png")]
     if scatter:
         written.append(save_figure(scatter_figure(scatter), output / "scatter.png"))

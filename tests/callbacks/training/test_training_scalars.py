@@ -17,7 +17,7 @@ from lightning_xai.types import Batch, TextInputs
 LENGTHS = [[3, 1], [2, 2], [5, 4], [1, 1]]  # tokens of the texts of each batch
 
 
-class Batches(Dataset):
+class BatchDataset(Dataset):
     def __len__(self) -> int:
         return len(LENGTHS)
 
@@ -59,7 +59,7 @@ def fit(folder: Path, module: LightningModule, *callbacks, ckpt_path: str | None
     trainer = Trainer(
         accelerator="cpu", default_root_dir=folder, logger=logger, callbacks=list(callbacks), **(defaults | arguments)
     )
-    trainer.fit(module, DataLoader(Batches(), batch_size=None), ckpt_path=ckpt_path)
+    trainer.fit(module, DataLoader(BatchDataset(), batch_size=None), ckpt_path=ckpt_path)
     return trainer
 
 
@@ -122,7 +122,7 @@ def test_fit_without_a_logger_logs_nothing(tmp_path):
         accelerator="cpu", default_root_dir=tmp_path, logger=False, max_epochs=1, callbacks=[callback],
         enable_progress_bar=False, enable_model_summary=False, enable_checkpointing=False,
     )  # fmt: skip
-    trainer.fit(Line(), DataLoader(Batches(), batch_size=None))
+    trainer.fit(Line(), DataLoader(BatchDataset(), batch_size=None))
     assert callback.scalars == {}
 
 

@@ -9,7 +9,7 @@ from lightning_xai.data.clinical.code_map import CodeMap
 from lightning_xai.data.clinical.codes import System
 from lightning_xai.data.clinical.counts import LARGER, PUBLISHED, AnnotationCounts, CountReport
 from lightning_xai.data.clinical.id_lists import read_id_lists
-from lightning_xai.data.clinical.reading import Charts
+from lightning_xai.data.clinical.reading import ChartSettings
 from lightning_xai.data.sources.mdace import Mdace
 
 ICD9: list[System] = ["ICD-9-CM", "ICD-9-PCS"]
@@ -19,7 +19,7 @@ ICD10: list[System] = ["ICD-10-CM", "ICD-10-PCS"]
 def notes_of(shared: Path, setting, systems, *, all_notes):
     source = Mdace("mimic", str(shared / "data" / "mdace"), setting=setting, code_systems=systems)
     lists = read_id_lists(source.splits)
-    charts = Charts(shared / "data" / "mdace", setting, all_notes, "none").read(systems, lists)
+    charts = ChartSettings(shared / "data" / "mdace", setting, all_notes, "none").read(systems, lists)
     return {split: [note for a in admissions for note in charts[a]] for split, admissions in lists.items()}, lists
 
 
@@ -98,7 +98,7 @@ def test_report_sets_the_published_numbers_of_the_test_set_beside_those_read(lis
 
 def test_every_chart_of_mdace_is_read(shared):
     for setting, number, num_spans in (("Inpatient", 302, 3934), ("Profee", 52, 5562)):
-        files = Charts(shared / "data" / "mdace", setting, True, "none").files(ICD9)
+        files = ChartSettings(shared / "data" / "mdace", setting, True, "none").files(ICD9)
         charts = read_charts(files, files)
         assert len(charts) == number
         assert sum(len(note.annotations) for notes in charts.values() for note in notes) == num_spans

@@ -10,7 +10,7 @@ from lightning_xai.data.sources.mimic_labels import (
     MimicLabels,
     anemia_label,
     diabetes_label,
-    normalize,
+    normalize_text,
     read_summaries,
     split_by_patient,
 )
@@ -89,7 +89,7 @@ def test_anemia_is_acute_or_chronic_and_not_both(codes, label):
     ],
 )
 def test_notes_are_normalized(text, expected):
-    assert normalize(text) == expected
+    assert normalize_text(text) == expected
 
 
 def test_report_stands_before_addendum_and_errors_are_left_out(folder):

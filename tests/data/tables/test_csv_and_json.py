@@ -3,7 +3,7 @@
 import pytest
 
 from lightning_xai.data.sources.files import Files
-from lightning_xai.data.tables.csv_and_json import read_delimited, read_json
+from lightning_xai.data.tables.csv_and_json import read_delimited, read_json_rows
 
 TEXTS = ['"Great', 'a "good" film"', '""', "'tis", "a,b", '"a\\"', " x ", "a\u2028b", "it's 5\" long", "\ufeffa"]
 
@@ -71,12 +71,12 @@ def test_file_that_is_not_utf_8_is_named(tmp_path, kind):
 )
 def test_three_forms_of_json_give_the_same_rows(tmp_path, content):
     (tmp_path / "rows.json").write_text(content)
-    assert list(read_json(tmp_path / "rows.json")) == [{"text": "a", "label": 1}, {"text": "b", "label": 2.0}]
+    assert list(read_json_rows(tmp_path / "rows.json")) == [{"text": "a", "label": 1}, {"text": "b", "label": 2.0}]
 
 
 def test_one_line_of_a_json_file_with_lists_is_one_row(tmp_path):
     (tmp_path / "rows.jsonl").write_text('{"text": ["a", "b"], "evidence": [0, 1]}')
-    assert list(read_json(tmp_path / "rows.jsonl")) == [{"text": ["a", "b"], "evidence": [0, 1]}]
+    assert list(read_json_rows(tmp_path / "rows.jsonl")) == [{"text": ["a", "b"], "evidence": [0, 1]}]
 
 
 @pytest.mark.parametrize(
@@ -85,4 +85,4 @@ def test_one_line_of_a_json_file_with_lists_is_one_row(tmp_path):
 def test_json_that_is_no_row_is_named(tmp_path, content, message):
     (tmp_path / "rows.jsonl").write_text(content)
     with pytest.raises(ValueError, match=message):
-        list(read_json(tmp_path / "rows.jsonl"))
+        list(read_json_rows(tmp_path / "rows.jsonl"))

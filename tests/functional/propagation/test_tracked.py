@@ -11,7 +11,7 @@ from lightning_xai.functional.propagation.tracked import (
     Rules,
     Tracked,
     function_name,
-    replaced,
+    replace_tracked,
     track,
     tracked_in,
     writes_in_place,
@@ -27,7 +27,7 @@ class OrdinaryRules(Rules):
 
     def __call__(self, func: Callable, name: str, tracked: list[Tracked], args: tuple, kwargs: dict) -> Any:
         self.names.append(name)
-        result = func(*replaced(args, Tracked.plain), **replaced(kwargs, Tracked.plain))
+        result = func(*replace_tracked(args, Tracked.plain), **replace_tracked(kwargs, Tracked.plain))
         return self.wrap(result)
 
 
@@ -86,7 +86,8 @@ def test_tracked_tensors_are_found_and_replaced_inside_containers() -> None:
     first, second = (track(torch.tensor(float(value)), OrdinaryRules()) for value in (1, 2))
     arguments = ([first, 3], {"second": second}, (torch.tensor(4.0),))
     assert [tensor.plain().item() for tensor in tracked_in(arguments)] == [1, 2]
-    assert replaced(arguments, lambda tensor: tensor.plain().item()) == ([1, 3], {"second": 2}, (torch.tensor(4.0),))
+    values = replace_tracked(arguments, lambda tensor: tensor.plain().item())
+    assert values == ([1, 3], {"second": 2}, (torch.tensor(4.0),))
 
 
 def test_a_second_run_is_wrapped_item_by_item() -> None:

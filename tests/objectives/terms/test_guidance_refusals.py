@@ -20,7 +20,7 @@ from lightning_xai.objectives.supervised import Supervised
 from lightning_xai.objectives.terms.base import Term
 from lightning_xai.objectives.terms.explanation_guidance import ExplanationGuidance
 from lightning_xai.objectives.terms.guidance_scores import Score
-from lightning_xai.objectives.terms.guidance_settings import default_comparison
+from lightning_xai.objectives.terms.guidance_settings import default_settings
 from tests.conftest import tiny_classifier
 from tests.objectives.conftest import quiet_trainer
 from tests.objectives.terms.test_explanation_guidance import guided, planted_data
@@ -119,5 +119,5 @@ def test_gradients_as_scores_are_refused_in_float16(tmp_path, monkeypatch):
 
 
 def test_scores_that_are_0_for_an_empty_rationale_leave_out_texts_without_evidence():
-    used = {score: default_comparison(InputXGradient("sum"), score).unannotated for score in get_args(Score)}
+    used = {score: default_settings(InputXGradient("sum"), score).unannotated for score in get_args(Score)}
     assert {score for score, unannotated in used.items() if unannotated == "leave_out"} == {"kl", "order"}

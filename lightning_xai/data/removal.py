@@ -16,7 +16,9 @@ Removal = Literal["mask", "delete", "positions"]
 KEY = 0  # keys in a store are (example, class); since an erasure has no class, the class in its key is 0
 
 
-def erase(table: TokenTable, keep: np.ndarray, removal: Removal, *, unk_token_id: int | None = None) -> TokenTable:
+def remove_tokens(
+    table: TokenTable, keep: np.ndarray, removal: Removal, *, unk_token_id: int | None = None
+) -> TokenTable:
     """Returns the examples after the removal of all tokens outside `keep`.
 
     Args:
@@ -31,7 +33,8 @@ def erase(table: TokenTable, keep: np.ndarray, removal: Removal, *, unk_token_id
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
         >>> table = VocabularyEncoder(words=95).encode_table([{"text": "w0 w1"}, {"text": "w2"}])
         >>> keep = np.array([True, False, True, True, True, True, True])
-        >>> erase(table, keep, "delete").input_ids.tolist(), erase(table, keep, "delete").bounds.tolist()
+        >>> shorter = remove_tokens(table, keep, "delete")
+        >>> shorter.input_ids.tolist(), shorter.bounds.tolist()
         ([1, 6, 2, 1, 7, 2], [0, 3, 6])
     """
     if removal != "delete":
@@ -56,7 +59,7 @@ def erase(table: TokenTable, keep: np.ndarray, removal: Removal, *, unk_token_id
     )
 
 
-class Erasures:
+class StoredErasures:
     """The tokens to remove from the examples of a split, read from a store.
 
     A copy in another process opens the store again.
@@ -64,7 +67,7 @@ class Erasures:
     Args:
         path: folder of the store. For each example, it has a row [T] under the key (index, KEY): 1 for a token to
             erase, 0 for a token that stays.
-        removal, unk_token_id: as in `erase`.
+        removal, unk_token_id: as in `remove_tokens`.
 
     Example:
         >>> import tempfile
@@ -74,7 +77,7 @@ class Erasures:
         >>> with RaggedWriter(folder, bits=True) as writer:
         ...     writer.add(7, KEY, np.array([0, 1, 0]))
         >>> encoded = VocabularyEncoder(words=95).encode({"text": "w1"})
-        >>> Erasures(Path(folder), "mask").of_example(encoded, 7).input_ids.tolist()
+        >>> StoredErasures(Path(folder), "mask").of_example(encoded, 7).input_ids.tolist()
         [1, 3, 2]
     """
 
@@ -101,7 +104,7 @@ class Erasures:
     def applied(self, table: TokenTable, index: np.ndarray) -> TokenTable:
         """Returns the examples of `table`, whose indices in the split are `index` [R], after erasure."""
         keep = np.concatenate([self.keep(number) for number in index.tolist()])
-        return erase(table, keep, self.removal, unk_token_id=self.unk_token_id)
+        return remove_tokens(table, keep, self.removal, unk_token_id=self.unk_token_id)
 
     def of_example(self, encoded: Encoded, index: int) -> Encoded:
         """Returns one example after erasure."""
