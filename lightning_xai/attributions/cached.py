@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -87,6 +88,37 @@ def give_data(methods: Iterable[AttributionMethod], data: Any) -> None:
         if isinstance(method, Cached) and hasattr(data, "encoder_facts"):
             method._data = data
         give_data((part for part in vars(method).values() if isinstance(part, AttributionMethod)), data)
+
+
+def require_examples(method: AttributionMethod, examples: np.ndarray) -> None:
+    """Raises ValueError if a Cached method lacks the scores of an example. Cached methods inside `method` count too.
+
+    Args:
+        method: the method, as returned by `for_split`.
+        examples: indices [N] of the examples that it will explain.
+
+    Example:
+        >>> import tempfile
+        >>> from lightning_xai.runs.stores.store import RaggedWriter
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with RaggedWriter(folder) as writer:
+        ...         writer.add(0, 1, np.array([0.5, -1.0]))  # example 0, class 1
+        ...     require_examples(Cached(folder), np.array([0, 1, 2]))  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ValueError: ... has scores of 1 of 3 examples, not of example 1: write the cache with the same max_examples ...
+    """
+    store = method._store if isinstance(method, Cached) else None
+    if store is not None:
+        missing = np.setdiff1d(examples, store.examples)
+        if len(missing):
+            raise ValueError(
+                f"{store.path} has scores of {len(examples) - len(missing):,} of {len(examples):,} examples, not of "
+                f"example {missing[0]}: write the cache with the same max_examples and limits of batches, or lower "
+                "those of this command"
+            )
+    for part in vars(method).values():
+        if isinstance(part, AttributionMethod):
+            require_examples(part, examples)
 
 
 class Cached(AttributionMethod):

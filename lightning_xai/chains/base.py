@@ -15,7 +15,7 @@ from torch import Tensor
 
 from lightning_xai.attributions.aml import give_texts
 from lightning_xai.attributions.base import AttributionMethod
-from lightning_xai.attributions.cached import give_data
+from lightning_xai.attributions.cached import give_data, require_examples
 from lightning_xai.callbacks.base import data_of, is_dry_run, network_of
 from lightning_xai.callbacks.preflight.preflight_run import PreflightRun
 from lightning_xai.chains.erasure_pass import splits_of, text_data_of, write_erasures
@@ -158,6 +158,9 @@ class ChainCallback(Callback, ABC):
         with eager_attention(preflight.network, wanted=method is not None and method.needs_attentions):
             for split, batch in preflight.batches(["train", VALIDATION, *preflight.stages["test"]], method):
                 keep = torch.ones_like(batch.inputs.attention_mask)
+                if method is not None:
+                    index = text_data_of(preflight.trainer).unerased_split(split).index
+                    require_examples(method.for_split(split), index)
                 self.keep_masks(preflight.module, batch, split, keep, erasures)
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:

@@ -9,6 +9,7 @@ from lightning_xai.attributions.integrated_gradients import IntegratedGradients
 from lightning_xai.attributions.transformed import Transformed
 from lightning_xai.callbacks.attribution_cache import AttributionCacheWriter
 from lightning_xai.callbacks.attributions import ComputeAttributions
+from lightning_xai.callbacks.preflight.preflight import Preflight
 from lightning_xai.data.sources.planted import Planted
 from lightning_xai.data.vocabulary import VocabularyEncoder
 from lightning_xai.runs.stores.store import RaggedStore
@@ -77,6 +78,25 @@ def test_cached_scores_of_other_texts_with_as_many_tokens_are_refused(write, tmp
     data.source.__class__ = OtherWords
     with pytest.raises(ValueError, match="has the scores of another text for example"):
         trainer(tmp_path, compute(method), Recorder()).test(objective, datamodule=data, verbose=False)
+
+
+SOME = [({"limit_test_batches": 1}, {}), ({"limit_test_batches": 0.5}, {}), ({}, {"max_examples": 3})]
+
+
+@pytest.mark.parametrize(("limits", "source"), SOME, ids=["batches", "share of batches", "examples"])
+def test_scores_of_too_few_texts_are_refused_before_the_work(tmp_path, objective, limits, source):
+    def run(method, *callbacks, limits, source):
+        tested = trainer(tmp_path, Preflight(), ComputeAttributions({"m": method}, **source), *callbacks, **limits)
+        tested.test(objective, datamodule=planted_data(eval_batch_size=3), verbose=False)
+
+    run(AttInGrad(), AttributionCacheWriter(), limits=limits, source=source)
+    cached = Cached(str(tmp_path / "attributions" / "{split}" / "m"))
+    run(cached, Recorder(), limits=limits, source=source)
+    for method in (cached, Transformed(cached, ["absolute"])):
+        recorder = Recorder()
+        with pytest.raises(ValueError, match="method m .*has scores of 3 of [67] examples, not of example .*: write"):
+            run(method, recorder, limits={}, source={})
+        assert not recorder.scores
 
 
 def test_store_of_another_split_is_refused(write, tmp_path, objective):

@@ -3,17 +3,20 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from lightning_xai.attributions.attention_gradient import AttentionGradient
+from lightning_xai.attributions.cached import Cached
 from lightning_xai.attributions.gradient import Gradient
+from lightning_xai.callbacks.preflight.preflight import Preflight
 from lightning_xai.chains.fresh import FRESH
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.sources.planted import Planted
 from lightning_xai.data.vocabulary import VocabularyEncoder
 from lightning_xai.objectives.supervised import Supervised
 from lightning_xai.runs.format import with_format
-from lightning_xai.runs.stores.store import RaggedStore
+from lightning_xai.runs.stores.store import RaggedStore, RaggedWriter
 from tests.callbacks.conftest import planted_data, trainer
 from tests.conftest import tiny_classifier
 
@@ -152,3 +155,18 @@ def test_ratio_of_an_unknown_split_is_refused(tmp_path, objective):
     callback = FRESH({"gradient": Gradient()}, split_ratios={"imdb": 0.02})
     with pytest.raises(ValueError, match="split 'imdb': choose from train, validation, test"):
         trainer(tmp_path, callback).test(objective, datamodule=planted_data(), verbose=False)
+
+
+def test_scores_of_too_few_texts_are_refused_before_the_training(tmp_path, objective):
+    data = planted_data()
+    for split, num_stored in (("train", 8), ("validation", 6), ("test", 6)):
+        with RaggedWriter(tmp_path / "scores" / split) as writer:
+            for row in range(num_stored):
+                for target in range(3):
+                    writer.add(row, target, np.ones(len(data.encoded(split, row).input_ids)))
+    callback = FRESH({"stored": Cached(str(tmp_path / "scores" / "{split}"))})
+    fit = trainer(tmp_path / "seed0", Preflight(tests_after_fit=True), callback, max_epochs=1)
+    message = "method stored .Cached. of FRESH: .*test has scores of 6 of 7 examples, not of example 6"
+    with pytest.raises(ValueError, match=message):
+        fit.fit(objective, datamodule=data)
+    assert fit.global_step == 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from traceback import extract_tb
@@ -219,10 +219,9 @@ class PreflightRun:
         """
         key = (split, max_examples)
         if key not in self._rows:
-            data = data_of(self.trainer)
-            rows = data.split(split)
+            rows = data_of(self.trainer).split(split)
             limit = len(rows) if max_examples is None else min(max_examples, len(rows))
-            whole: Batch = data.collate(rows[typical_rows(rows, limit)]).to(self.module.device)
+            whole = self.examples(split, rows.index[typical_rows(rows, limit)])
             keep = short_columns(whole.inputs, evidence_tokens(whole), NUM_TOKENS) & whole.inputs.attention_mask
             self._rows[key] = ShortRows(whole, cut_batch(whole, keep, self.network.pad_id), keep)
         return self._rows[key]
@@ -258,7 +257,13 @@ class PreflightRun:
         data = data_of(self.trainer)
         lengths = {split: data.split(split).lengths for split in splits}
         longest = max(splits, key=lambda split: int(lengths[split].max()))
-        batch: Batch = data.collate(data.split(longest)[[int(lengths[longest].argmax())]])
+        return self.examples(longest, data.split(longest).index[[int(lengths[longest].argmax())]])
+
+    def examples(self, split: str, index: Iterable[int]) -> Batch:
+        """Returns the examples of a split with the given indices, as a batch on the device of the network."""
+        data = data_of(self.trainer)
+        rows = data.split(split)
+        batch: Batch = data.collate(rows[[rows.position(int(number)) for number in index]])
         return batch.to(self.module.device)
 
 

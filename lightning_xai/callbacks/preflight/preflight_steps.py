@@ -5,18 +5,27 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from lightning_xai.attributions.base import AttributionMethod, explaining
+from lightning_xai.attributions.cached import require_examples
 from lightning_xai.callbacks.base import (
     AttributionSource,
     callbacks_of,
+    data_of,
     decision_threshold_of,
     receivers_after,
 )
 from lightning_xai.callbacks.monitors import check_train_monitors
-from lightning_xai.callbacks.preflight.preflight_run import PreflightRun, ResultKey, Scored, WeightsChanged
+from lightning_xai.callbacks.preflight.preflight_run import (
+    PreflightRun,
+    ResultKey,
+    Scored,
+    WeightsChanged,
+    check_passes,
+)
 from lightning_xai.callbacks.preflight.short_texts import confident_probs
 from lightning_xai.functional.classes.targets import select_targets
 from lightning_xai.functional.network.untouched import attributes_kept, weight_checksums
@@ -58,6 +67,28 @@ def smallest_max_examples(preflight: PreflightRun, source: Any) -> int | None:
     users = [source, *receivers_after(preflight.trainer, source)]
     limits = [limit for user in users if (limit := getattr(user, "max_examples", None)) is not None]
     return min(limits, default=None)
+
+
+def explained_examples(preflight: PreflightRun, source: Any, split: str) -> np.ndarray:
+    """Returns the indices of the examples of a split that a source explains in the preflight's stages.
+
+    They depend on the source's `max_examples`, and on the trainer's `limit_test_batches` and the like.
+    """
+    trainer, data = preflight.trainer, data_of(preflight.trainer)
+    limits = {
+        "fit": trainer.limit_val_batches, "validate": trainer.limit_val_batches, "test": trainer.limit_test_batches,
+        "predict": trainer.limit_predict_batches,
+    }  # fmt: skip
+    sampler = data.sampler(split, shuffle=False)
+    batches, last = sampler.batches(), 0
+    for stage in preflight.stages_of(source):
+        if split in preflight.stages[stage]:
+            limit = limits[stage]
+            of_process = limit if isinstance(limit, int) else int(len(sampler) * limit)
+            last = max(last, min(of_process * trainer.world_size, len(batches)))
+    positions, index = batches.rows[: batches.bounds[last]], data.split(split).index
+    most = getattr(source, "max_examples", None)
+    return index[positions if most is None else positions[positions < most]]
 
 
 def check_output(network: torch.nn.Module, output: object, num_examples: int) -> None:
@@ -115,12 +146,17 @@ def _explain(
     for split, batch in preflight.batches(
         explained_splits(preflight, source), method, smallest_max_examples(preflight, source)
     ):
+        may_be_stored = not any(check_passes(method))
+        examples = explained_examples(preflight, source, split) if may_be_stored else np.zeros(0, dtype=np.int64)
+        if len(examples) and not np.isin(batch.index.tolist(), examples).all():
+            batch = preflight.examples(split, examples[:2])  # scores of other examples need not be stored
         # before a fit, gold classes count as predicted, because an untrained network predicts at random, and the scores
         # that `Cached` reads may lack the classes that it happens to predict
         confident = confident_probs(batch, preflight.network.num_classes)
         probs = confident if preflight.fits else preflight.network.predict(batch.inputs)
         targets, target_mask = targets_of(preflight, source, probs, batch.labels)
         tried = method.for_split(split).for_preflight()
+        require_examples(tried, examples)
         try:
             with attributes_kept(*parts_of(tried)):
                 attribution = tried.attribute(preflight.network, batch.inputs, targets, target_mask)
