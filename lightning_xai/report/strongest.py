@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lightning_xai.report.characters import printable
+from lightning_xai.report.characters import cluster_bounds, printable
 from lightning_xai.report.heatmap import ExplainedDocument
 
 NUM_STRONGEST = 5
@@ -36,8 +36,8 @@ class ScoredWord(NamedTuple):
 def words_of(document: ExplainedDocument) -> list[tuple[int, ...]]:
     """Returns the token indices of each word of a document. Special tokens belong to no word.
 
-    A token continues the preceding word if the characters on both sides of the boundary are letters or digits. In
-    scripts that are written without spaces, such as Chinese, every token is a word.
+    A token continues the preceding word if the characters on both sides of the boundary are letters, their marks or
+    digits, or if the boundary is inside a character, such as an emoji. In Chinese and Japanese, every token is a word.
 
     Example:
         >>> offsets = np.array([[0, 0], [0, 2], [2, 4], [4, 5]])
@@ -46,25 +46,33 @@ def words_of(document: ExplainedDocument) -> list[tuple[int, ...]]:
     """
     words: list[list[int]] = []
     last_end = 0
+    bounds = frozenset(cluster_bounds(document.text))
     for token, (begin, end) in enumerate(document.offsets.tolist()):
         if end <= begin:
             continue
-        if words and begin <= last_end and _continues(document.text, begin):
+        inside = begin < last_end or begin not in bounds
+        if words and begin <= last_end and (inside or _continues(document.text, begin)):
             words[-1].append(token)
         else:
             words.append([token])
-        last_end = end
+        last_end = max(last_end, end)
     return [tuple(word) for word in words]
 
 
 def _continues(text: str, place: int) -> bool:
     before, after = text[place - 1 : place], text[place : place + 1]
-    if not before or not after:
-        return False
-    if unicodedata.combining(after):
-        return True
-    is_wide = unicodedata.east_asian_width(after) in "WF"
-    return before.isalnum() and after.isalnum() and not is_wide
+    is_wide = unicodedata.east_asian_width(after) in "WF" if after else False
+    return _is_of_a_word(before) and _is_of_a_word(after) and not is_wide
+
+
+def _is_of_a_word(character: str) -> bool:
+    return character.isalnum() or unicodedata.category(character or " ").startswith("M")  # a mark, such as a vowel sign
+
+
+def _visible(text: str) -> str:
+    """Returns a text, or the numbers of its characters if a reader would see none of them."""
+    is_seen = any(c.isprintable() and not c.isspace() for c in text)
+    return text if is_seen else " ".join(f"U+{ord(c):04X}" for c in text)
 
 
 def strongest_words(document: ExplainedDocument, scores: np.ndarray, number: int = NUM_STRONGEST) -> list[ScoredWord]:
@@ -82,8 +90,8 @@ def strongest_words(document: ExplainedDocument, scores: np.ndarray, number: int
     """
     words = []
     for tokens in words_of(document):
-        begin, end = document.offsets[tokens[0]][0], document.offsets[tokens[-1]][1]
-        words.append(ScoredWord(document.text[begin:end], float(sum(scores[t] for t in tokens)), tokens))
+        begin, end = document.offsets[tokens[0]][0], max(document.offsets[token][1] for token in tokens)
+        words.append(ScoredWord(_visible(document.text[begin:end]), float(sum(scores[t] for t in tokens)), tokens))
     ranked = sorted((word for word in words if word.score), key=lambda word: -abs(word.score))
     return ranked[:number]
 
