@@ -16,6 +16,13 @@ from lightning_xai.data.vocabulary import VocabularyEncoder
 LONGEST_LINE = 300
 
 
+Correct = Callable[[bytes, dict[str, Any]], tuple[bytes, dict[str, Any]]]
+
+
+def unchanged(content: bytes, arguments: dict[str, Any]) -> tuple[bytes, dict[str, Any]]:
+    return content, arguments
+
+
 class Bad(NamedTuple):
     """A file with a mistake.
 
@@ -24,7 +31,7 @@ class Bad(NamedTuple):
         content: its content.
         place, remedy: parts of the line.
         arguments: arguments of Files.
-        correct: returns the corrected content and arguments; None where the remedy is to write other data.
+        correct: returns the content and the arguments after the remedy was followed.
     """
 
     kind: str
@@ -32,7 +39,7 @@ class Bad(NamedTuple):
     place: str
     remedy: str
     arguments: dict[str, Any] = {}
-    correct: Callable[[bytes, dict[str, Any]], tuple[bytes, dict[str, Any]]] | None = None
+    correct: Correct = unchanged
 
 
 def lines(*rows: Any) -> bytes:
@@ -54,7 +61,15 @@ def with_encoding(name: str):
 
 
 def replaced(old: bytes, new: bytes, **more: Any):
-    return lambda content, arguments: (content.replace(old, new), arguments | more)
+    def correct(content: bytes, arguments: dict[str, Any]) -> tuple[bytes, dict[str, Any]]:
+        assert old in content
+        return content.replace(old, new), arguments | more
+
+    return correct
+
+
+def rewritten(content: bytes):
+    return lambda _, arguments: (content, arguments)
 
 
 def load(folder, bad: Bad, content: bytes, arguments: dict[str, Any]) -> None:
@@ -77,5 +92,4 @@ def check_mistake(folder, bad: Bad, capsys) -> None:
     assert line.startswith("error: ") and "\n" not in line and len(line) <= LONGEST_LINE
     assert bad.place in line and bad.remedy in line
     assert "Failed" not in capsys.readouterr().err
-    if bad.correct is not None:
-        load(folder, bad, *bad.correct(bad.content, bad.arguments))
+    load(folder, bad, *bad.correct(bad.content, bad.arguments))

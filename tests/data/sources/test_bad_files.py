@@ -5,11 +5,20 @@ import json
 import pyarrow as pa
 import pytest
 
-from tests.data.sources.bad_inputs import Bad, check_mistake, lines, parquet, replaced, row, with_encoding
+from tests.data.sources.bad_inputs import Bad, check_mistake, lines, parquet, replaced, rewritten, row, with_encoding
 
 CSV = b"text,label\na good film,pos\na bad film,neg\n"
 HEAD = "text,label\n"
 TABLE = parquet(text=["a", "b"] * 50, label=["pos", "neg"] * 50)
+
+
+def arrow_stream() -> bytes:
+    table = pa.table({"text": ["a", "b"], "label": ["pos", "neg"]})
+    stream = pa.BufferOutputStream()
+    with pa.ipc.new_stream(stream, table.schema) as writer:
+        writer.write_table(table)
+    return stream.getvalue().to_pybytes()
+
 
 INPUTS = {
     "latin-1 csv": Bad(
@@ -71,8 +80,27 @@ INPUTS = {
         "into double quotes",
         correct=replaced(b"good, but long", b'"good, but long"'),
     ),
-    "unquoted commas later": Bad("csv", CSV + b"a, b, c,pos\n", "line 4: 4 cells", "double quotes"),
-    "unquoted tab": Bad("tsv", b"text\tlabel\na\tb\tpos\n", "train.tsv, line 2", "remove delimiters"),
+    "unquoted commas later": Bad(
+        "csv",
+        CSV + b"a, b, c,pos\n",
+        "train.csv, line 4: 4 cells",
+        "into double quotes",
+        correct=replaced(b"a, b, c", b'"a, b, c"'),
+    ),
+    "unquoted comma in the last cell": Bad(
+        "csv",
+        b"label,text\npos,good\nneg,bad, and long\n",
+        "train.csv, line 3: 3 cells",
+        "into double quotes",
+        correct=replaced(b"bad, and long", b'"bad, and long"'),
+    ),
+    "unquoted tab": Bad(
+        "tsv",
+        b"text\tlabel\na\tb\tpos\n",
+        "train.tsv, line 2",
+        "remove delimiters",
+        correct=replaced(b"a\tb", b"a b"),
+    ),
     "extra columns": Bad(
         "csv",
         b"text,label\na,pos,0.9\nb,neg,0.8\n",
@@ -80,9 +108,30 @@ INPUTS = {
         "name every column in line 1",
         correct=replaced(b"text,label\n", b"text,label,score\n"),
     ),
-    "extra empty columns": Bad("csv", b"text,label\na,pos,,\n", "line 2: 4 cells", "name every column"),
-    "column twice": Bad("csv", b"text,text,label\na,b,pos\n", "two columns are called 'text'", "rename"),
-    "missing cell": Bad("csv", CSV + b"good\n", "line 4: 1 cells", "(text, label)"),
+    "extra empty columns": Bad(
+        "csv",
+        b"text,label\na,pos,,\n",
+        "train.csv, line 2: 4 cells",
+        "name every column in line 1",
+        correct=replaced(b"text,label", b"text,label,more,most"),
+    ),
+    "extra column in one row": Bad(
+        "tsv",
+        b"text\tlabel\na\tpos\nb\tneg\t0.8\n",
+        "train.tsv, line 3: 3 cells",
+        "remove delimiters",
+        correct=replaced(b"\t0.8", b""),
+    ),
+    "column twice": Bad(
+        "csv",
+        b"text,text,label\na,b,pos\n",
+        "two columns are called 'text'",
+        "rename",
+        correct=replaced(b"text,text", b"title,text"),
+    ),
+    "missing cell": Bad(
+        "csv", CSV + b"good\n", "line 4: 1 cell for", "(text, label)", correct=replaced(b"\ngood\n", b"\ngood,pos\n")
+    ),
     "semicolons": Bad(
         "csv",
         b"text;label\na;pos\nb;neg\n",
@@ -97,19 +146,63 @@ INPUTS = {
         "set label_column",
         correct=lambda content, arguments: (content, arguments | {"label_column": "stars"}),
     ),
-    "open quote": Bad("csv", b'text,label\n"a good film,pos\n', "train.csv, line 2", "quoting: false"),
-    "header only": Bad("csv", b"text,label\n", "train.csv has no rows", "fill it"),
-    "cut jsonl": Bad("jsonl", lines(row()) + b'{"text": "b", "la', "train.jsonl, line 2", "one JSON object per line"),
-    "single quotes": Bad("jsonl", b"{'text': 'a', 'label': 'pos'}\n", "train.jsonl, line 1", "JSON object per line"),
-    "commas between lines": Bad(
-        "jsonl", b'{"text": "a", "label": "x"},\n{}\n', "train.jsonl, line 1", "one JSON object"
+    "open quote": Bad(
+        "csv",
+        b'text,label\n"a good film,pos\n',
+        "train.csv, line 2",
+        "quoting: false",
+        correct=lambda content, arguments: (content, arguments | {"quoting": False}),
     ),
-    "list in a line": Bad("jsonl", b'{"text": "a", "label": "x"}\n["b", "y"]\n', "train.jsonl, row 1", "as an object"),
-    "deep brackets": Bad("jsonl", b"[" * 30_000, "train.jsonl, line 1: brackets are nested", "write the file again"),
-    "huge number": Bad(
-        "jsonl", b'{"text": "a", "label": ' + b"9" * 5000 + b"}", "line 1: Exceeds the limit", "JSON object"
+    "header only": Bad("csv", b"text,label\n", "train.csv has no rows", "fill it", correct=rewritten(CSV)),
+    "cut jsonl": Bad(
+        "jsonl",
+        lines(row()) + b'{"text": "b", "la',
+        "train.jsonl, line 2",
+        "one JSON object per line",
+        correct=replaced(b'"b", "la', b'"b", "label": "pos"}'),
     ),
-    "cut json": Bad("json", b'[{"text": "a", "label": "pos"},', "train.json, line 1", "write the file again"),
+    "single quotes in jsonl": Bad(
+        "jsonl",
+        b"{'text': 'a', 'label': 'pos'}\n",
+        "train.jsonl, line 1",
+        "JSON object per line",
+        correct=replaced(b"'", b'"'),
+    ),
+    "commas between lines of jsonl": Bad(
+        "jsonl",
+        b'{"text": "a", "label": "x"},\n{"text": "b", "label": "y"}\n',
+        "train.jsonl, line 1",
+        "one JSON object",
+        correct=replaced(b"},", b"}"),
+    ),
+    "list in jsonl": Bad(
+        "jsonl",
+        b'{"text": "a", "label": "x"}\n["b", "y"]\n',
+        "train.jsonl, row 1",
+        "as an object",
+        correct=replaced(b'["b", "y"]', b'{"text": "b", "label": "y"}'),
+    ),
+    "deep brackets in jsonl": Bad(
+        "jsonl",
+        b"[" * 30_000,
+        "train.jsonl, line 1: brackets are nested",
+        "write the file again",
+        correct=rewritten(lines(row())),
+    ),
+    "huge number in jsonl": Bad(
+        "jsonl",
+        b'{"text": "a", "label": ' + b"9" * 5000 + b"}",
+        "line 1: Exceeds the limit",
+        "JSON object",
+        correct=replaced(b"9" * 5000, b"9"),
+    ),
+    "cut json": Bad(
+        "json",
+        b'[{"text": "a", "label": "pos"},',
+        "train.json, line 1",
+        "write the file again",
+        correct=replaced(b"},", b"}]"),
+    ),
     "rows under a field": Bad(
         "json",
         json.dumps({"version": 1, "data": [row()]}).encode(),
@@ -128,18 +221,40 @@ INPUTS = {
     "field of a csv": Bad(
         "csv", CSV, "field is 'data'", "leave it out", {"field": "data"}, lambda content, _: (content, {})
     ),
-    "parquet of text": Bad("parquet", b"hello", "train.parquet cannot be read", "write the file again"),
-    "cut parquet": Bad("parquet", TABLE[:200], "train.parquet cannot be read", "write the file again"),
-    "corrupt parquet body": Bad("parquet", TABLE[:20] + b"\xff" * 40 + TABLE[60:], "train.parquet", "write the file"),
-    "corrupt parquet footer": Bad("parquet", TABLE[:-60] + b"\xff" * 30 + TABLE[-30:], "train.parquet", "again"),
-    "parquet without rows": Bad(
-        "parquet", parquet(text=pa.array([], "string"), label=pa.array([], "string")), "train.parquet", "fill it"
+    "parquet of text": Bad(
+        "parquet", b"hello", "train.parquet cannot be read", "write the file again", correct=rewritten(TABLE)
     ),
-    "arrow of parquet": Bad("arrow", TABLE, "train.arrow cannot be read", "write the files again"),
+    "cut parquet": Bad(
+        "parquet", TABLE[:200], "train.parquet cannot be read", "write the file again", correct=rewritten(TABLE)
+    ),
+    "corrupt parquet body": Bad(
+        "parquet",
+        TABLE[:20] + b"\xff" * 40 + TABLE[60:],
+        "train.parquet",
+        "write the file",
+        correct=rewritten(TABLE),
+    ),
+    "corrupt parquet footer": Bad(
+        "parquet",
+        TABLE[:-60] + b"\xff" * 30 + TABLE[-30:],
+        "train.parquet",
+        "again",
+        correct=rewritten(TABLE),
+    ),
+    "parquet without rows": Bad(
+        "parquet",
+        parquet(text=pa.array([], "string"), label=pa.array([], "string")),
+        "train.parquet",
+        "fill it",
+        correct=rewritten(TABLE),
+    ),
+    "arrow of parquet": Bad(
+        "arrow", TABLE, "train.arrow cannot be read", "write the files again", correct=rewritten(arrow_stream())
+    ),
     "one row": Bad(
         "csv",
         f"{HEAD}a,pos\n".encode(),
-        "split 'train' has 1 rows",
+        "split 'train' has 1 row,",
         "set validation_fraction: 0",
         {"data_files": ["train"]},
         lambda content, arguments: (content + b"b,pos\n", arguments),
