@@ -44,6 +44,7 @@ from lightning_xai.commands.trained.trained_run import Methods, TrainedRun, chos
 from lightning_xai.data.sources.columns import RationaleFormat
 from lightning_xai.data.sources.laws import check_source
 from lightning_xai.functional.network.modes import eager_attention
+from lightning_xai.functional.text.quantity import quantity
 from lightning_xai.metrics.laws import check_metric
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.laws import check_model
@@ -108,7 +109,9 @@ class Run:
         loaded.explainer("Random", text_pair="")  # raises ValueError if the network has no class names
 
     def __repr__(self) -> str:
-        return f"<Run {self.loaded.place}: {type(self.network).__name__} with {len(self.class_names)} classes>"
+        return (
+            f"<Run {self.loaded.place}: {type(self.network).__name__} with {quantity(len(self.class_names), 'class')}>"
+        )
 
     @property
     def network(self) -> Classifier:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from lightning_xai.functional.classes.class_outputs import class_columns, computes_by_class
 from lightning_xai.functional.network.modes import frozen
+from lightning_xai.functional.text.quantity import quantity
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.forward_pass import ForwardPass, Needs
 from lightning_xai.types import Attribution, Passes, TextInputs
@@ -158,7 +159,7 @@ class AttributionMethod(ABC):
         if classes.numel() and not 0 <= int(classes.min()) <= int(classes.max()) < model.num_classes:
             raise ValueError(
                 f"targets range from {int(classes.min())} to {int(classes.max())}, but the model has "
-                f"{model.num_classes} classes: pass class ids from 0 to {model.num_classes - 1}"
+                f"{quantity(model.num_classes, 'class')}: pass class ids from 0 to {model.num_classes - 1}"
             )
         with explaining(model, inputs.device.type):
             inputs = inputs.map(torch.clone)  # copies, because tensors made in inference mode cannot enter a graph

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.functional.classes.class_names import class_positions, listed
+from lightning_xai.functional.text.quantity import quantity
 from lightning_xai.models.base import Classifier
 from lightning_xai.runs.encoder_facts import check_positions
 from lightning_xai.runs.progress import say
@@ -59,8 +60,8 @@ def stored_scores(store: RaggedStore, inputs: TextInputs, targets: Tensor, hashe
                 ) from None
             if len(values) != length:
                 raise ValueError(
-                    f"example {index} has {length} tokens, but {len(values)} scores are stored for class {target}: "
-                    "write the cache with the same tokenizer and max_length"
+                    f"example {index} has {quantity(length, 'token')}, but {quantity(len(values), 'score')} stored "
+                    f"for class {target}: write the cache with the same tokenizer and max_length"
                 )
             scores[row, column, mask[row]] = values
         if hashes is not None and (index, NO_CLASS) in hashes:

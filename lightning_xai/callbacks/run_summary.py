@@ -7,6 +7,7 @@ from typing import Any
 from lightning import Callback, LightningModule, Trainer
 
 from lightning_xai.callbacks.base import data_of, network_of
+from lightning_xai.functional.text.quantity import quantity
 from lightning_xai.runs.progress import unsaid
 
 
@@ -22,12 +23,12 @@ def data_lines(summary: dict[str, Any]) -> list[str]:
     lines = [f"  {line}" for line in summary.get("report", [])]
     if summary.get("num_words"):
         coverage = summary["vector_coverage"]
-        line = f"  vocabulary: {summary['num_words']:,} words"
+        line = f"  vocabulary: {quantity(summary['num_words'], 'word')}"
         lines.append(line if coverage is None else f"{line}, {coverage:.0%} with a pretrained vector")
     for name, facts in summary.items():
         if not isinstance(facts, dict):
             continue
-        line = f"  {name}: {facts['examples']:,} examples of {facts['mean_tokens']:.0f} tokens"
+        line = f"  {name}: {quantity(facts['examples'], 'example')} of {quantity(round(facts['mean_tokens']), 'token')}"
         if facts["padding_fraction"]:
             line += f", {facts['padding_fraction']:.0%} padding"
         if facts["truncated_fraction"]:

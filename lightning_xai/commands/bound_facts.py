@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lightning_xai.functional.text.quantity import quantity
 from lightning_xai.runs.experiment import runs_of
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.progress import say
@@ -42,4 +43,4 @@ def seeds_that_met(run: RunFolder) -> str:
     if "bound_met" not in run.manifest:
         return ""
     met = [bool(other.manifest["bound_met"]) for other in runs_of(run.experiment_dir) if "bound_met" in other.manifest]
-    return f"{sum(met)} of {len(met)} seeds of {run.experiment_dir} met the bound"
+    return f"{sum(met)} of {quantity(len(met), 'seed')} of {run.experiment_dir} met the bound"

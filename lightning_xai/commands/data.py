@@ -19,6 +19,7 @@ from lightning_xai.commands.parser.term_files import with_merged_terms
 from lightning_xai.data.corpora.cache import CorpusCache, last_use
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.functional.model_files.cache_folder import cache_folder
+from lightning_xai.functional.text.quantity import quantity
 from lightning_xai.runs.progress import quiet
 
 EVERYTHING = "all"
@@ -143,9 +144,9 @@ def encoded(data: TextDataModule, *, verify: bool) -> list[str]:
         shown = [f"{data.class_names[label]} {count:,}" for label, count in counts[:MOST_CLASSES]]
         lines.append(f"    {', '.join(shown)}")
         if len(counts) > MOST_CLASSES:
-            lines[-1] += f" and {len(counts) - MOST_CLASSES:,} other classes"
+            lines[-1] += f" and {quantity(len(counts) - MOST_CLASSES, 'other class')}"
         place = f"{split.corpus.folder}, {size_of(split.corpus.manifest)}"
-        lines.append(f"    {int(split.lengths.sum()):,} tokens in {place}")
+        lines.append(f"    {quantity(int(split.lengths.sum()), 'token')} in {place}")
     data.encoded_source.release()
     return lines
 
@@ -163,12 +164,12 @@ def listing(cache: CorpusCache) -> list[str]:
     manifests = cache.manifests()
     used = {folder: last_use(folder) for folder in manifests}
     lines = [
-        f"{folder.name}  {origin_of(facts)}: {facts['rows']:,} rows, {facts['tokens']:,} tokens, {size_of(facts)}, "
-        f"last used {datetime.fromtimestamp(used[folder]):%Y-%m-%d %H:%M}"
+        f"{folder.name}  {origin_of(facts)}: {quantity(facts['rows'], 'row')}, {quantity(facts['tokens'], 'token')}, "
+        f"{size_of(facts)}, last used {datetime.fromtimestamp(used[folder]):%Y-%m-%d %H:%M}"
         for folder, facts in sorted(manifests.items(), key=lambda item: used[item[0]])
     ]
     total = sum(file["bytes"] for facts in manifests.values() for file in facts["files"].values())
-    return [*lines, f"{len(manifests)} corpora of {total / 1e6:,.0f} MB in {cache.folder}"]
+    return [*lines, f"{quantity(len(manifests), 'corpus', 'corpora')} of {total / 1e6:,.0f} MB in {cache.folder}"]
 
 
 def origin_of(manifest: Mapping[str, Any]) -> str:

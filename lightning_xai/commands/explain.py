@@ -19,6 +19,7 @@ from lightning_xai.commands.trained.trained_run import (
     run_and_inputs,
     signed_arguments,
 )
+from lightning_xai.functional.text.quantity import quantity
 from lightning_xai.report.explanation import json_record, print_document
 from lightning_xai.report.heatmap_page import html_page
 from lightning_xai.runs.files.text_files import read_text
@@ -161,7 +162,7 @@ def _explain_file(explainer: Explainer, file: str, output: str) -> None:
         for number, document in enumerate(explainer.documents(texts), start=1):
             lines.write(json.dumps({"line": number, **json_record(document)}, ensure_ascii=False) + "\n")
             if sys.stderr.isatty():
-                print(f"\r{number}/{len(texts)} texts", end="", file=sys.stderr)
+                print(f"\r{number}/{quantity(len(texts), 'text')}", end="", file=sys.stderr)
         if sys.stderr.isatty():
             print(file=sys.stderr)
 

@@ -22,6 +22,7 @@ from lightning_xai.data.prompt_parts import (
     prompt_parts,
     split_template,
 )
+from lightning_xai.functional.text.quantity import quantity
 
 _CHAT_PLACE = "{message}"
 
@@ -237,7 +238,7 @@ class PromptEncoder(TokenizerEncoder):
     def _require_room(self, num_tokens: int, max_length: int) -> None:
         if num_tokens >= max_length:
             raise ValueError(
-                f"the prompt has {num_tokens} tokens, which leaves no room for a text in max_length="
+                f"the prompt has {quantity(num_tokens, 'token')}, which leaves no room for a text in max_length="
                 f"{max_length}: raise max_length, or give fewer or shorter shots"
             )
 

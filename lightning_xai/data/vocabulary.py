@@ -17,6 +17,7 @@ from transformers import PreTrainedTokenizerFast
 from lightning_xai.data.encoding import Encoded, FastTokenizerEncoder
 from lightning_xai.data.vectors import coverage, read_word_vectors
 from lightning_xai.functional.choices import require_choices
+from lightning_xai.functional.text.quantity import quantity
 
 Split = Literal["whitespace", "punctuation"]
 SPECIAL_WORDS = ["[PAD]", "[CLS]", "[SEP]", "[MASK]", "[UNK]"]
@@ -134,7 +135,8 @@ class VocabularyEncoder(FastTokenizerEncoder):
         vocabulary = [*SPECIAL_WORDS, *(self.words or [])]
         if len(set(vocabulary)) < len(vocabulary):
             raise ValueError(
-                f"the vocabulary of {len(self.words or [])} words has duplicates or special words; remove them"
+                f"the vocabulary of {quantity(len(self.words or []), 'word')} has duplicates or special words; "
+                "remove them"
             )
         super().__init__(self._tokenizer(), max_length, fill, explain_pair)
 

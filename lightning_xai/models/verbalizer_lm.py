@@ -11,6 +11,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from lightning_xai.functional.network.modes import evaluation_mode
 from lightning_xai.functional.text.padding import take_columns
+from lightning_xai.functional.text.quantity import quantity
 from lightning_xai.models.base import check_num_classes
 from lightning_xai.models.contracts import TOLERANCE, random_inputs
 from lightning_xai.models.huggingface import HeadOutput, HuggingFaceClassifier, TransformerCall
@@ -219,7 +220,10 @@ def _checked_verbalizers(verbalizers: list[int] | None, num_classes: int, num_id
     if verbalizers is None:
         raise ValueError("VerbalizerLM has no verbalizers: give data with a PromptEncoder, or the ids of answer tokens")
     if len(verbalizers) != num_classes:
-        raise ValueError(f"there are {len(verbalizers)} verbalizers for {num_classes} classes: give one for each class")
+        raise ValueError(
+            f"the network has {quantity(len(verbalizers), 'verbalizer')} for {quantity(num_classes, 'class')}: "
+            "give one for each class"
+        )
     for number, token_id in enumerate(verbalizers):
         if not 0 <= token_id < num_ids:
             raise ValueError(f"verbalizer {token_id} is no id of the vocabulary: give ids from 0 to {num_ids - 1}")

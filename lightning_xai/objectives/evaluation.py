@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from lightning_xai.functional.text.quantity import quantity
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.checkpoints.checkpoint import TrainedNetwork, load_trained
 from lightning_xai.models.checkpoints.class_order import pretrained_class_names
@@ -87,8 +88,8 @@ class Evaluation(Objective):
             return
         if (data.num_classes, data.multilabel) != (network.num_classes, network.multilabel):
             raise ValueError(
-                f"{self.path} has {network.num_classes} classes (multi-label {network.multilabel}), the data has "
-                f"{data.num_classes} (multi-label {data.multilabel}): choose other data with --data"
+                f"{self.path} has {quantity(network.num_classes, 'class')} (multi-label {network.multilabel}), the "
+                f"data has {data.num_classes} (multi-label {data.multilabel}): choose other data with --data"
             )
         self.take_encoder(self.encoder, self.path)
 

@@ -10,6 +10,7 @@ from typing import overload
 
 import pandas as pd
 
+from lightning_xai.functional.text.quantity import quantity
 from lightning_xai.report.explanation import json_record
 from lightning_xai.report.heatmap import ExplainedDocument
 from lightning_xai.report.heatmap_page import html_page
@@ -62,7 +63,7 @@ class Explanations(Sequence[ExplainedDocument]):
         return len(self.documents)
 
     def __repr__(self) -> str:
-        return f"<Explanations of {len(self)} texts: {self.title}>"
+        return f"<Explanations of {quantity(len(self), 'text')}: {self.title}>"
 
     def to_html(self) -> str:
         """Returns the heatmaps as a self-contained page."""

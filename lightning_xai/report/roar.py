@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from lightning_xai.functional.text.quantity import quantity
 from lightning_xai.report.curves import Panel, Role
 from lightning_xai.report.intervals import percent_curve, with_intervals
 from lightning_xai.report.names import experiment_names
@@ -69,7 +70,10 @@ def read_chains(folders: Sequence[Path], metrics: Sequence[str], split: str) -> 
         ['roar', 'roar']
     """
     if len(metrics) not in (1, len(folders)):
-        raise ValueError(f"{len(metrics)} metrics for {len(folders)} experiments: give one, or one per experiment")
+        raise ValueError(
+            f"{quantity(len(metrics), 'metric')} for {quantity(len(folders), 'experiment')}: "
+            "give one, or one per experiment"
+        )
     metric_of_each = list(metrics) * (len(folders) if len(metrics) == 1 else 1)
     parts = []
     for folder, name, metric in zip(folders, experiment_names(folders), metric_of_each, strict=True):

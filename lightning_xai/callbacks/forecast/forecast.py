@@ -84,8 +84,11 @@ def line_of(num_methods: int, counts: Sequence[str]) -> str:
     Example:
         >>> line_of(8, ["20 validation", "40 test", "9 tweets"])
         '8 methods explain 20 validation, 40 test and 9 tweets examples'
+        >>> line_of(1, ["1 test"])
+        '1 method explains 1 test example'
     """
-    examples = f"{' and '.join(filter(None, [', '.join(counts[:-1]), counts[-1]]))} examples"
+    noun = "example" if counts[-1].startswith("1 ") else "examples"
+    examples = f"{' and '.join(filter(None, [', '.join(counts[:-1]), counts[-1]]))} {noun}"
     return f"1 method explains {examples}" if num_methods == 1 else f"{num_methods} methods explain {examples}"
 
 

@@ -100,7 +100,7 @@ def check_optimizer(objective: Any) -> None:
         raise ValueError(f"model.init_args.optimizer: {reason}") from error
     for group in optimizer.param_groups:
         if not math.isfinite(float(group.get("lr", 0.0))):
-            raise ValueError(f"model.init_args.optimizer: lr is {group['lr']}; give a number, such as 5e-5")
+            raise ValueError(f"model.init_args.optimizer: lr is {group['lr']}; give a finite number, such as 5e-5")
 
 
 def check_own_steps(objective: Any, settings: Mapping[str, Any]) -> None:

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from lightning_xai.functional.text.quantity import quantity
+
 
 class GivenTexts(NamedTuple):
     """Texts with their row labels for tables.
@@ -70,5 +72,8 @@ def given_pairs(text_pair: Any, num_texts: int) -> str | list[str] | None:
         return text_pair
     pairs = given_texts(text_pair, "text_pair").texts
     if len(pairs) != num_texts:
-        raise ValueError(f"text_pair has {len(pairs)} texts for {num_texts} texts: give one for each, or a string")
+        raise ValueError(
+            f"text_pair has {quantity(len(pairs), 'text')} for {quantity(num_texts, 'text')}: "
+            "give one for each, or a string"
+        )
     return pairs

@@ -19,6 +19,7 @@ from lightning_xai.data.tables.labels import ClassNumbers, cell_text, infer_clas
 from lightning_xai.data.tables.rationale_cells import rationale_cell, whole_spans, word_mask_spans
 from lightning_xai.data.tables.stored_rows import stored_rows
 from lightning_xai.functional.classes.class_names import comparable_names
+from lightning_xai.functional.text.quantity import quantity
 
 RationaleFormat = Literal["char_spans", "word_mask"]
 
@@ -194,7 +195,7 @@ class ColumnSource(TextSource):
             num_train = len(table["train"])
             if num_train <= math.ceil(self.validation_fraction * num_train):
                 raise ValueError(
-                    f"split 'train' has {num_train} rows, too few for a validation_fraction of "
+                    f"split 'train' has {quantity(num_train, 'row')}, too few for a validation_fraction of "
                     f"{self.validation_fraction}: add rows, name a validation file, or set validation_fraction: 0"
                 )
             numbers = Dataset.from_dict({"row": np.arange(num_train)})

@@ -10,6 +10,7 @@ from typing import Any
 from datasets import DatasetDict
 
 from lightning_xai.data.sources.base import TextSource, rationales_of, rows_to_splits
+from lightning_xai.functional.text.quantity import quantity
 from lightning_xai.functional.text.spans import merge_spans, word_offsets
 
 SPLIT_FILES = {"train": "train.jsonl", "validation": "val.jsonl", "test": "test.jsonl"}
@@ -68,7 +69,8 @@ def evidence_spans(evidences: list[list[dict[str, Any]]], documents: dict[str, s
             first, end = evidence["start_token"], evidence["end_token"]
             if not 0 <= first <= end <= len(words):
                 raise ValueError(
-                    f"{name}: evidence tokens {first}-{end} are outside {document_id}, which has {len(words)} tokens"
+                    f"{name}: evidence tokens {first}-{end} are outside {document_id}, which has "
+                    f"{quantity(len(words), 'token')}"
                 )
             if first < end:  # some evidence in ERASER Movies has no token
                 spans.append([begin + int(words[first, 0]), begin + int(words[end - 1, 1])])

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from lightning_xai.functional.text.quantity import quantity
 from lightning_xai.runs.files.compressed_files import kind_of, open_text
 from lightning_xai.runs.files.text_files import codec_of, other_encoding, read_text, text_lines
 
@@ -48,7 +49,8 @@ def read_delimited(path: Path, *, delimiter: str, quoting: bool, encoding: str =
                 continue
             if len(cells) != len(columns):
                 raise ValueError(
-                    f"{path}, line {line}: {len(cells)} cells for {len(columns)} columns ({', '.join(columns)}); "
+                    f"{path}, line {line}: {quantity(len(cells), 'cell')} for "
+                    f"{quantity(len(columns), 'column')} ({', '.join(columns)}); "
                     + (
                         "put a cell with a delimiter or a line break into double quotes, or name every column in line 1"
                         if quoting

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from lightning_xai.functional.text.quantity import quantity
 from lightning_xai.functional.text.spans import spans_from_mask, word_offsets
 
 REMEDY = "write [[begin, end], ...], or leave the cell empty"
@@ -92,7 +93,7 @@ def word_mask_spans(mask: list[Any], text: str, name: str) -> list[list[int]]:
             raise ValueError(f"{name}: rationale {str(annotated)[:60]} has other values than 0 and 1; correct it")
         if len(annotated) != len(words):
             raise ValueError(
-                f"{name}: rationale has {len(annotated)} values for {len(words)} whitespace words; give "
-                "one value for each word"
+                f"{name}: rationale has {quantity(len(annotated), 'value')} for "
+                f"{quantity(len(words), 'whitespace word')}; give one value for each word"
             )
     return spans_from_mask(np.mean(masks, axis=0) >= 0.5, words, text) if len(words) else []

@@ -6,6 +6,8 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
+from lightning_xai.functional.text.quantity import quantity
+
 _NUMBERED = re.compile(r"label\d+")  # transformers' default names: LABEL_0, LABEL_1
 _NUMBERS = re.compile(r"(?:class)?(\d+)")  # other names that merely number the classes, such as 0, 1 or class0, class1
 
@@ -73,9 +75,9 @@ def named_positions(names: Sequence[str], wanted: Sequence[str], owner: str, rem
     """
     if len(names) != len(wanted):
         raise ValueError(
-            f"{owner} has {len(names)} classes, {listed(names)}, the data has {len(wanted)}, {listed(wanted)} "
-            f"({_difference(names, wanted)}): choose data with the network's classes, or a network that was trained on "
-            "the classes of the data"
+            f"{owner} has {quantity(len(names), 'class')}, {listed(names)}, the data has {len(wanted)}, "
+            f"{listed(wanted)} ({_difference(names, wanted)}): choose data with the network's classes, or a network "
+            "that was trained on the classes of the data"
         )
     theirs, ours = comparable_names(names, wanted)
     if set(theirs) == set(ours):

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from lightning_xai.functional.text.code_points import are_spaces, are_visible, code_points, without_spaces
+from lightning_xai.functional.text.quantity import quantity
 
 Spans = Sequence[Sequence[int]]  # [start, end] in characters, end exclusive
 
@@ -159,6 +160,6 @@ def check_spans(spans: Spans, text: str, name: str) -> None:
     for span in spans:
         if len(span) != 2 or not 0 <= span[0] < span[1] <= len(text):
             raise ValueError(
-                f"{name}: rationale span {list(span)} is empty or outside the text of {len(text)} characters; "
-                "correct or remove it"
+                f"{name}: rationale span {list(span)} is empty or outside the text of "
+                f"{quantity(len(text), 'character')}; correct or remove it"
             )

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from lightning_xai.functional.text.quantity import quantity
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.checkpoints.architecture_match import first_setting_difference, network_spec
 from lightning_xai.models.pretrained.config_keys import stored_settings
@@ -152,8 +153,8 @@ def copy_weights(teacher: Classifier, student: Classifier, path: str) -> None:
     """
     if teacher.num_classes != student.num_classes or teacher.multilabel != student.multilabel:
         raise ValueError(
-            f"the teacher {path} has {teacher.num_classes} classes (multi-label {teacher.multilabel}), the network "
-            f"{student.num_classes} (multi-label {student.multilabel}): train the teacher on the same data"
+            f"the teacher {path} has {quantity(teacher.num_classes, 'class')} (multi-label {teacher.multilabel}), the "
+            f"network {student.num_classes} (multi-label {student.multilabel}): train the teacher on the same data"
         )
     difference = first_difference(teacher.state_dict(), student.state_dict())
     if difference is not None:

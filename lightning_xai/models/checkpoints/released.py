@@ -12,6 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
 from lightning_xai.functional.classes.class_names import listed
+from lightning_xai.functional.text.quantity import quantity
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.checkpoints.loading import build_network, load_weights, read_tensors
 from lightning_xai.runs.encoder_facts import tokenizer_at
@@ -105,7 +106,7 @@ def load_released(folder: Path) -> Released:
     names = read_classes(folder / CLASSES)
     num_classes = weights["class_queries"].shape[0]
     if len(names) != num_classes:
-        raise ValueError(f"{folder}: {CLASSES} names {len(names)} classes, but {WEIGHTS} has {num_classes}")
+        raise ValueError(f"{folder}: {CLASSES} names {quantity(len(names), 'class')}, but {WEIGHTS} has {num_classes}")
     arguments = {
         "path": encoder_folder(folder),
         "num_classes": num_classes,

@@ -16,6 +16,7 @@ from lightning_xai.attributions.input_x_gradient import InputXGradient
 from lightning_xai.attributions.transformed import Transformed
 from lightning_xai.functional.attention import encoder_attentions, read_tokens, target_rows
 from lightning_xai.functional.network.modes import eager_attention, evaluation_mode
+from lightning_xai.functional.text.quantity import quantity
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.contracts import random_inputs
 from lightning_xai.models.forward_pass import ForwardPass
@@ -131,8 +132,8 @@ def check_layers_and_heads(network: Classifier, layers: Sequence[int] | None, he
     for layer in layers or []:
         if not -num_layers <= layer < num_layers:
             raise ValueError(
-                f"layers has {layer}, but the network has {num_layers} layers: give numbers from {-num_layers} to "
-                f"{num_layers - 1}"
+                f"layers has {layer}, but the network has {quantity(num_layers, 'layer')}: give numbers from "
+                f"{-num_layers} to {num_layers - 1}"
             )
     for head in heads or []:
         if not 0 <= head < num_heads:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from lightning_xai.functional.text.quantity import quantity
 from lightning_xai.report.names import experiment_names
 from lightning_xai.report.tables import Column, text_table
 from lightning_xai.runs.experiment import runs_of
@@ -61,7 +62,7 @@ def missed_bounds(folders: Sequence[Path]) -> list[str]:
         runs = [run for run in runs_of(folder) if run.is_finished]
         missed = sum(run.missed_its_bounds for run in runs)
         if missed:
-            lines.append(f"{name}: {len(runs) - missed} of {len(runs)} seeds met the bounds")
+            lines.append(f"{name}: {len(runs) - missed} of {quantity(len(runs), 'seed')} met the bounds")
     return lines
 
 

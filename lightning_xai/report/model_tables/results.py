@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from lightning_xai.functional.text.quantity import quantity
 from lightning_xai.report.model_tables.authors_results import (
     COLUMNS,
     is_authors_run,
@@ -63,7 +64,9 @@ def read_models(
         (['missed', 'attention', 'f1'], 0.5)
     """
     if names and len(names) != len(places):
-        raise ValueError(f"{len(names)} names for {len(places)} models: give one for each, or none")
+        raise ValueError(
+            f"{quantity(len(names), 'name')} for {quantity(len(places), 'model')}: give one for each, or none"
+        )
     names = names or experiment_names(places)
     if repeated := sorted({name for name in names if list(names).count(name) > 1}):
         raise ValueError(f"two models are named {repeated[0]}: give each model another name, and each folder once")

@@ -41,7 +41,7 @@ def test_cell_may_be_longer_than_the_limit_of_csv(tmp_path):
     "content, quoting, message",
     [
         ("text,label\na,b,x\n", True, "line 2: 3 cells for 2 columns .text, label.; put a cell"),
-        ("text,label\na,x\nb\n", True, "line 3: 1 cells for 2 columns"),
+        ("text,label\na,x\nb\n", True, "line 3: 1 cell for 2 columns"),
         ("text,label\na,b,x\n", False, "line 2: 3 cells .*or set quoting: true"),
         ('text,label\n"Great" film,x\n', True, "line 2: .*or set quoting: false"),
         ('text,label\n"Great film,x\nb,y\n', True, "line 3: .*double a quote inside a quoted cell"),

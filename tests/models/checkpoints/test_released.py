@@ -66,7 +66,7 @@ def test_a_missing_file_is_named(tmp_path, name):
 @pytest.mark.parametrize(
     ("codes", "message"),
     [
-        (["a"], "names 1 classes, but best_model.pt has 5"),
+        (["a"], "names 1 class, but best_model.pt has 5"),
         (["a", "b", "c", "b", "d"], r"names \['b'\] twice"),
         ({"a": 0}, "is no list of class names"),
         ([], "is no list of class names"),
