@@ -14,6 +14,9 @@ Direction = Literal["left", "right"]  # side on which lines start: "right" for A
 TURNS_DIRECTION = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _JOINERS = frozenset("\u200c\u200d")  # some emoji and Persian words need these
 _RIGHT = frozenset(["R", "AL"])
+_DIGITS = frozenset(["EN", "AN"])
+_BRACKETS = "()[]{}<>\u00ab\u00bb\u2039\u203a\u2264\u2265"
+_MIRRORS = str.maketrans(_BRACKETS, "".join(_BRACKETS[place ^ 1] for place in range(len(_BRACKETS))))
 JOINER = "\u200d"
 
 
@@ -58,38 +61,89 @@ def direction(text: str) -> Direction | None:
     return None
 
 
-def visual_order(directions: Sequence[Direction | None], base: Direction) -> list[int]:
-    """Returns the indices of a line's pieces in the order in which they are drawn, from left to right.
+def piece_directions(texts: Sequence[str]) -> list[Direction | Literal["number"] | None]:
+    """Returns the direction of each piece of a line; "number" for digits with their signs, None for other pieces.
 
-    A piece without a letter takes the direction of its neighbors if they agree, and otherwise the direction `base`.
-    These are rules N1, N2 and L2 of the Unicode Standard Annex 9, for two levels.
+    Example:
+        >>> piece_directions(["\\u05e9", " ", "2", "5", "%", "!", "good"])
+        ['right', None, 'number', 'number', 'number', None, 'left']
+    """
+    kinds = [{unicodedata.bidirectional(character) for character in text} for text in texts]
+    known: list[Direction | Literal["number"] | None] = [direction(text) for text in texts]
+    known = [own or ("number" if kind & _DIGITS else None) for own, kind in zip(known, kinds, strict=True)]
+    digits = [own == "number" for own in known]
+    for place, kind in enumerate(kinds):
+        beside = [digits[near] for near in (place - 1, place + 1) if 0 <= near < len(digits)]
+        if kind and (kind <= {"ET"} and any(beside) or kind <= {"CS", "ES"} and beside == [True, True]):
+            known[place] = "number"
+    return known
+
+
+def piece_levels(directions: Sequence[Direction | Literal["number"] | None], base: Direction) -> list[int]:
+    """Returns the level of each piece of a line: odd if it is written from right to left.
+
+    A piece without a direction takes that of its neighbors if they agree, and otherwise the direction `base`. A number
+    after a word from right to left has a level of its own. This function and `piece_directions` follow the rules W4,
+    W5, W7, N1 and N2 of the Unicode Standard Annex 9.
 
     Args:
-        directions: direction of each piece, in reading order; None for a piece without a letter.
+        directions: direction of each piece, in reading order, from `piece_directions`.
         base: direction of the whole text.
 
     Example:
-        >>> visual_order(["left", "right", None, "right", "left"], base="left")
-        [0, 3, 2, 1, 4]
-        >>> visual_order(["right", "left", "left"], base="right")
-        [1, 2, 0]
+        >>> piece_levels(["left", "right", None, "number", "left"], base="left")
+        [0, 1, 1, 2, 0]
     """
-    resolved: list[Direction] = []
+    left, number = (0, 2) if base == "left" else (2, 2)
+    levels: list[int] = []
+    before = strong = base  # directions of the last piece that has one, and of the last one that is no number
     for place, own in enumerate(directions):
-        before = resolved[-1] if resolved else base
-        after = next((known for known in directions[place + 1 :] if known), base)
-        resolved.append(own or (before if before == after else base))
-    order: list[int] = []
-    run: list[int] = []
-    for place, own in enumerate(resolved):
-        if own != base:
-            run.append(place)
+        if own == "number" and strong == "right":
+            levels.append(number)
+            before = "right"
+        elif own is not None:
+            before = "left" if own == "number" else own
+            strong = before
+            levels.append(left if before == "left" else 1)
         else:
-            order += [*reversed(run), place]
-            run = []
-    order += reversed(run)
-    # pieces in the opposite direction were already reversed above, so reversing the whole line puts them back in order
-    return order if base == "left" else order[::-1]
+            following = next((known for known in directions[place + 1 :] if known), base)
+            following = strong if following == "number" else following
+            levels.append(left if (before if before == following else base) == "left" else 1)
+    return levels
+
+
+def visual_order(levels: Sequence[int]) -> list[int]:
+    """Returns the indices of a line's pieces in the order in which they are drawn, from left to right.
+
+    This is rule L2 of the Unicode Standard Annex 9.
+
+    Args:
+        levels: level of each piece, in reading order, from `piece_levels`.
+
+    Example:
+        >>> visual_order([0, 1, 1, 1, 0]), visual_order([1, 2, 2])
+        ([0, 3, 2, 1, 4], [1, 2, 0])
+    """
+    order = list(range(len(levels)))
+    for level in range(max(levels, default=0), 0, -1):
+        start = 0
+        while start < len(order):
+            end = start
+            while end < len(order) and levels[order[end]] >= level:
+                end += 1
+            order[start:end] = reversed(order[start:end])
+            start = max(end, start + 1)
+    return order
+
+
+def mirrored(text: str) -> str:
+    """Replaces brackets by their mirror images, as they look in a text from right to left.
+
+    Example:
+        >>> mirrored("[1)")
+        ']1('
+    """
+    return text.translate(_MIRRORS)
 
 
 def joined_ends(before: str, piece: str, after: str) -> str:

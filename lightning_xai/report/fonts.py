@@ -10,13 +10,15 @@ from typing import NamedTuple
 import matplotlib
 from matplotlib import font_manager
 from matplotlib.ft2font import FT2Font
-from PIL import ImageFont
+from PIL import Image, ImageDraw, ImageFont
 
 from lightning_xai.report.characters import cluster_bounds
 
 _WITHOUT_SHAPE = frozenset("\u200c\u200d\ufe0e\ufe0f")  # joiners and variation selectors, which need no glyph
 # font families that cover many scripts, tried before other installed fonts
-_PREFERRED = ("NotoSans", "NotoSansCJK", "SourceHanSans", "WenQuanYi", "DroidSansFallback", "Unifont", "NotoEmoji")
+_PREFERRED = ("NotoColorEmoji", "NotoSans", "NotoSansCJK", "SourceHanSans", "WenQuanYi", "DroidSansFallback", "Unifont")
+_STYLES = ("Bold", "Black", "Light", "Thin", "Italic", "Oblique", "Medium")  # tried after the regular style
+_BITMAP_SIZES = (109, 160, 128, 96, 64)  # in pixels, in which fonts of colored pictures have their glyphs
 
 
 class GlyphRun(NamedTuple):
@@ -25,15 +27,35 @@ class GlyphRun(NamedTuple):
     Attributes:
         text: the characters of the part.
         font: the font. Characters that no font has are drawn in the first font, as boxes.
+        scale: what the glyphs are scaled by; below 1 for a font of pictures, such as colored emoji, in one fixed size.
 
     Example:
         >>> (run,) = glyph_runs("good", 16)
-        >>> run.text, run.font.size
-        ('good', 16)
+        >>> run.text, run.font.size, run.scale
+        ('good', 16, 1.0)
     """
 
     text: str
     font: ImageFont.FreeTypeFont
+    scale: float = 1.0
+
+    @property
+    def width(self) -> float:
+        """Width in pixels."""
+        return self.scale * self.font.getlength(self.text)
+
+    def draw(self, canvas: Image.Image, x: float, baseline: float, color: tuple[int, int, int]) -> None:
+        """Draws the run on an image, from `x` to the right."""
+        if self.scale == 1.0:
+            ImageDraw.Draw(canvas).text((x, baseline), self.text, fill=color, font=self.font, anchor="ls")
+            return
+        left, top, right, bottom = (round(side) for side in self.font.getbbox(self.text, anchor="ls"))
+        picture = Image.new("RGBA", (max(right - left, 1), max(bottom - top, 1)))
+        ImageDraw.Draw(picture).text(
+            (-left, -top), self.text, fill=color, font=self.font, anchor="ls", embedded_color=True
+        )
+        small = picture.resize([max(round(self.scale * side), 1) for side in picture.size])
+        canvas.paste(small, (round(x + self.scale * left), round(baseline + self.scale * top)), small)
 
 
 @cache
@@ -46,9 +68,10 @@ def font_files() -> tuple[str, ...]:
     """
     first = str(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf")
 
-    def rank(file: str) -> tuple[int, str]:
+    def rank(file: str) -> tuple[int, bool, str]:
         name = Path(file).name
-        return next((i for i, family in enumerate(_PREFERRED) if name.startswith(family)), len(_PREFERRED)), name
+        place = next((i for i, family in enumerate(_PREFERRED) if name.startswith(family)), len(_PREFERRED))
+        return place, any(style in name for style in _STYLES), name
 
     return first, *sorted(font_manager.findSystemFonts(), key=rank)
 
@@ -56,8 +79,9 @@ def font_files() -> tuple[str, ...]:
 @cache
 def _characters_of(file: str) -> frozenset[int]:
     try:
+        _font(file, _BITMAP_SIZES[0])
         return frozenset(FT2Font(file).get_charmap())
-    except (RuntimeError, OSError):  # for example a bitmap font, which has no scalable outlines
+    except (RuntimeError, OSError):  # for example a font of bitmaps that Pillow cannot read
         return frozenset()
 
 
@@ -74,8 +98,19 @@ def font_file(cluster: str) -> str | None:
 
 
 @cache
-def _font(file: str, size: int) -> ImageFont.FreeTypeFont:
-    return ImageFont.truetype(file, size)
+def _font(file: str, size: int) -> tuple[ImageFont.FreeTypeFont, float]:
+    """Returns a font, and what its glyphs must be scaled by to have the size.
+
+    Raises:
+        OSError: the file is no font, or its glyphs are pictures in an unknown size.
+    """
+    for tried in (size, *_BITMAP_SIZES):
+        try:
+            return ImageFont.truetype(file, tried), size / tried
+        except OSError as error:
+            if "pixel size" not in str(error):
+                raise
+    raise OSError(f"{file} has no glyphs in the sizes {_BITMAP_SIZES}")
 
 
 def glyph_runs(text: str, size: int) -> Iterator[GlyphRun]:
@@ -94,11 +129,11 @@ def glyph_runs(text: str, size: int) -> Iterator[GlyphRun]:
     for begin, end in zip(bounds, bounds[1:], strict=False):
         file = font_file(text[begin:end]) or font_files()[0]
         if file != current and run:
-            yield GlyphRun(run, _font(current, size))
+            yield GlyphRun(run, *_font(current, size))
             run = ""
         run, current = run + text[begin:end], file
     if run:
-        yield GlyphRun(run, _font(current, size))
+        yield GlyphRun(run, *_font(current, size))
 
 
 def length(text: str, size: int) -> float:
@@ -108,7 +143,7 @@ def length(text: str, size: int) -> float:
         >>> length("", 16), length("wide", 16) > length("i", 16)
         (0.0, True)
     """
-    return sum((run.font.getlength(run.text) for run in glyph_runs(text, size)), 0.0)
+    return sum((run.width for run in glyph_runs(text, size)), 0.0)
 
 
 def without_glyph(text: str) -> list[str]:

@@ -8,7 +8,16 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image, ImageDraw
 
-from lightning_xai.report.characters import direction, joined_ends, printable, visual_order
+from lightning_xai.report.characters import (
+    cluster_bounds,
+    direction,
+    joined_ends,
+    mirrored,
+    piece_directions,
+    piece_levels,
+    printable,
+    visual_order,
+)
 from lightning_xai.report.fonts import glyph_runs, length, without_glyph
 from lightning_xai.report.heatmap import (
     EVIDENCE,
@@ -70,29 +79,28 @@ def image(document: ExplainedDocument, class_position: int = 0, width: int = 100
     missing = without_glyph(printable(document.text))
     height = 44 + sum(36 + LINE_HEIGHT * len(lines) for lines in blocks.values()) + (LINE_HEIGHT if missing else 0)
     canvas = Image.new("RGB", (width, height), "white")
-    draw = ImageDraw.Draw(canvas)
-    _write(draw, 12, printable(header + (f"   ({status})" if status else "")), TEXT_SIZE, (20, 20, 20))
+    _write(canvas, 12, printable(header + (f"   ({status})" if status else "")), TEXT_SIZE, (20, 20, 20))
     y = 44
     for method, lines in blocks.items():
         has_sign = method not in explained.magnitudes
-        _write(draw, y, method if has_sign else f"{method}, without a sign", SMALL_SIZE, GRAY)
+        _write(canvas, y, method if has_sign else f"{method}, without a sign", SMALL_SIZE, GRAY)
         y += 22
         for line in lines:
             for placed in line:
-                _draw_piece(draw, y, placed, has_sign=has_sign)
+                _draw_piece(canvas, y, placed, has_sign=has_sign)
             y += LINE_HEIGHT
         y += 14
     if missing:
         named = ", ".join(f"U+{ord(character[0]):04X}" for character in missing[:3])
-        note = f"no installed font has {len(missing)} of the characters ({named}): install one, such as Noto Sans CJK"
-        _write(draw, y - 6, note, SMALL_SIZE, GRAY)
+        note = f"no installed font has {len(missing)} of the characters ({named}): install one, such as Noto Sans"
+        _write(canvas, y - 6, note, SMALL_SIZE, GRAY)
     return np.asarray(canvas)
 
 
 def placed_lines(pieces: Sequence[Piece], width: float) -> Iterator[list[PlacedPiece]]:
     """Yields the lines of a text as pieces with positions, written in the direction of the text's first letter.
 
-    A line ends at a line feed, or before a piece that does not fit in `width`.
+    A line ends at a line feed, or before a piece that does not fit in `width`. A piece wider than a line is cut.
 
     Example:
         >>> pieces = [Piece("good", 1.0, False), Piece(" ", None, False), Piece("plot", 0.5, False)]
@@ -101,11 +109,14 @@ def placed_lines(pieces: Sequence[Piece], width: float) -> Iterator[list[PlacedP
     """
     base = direction("".join(piece.text for piece in pieces)) or "left"
     for line in _lines(pieces, width):
-        order = visual_order([direction(placed.piece.text) for placed in line], base)
+        directions = piece_directions([placed.piece.text for placed in line])
+        levels = piece_levels(directions, base)
         x = 0.0 if base == "left" else width - sum(placed.width for placed in line)
         arranged = []
-        for place in order:
-            arranged.append(line[place]._replace(x=x))
+        for place in visual_order(levels):
+            is_mirrored = levels[place] % 2 == 1 and directions[place] is None  # a font mirrors the brackets in words
+            shown = mirrored(line[place].shown) if is_mirrored else line[place].shown
+            arranged.append(line[place]._replace(x=x, shown=shown))
             x += line[place].width
         yield arranged
 
@@ -114,6 +125,7 @@ def _lines(pieces: Sequence[Piece], width: float) -> Iterator[list[PlacedPiece]]
     """Yields the lines of a text as pieces in reading order, whose positions are not set yet."""
     line: list[PlacedPiece] = []
     used = 0.0
+    pieces = [part for piece in pieces for part in _parts_within(piece, width)]
     for number, piece in enumerate(pieces):
         before = pieces[number - 1].text if number else ""
         after = pieces[number + 1].text if number + 1 < len(pieces) else ""
@@ -130,19 +142,36 @@ def _lines(pieces: Sequence[Piece], width: float) -> Iterator[list[PlacedPiece]]
     yield line
 
 
-def _draw_piece(draw: ImageDraw.ImageDraw, y: int, placed: PlacedPiece, *, has_sign: bool) -> None:
+def _parts_within(piece: Piece, width: float) -> Iterator[Piece]:
+    """Yields the parts of a piece; only a piece wider than `width` has several."""
+    if all(length(printable(part), TEXT_SIZE) <= width for part in piece.text.split("\n")):
+        yield piece
+        return
+    bounds = cluster_bounds(piece.text)
+    start, used = 0, 0.0
+    for begin, end in zip(bounds, bounds[1:], strict=False):
+        needed = length(printable(piece.text[begin:end]).strip("\n"), TEXT_SIZE)
+        if used + needed > width and begin > start:
+            yield piece._replace(text=piece.text[start:begin])
+            start, used = begin, 0.0
+        used += needed
+    yield piece._replace(text=piece.text[start:])
+
+
+def _draw_piece(canvas: Image.Image, y: int, placed: PlacedPiece, *, has_sign: bool) -> None:
+    draw = ImageDraw.Draw(canvas)
     x, end = MARGIN + placed.x, MARGIN + placed.x + placed.width
     if placed.piece.score is not None:
         draw.rectangle((x, y, end, y + 20), fill=background_color(placed.piece.score, has_sign=has_sign))
-    _write(draw, y, placed.shown, TEXT_SIZE, (0, 0, 0), x)
+    _write(canvas, y, placed.shown, TEXT_SIZE, (0, 0, 0), x)
     if placed.piece.evidence:
         draw.line((x, y + 21, end, y + 21), fill=EVIDENCE, width=2)
 
 
-def _write(draw: ImageDraw.ImageDraw, y: float, text: str, size: int, color: Color, x: float = MARGIN) -> None:
+def _write(canvas: Image.Image, y: float, text: str, size: int, color: Color, x: float = MARGIN) -> None:
     runs = list(glyph_runs(text, size))
     if direction(text) == "right":
         runs.reverse()
     for run in runs:
-        draw.text((x, y + size), run.text, fill=color, font=run.font, anchor="ls")  # fonts share the baseline
-        x += run.font.getlength(run.text)
+        run.draw(canvas, x, y + size, color)  # fonts share the baseline
+        x += run.width

@@ -2,7 +2,16 @@
 
 import pytest
 
-from lightning_xai.report.characters import Direction, cluster_bounds, direction, joined_ends, printable, visual_order
+from lightning_xai.report.characters import (
+    Direction,
+    cluster_bounds,
+    direction,
+    joined_ends,
+    piece_directions,
+    piece_levels,
+    printable,
+    visual_order,
+)
 
 
 @pytest.mark.parametrize(
@@ -28,15 +37,39 @@ def test_direction_is_that_of_the_first_letter(text, side):
     assert direction(text) == side
 
 
+def shown(texts: list[str], base: Direction) -> str:
+    """Returns a line as it looks, from left to right."""
+    return "".join(texts[place] for place in visual_order(piece_levels(piece_directions(texts), base)))
+
+
 @pytest.mark.parametrize("base", ["left", "right"])
 def test_every_piece_has_one_place(base):
     directions: list[Direction | None] = ["left", None, "right", "right", None, None, "left", None]
-    assert sorted(visual_order(directions, base)) == list(range(8))
+    assert sorted(visual_order(piece_levels(directions, base))) == list(range(8))
 
 
 def test_punctuation_between_words_of_one_direction_follows_them():
-    assert visual_order(["right", None, "right"], "left") == [2, 1, 0]
-    assert visual_order(["right", None, "left"], "left") == [0, 1, 2]
+    assert visual_order(piece_levels(["right", None, "right"], "left")) == [2, 1, 0]
+    assert visual_order(piece_levels(["right", None, "left"], "left")) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("base", "expected"),
+    [
+        ("left", "a \u05d1 25% \u05d0 b"),  # the Hebrew words change places, the digits do not
+        ("right", "b \u05d1 25% \u05d0 a"),
+    ],
+)
+def test_the_parts_of_a_number_keep_their_order(base, expected):
+    assert shown(["a", " ", "\u05d0", " ", "2", "5", "%", " ", "\u05d1", " ", "b"], base) == expected
+
+
+def test_a_decimal_point_belongs_to_its_number():
+    assert shown(["\u05d0", " ", "2", ".", "5", "."], "right") == ".2.5 \u05d0"
+
+
+def test_a_number_after_an_english_word_belongs_to_it():
+    assert shown(["\u05d0", " ", "top", " ", "10", "!"], "right") == "!top 10 \u05d0"
 
 
 def test_only_cursive_letters_are_joined():

@@ -46,6 +46,18 @@ def test_parts_of_an_arabic_word_keep_the_forms_of_the_word():
     assert [placed.shown for placed in sorted(line, reverse=True)] == ["\u0633\u200d", "\u200d\u0644"]
 
 
+def test_brackets_in_a_text_from_right_to_left_are_mirrored():
+    (line,) = placed_lines([Piece(text, 0.0, False) for text in ["\u05d0", " ", "(", "good", ")"]], 500)
+    assert [placed.shown for placed in sorted(line)] == ["(", "good", ")", " ", "\u05d0"]
+
+
+def test_a_piece_that_is_wider_than_a_line_is_cut():
+    lines = list(placed_lines([Piece("e\u0301" * 100, 1.0, True)], width=200))
+    assert "".join(placed.piece.text for line in lines for placed in line) == "e\u0301" * 100
+    assert all(placed.x + placed.width <= 200 and placed.piece.evidence for line in lines for placed in line)
+    assert not any(placed.shown.startswith("\u0301") for line in lines for placed in line)
+
+
 def test_image_says_which_characters_no_font_has(monkeypatch):
     shown = document("a\U00017000", [[0, 2]], [1.0])
     monkeypatch.setattr("lightning_xai.report.heatmap_image.without_glyph", lambda text: [])
