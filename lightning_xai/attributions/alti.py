@@ -47,8 +47,8 @@ def alti_mixing(layer: EncoderLayer, trace: LayerTrace, *, norm: Norm) -> Tensor
         layer_norm = layer.attention_norm
         assert isinstance(layer_norm, nn.LayerNorm)
         vectors, residual = source_vectors(layer, trace, [layer_norm])
-        # `source_vectors` leaves out the division by the LayerNorm's standard deviation, so `resultants` are multiplied
-        # by it; the factor cancels when contributions are divided by their sum
+        # `source_vectors` does not divide by the LayerNorm's standard deviation, so `resultants` are multiplied by this
+        # deviation to have the same scale. The scale cancels when contributions are divided by their sum
         resultants = trace.attention_block * layer_norm_deviation(layer_norm, trace.attention_sum)
     return alti_contributions(trace.attention, vectors, residual, resultants, norm=norm)
 
@@ -59,9 +59,9 @@ class ALTI(DifferentiableAttribution):
     The output y_i of an attention block, with residual connection and LayerNorm, is a sum of biases and of one vector
     T_ij for each source token j, if the standard deviation in the LayerNorm is held fixed. The contribution c_ij of
     token j to token i is max(0, |y_i| - |y_i - T_ij|), divided by the sum of these values over all j. Feed-forward
-    layers are left out, because they do not mix tokens. The head reads a weighted sum of token states, and the scores
-    have the same sum as the weights, usually 1. All classes have the same scores, unless the head attends to tokens
-    for each class separately.
+    layers are left out, because they do not mix tokens. The head reads a weighted sum of token states. The sum of the
+    scores equals the sum of these weights, which is usually 1. All classes have the same scores, unless the head
+    attends to tokens for each class separately.
 
     In networks that normalize before attention (Llama), y_i is the residual stream after attention, without a norm.
     T_ij is then the vector that attention adds to y_i from source j; T_ii also contains the residual stream before

@@ -21,12 +21,15 @@ from lightning_xai.models.scorer.token_scorer import TokenScorer
 from lightning_xai.models.scorer.tuned_scorer import row_logits, tuned_rows
 from lightning_xai.types import Attribution, Batch, Passes, Selector, TextInputs
 
-DECAY_STEPS = 20  # the learning rate would reach 0 after this number of steps
-_LEAF_BYTES = {"cpu": 2**28, "accelerator": 2**32}  # limit on the tuned weights in memory; each text has its own copy
+DECAY_STEPS = 20  # the learning rate falls linearly, and would reach 0 after this number of steps
+# largest size in bytes of all tuned weights in memory; each text that is being tuned has its own copy of the weights
+_LEAF_BYTES = {"cpu": 2**28, "accelerator": 2**32}
 
 
 def best_candidates(values: Tensor, *, higher_is_better: bool) -> Tensor:
-    """Returns the column [R] of the best of N candidates. Ties go to the first; a row of NaN gives 0.
+    """Returns, for each of R rows, the column of the best of N candidates.
+
+    Of equal candidates, the first is chosen. A row of NaN gives column 0.
 
     Args:
         values: [R, N].
@@ -42,7 +45,9 @@ def best_candidates(values: Tensor, *, higher_is_better: bool) -> Tensor:
 
 
 class AMLAttribution(AttributionMethod):
-    """Scores tokens in [0, 1] with a scorer that an AML run pretrained for the explained network; 0 at special tokens.
+    """Gives tokens the scores of a scorer network that an AML run pretrained for the explained network.
+
+    Scores are in [0, 1]; special tokens score 0.
 
     With `num_steps` 0 (pAML), one pass of the scorer gives the scores. With more steps (fAML), a copy of the scorer's
     weights is tuned on each text: AdamW steps lower the dual-mask loss, with the loss weights of the pretraining. The
@@ -57,7 +62,7 @@ class AMLAttribution(AttributionMethod):
     of erased versions that the metric needs. Equal versions are evaluated once.
 
     Args:
-        scorer: checkpoint or run folder of an AML run; by default, the scorer of the AML objective that the run tests.
+        scorer: checkpoint or run folder of an AML run; None takes the scorer of the AML objective that the run tests.
         num_steps: number of optimizer steps for each text; 0 for pAML, 10 in the paper.
         metric: the metric that chooses among the candidates; None if num_steps is 0.
         lr: learning rate of the first step; each step lowers it by a twentieth of this value. By default, it is the
@@ -117,19 +122,19 @@ class AMLAttribution(AttributionMethod):
         self.lr = lr
         self.tuned = tuned
         self.chunk_size = chunk_size
-        self._source: Callable[[], TrainedScorer] | None = None  # set by `give_scorer`
+        self._source: Callable[[], TrainedScorer] | None = None  # returns the scorer; set by `give_scorer`
         self._trained: TrainedScorer | None = None  # loaded at the first use
-        self.kept_steps: Counter[int] = Counter()  # step whose scores were kept -> number of texts
-        # if the scorer has another tokenizer: number of tokens "scored" through an alignment of both tokenizations, and
-        # of those without a counterpart, which take the "nearest" score
+        self.kept_steps: Counter[int] = Counter()  # tuning step -> number of texts for which its scores were chosen
+        # numbers of tokens if the scorer has a tokenizer of its own: "scored" counts all tokens that get a score;
+        # "nearest" counts those that overlap no token of the scorer, so that they get the score of the nearest one
         self.aligned_tokens: Counter[str] = Counter()
         self._texts: TextRows | None = None  # set by `give_texts`
-        self._split: str | None = None
-        self._checked: tuple[int, ...] = ()  # id of the model that was checked last, and the versions of its weights
+        self._split: str | None = None  # the split in which `inputs.index` numbers the texts
+        self._checked: tuple[int, ...] = ()  # id of the last checked model, and version counters of its weights
 
     @property
     def selected_on(self) -> str:
-        """Name of the metric that chose the scores; "validation:NAME" if it chose only the scorer; otherwise ""."""
+        """Name of the metric that chose the scores; "validation:NAME" if metric NAME chose only the scorer; else ""."""
         if self.metric is not None:
             return self.metric.name
         return f"validation:{self._trained.selected_on}" if self._trained is not None else ""
@@ -139,7 +144,7 @@ class AMLAttribution(AttributionMethod):
         return {name: value for name, value in settings.items() if name not in ("kept_steps", "aligned_tokens")}
 
     def for_split(self, split: str) -> AttributionMethod:
-        self._split = split  # the split in which `inputs.index` numbers the texts
+        self._split = split
         return self
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
@@ -196,15 +201,15 @@ class AMLAttribution(AttributionMethod):
         other = targets != probs.argmax(dim=1, keepdim=True)
         if other.any():
             raise ValueError(
-                f"class {int(targets[other][0])} is not the predicted one, the only one that this scorer explains: set "
-                "targets: predicted, or pretrain a scorer with condition: class"
+                f"class {int(targets[other][0])} is not the predicted class, the only class that this scorer explains: "
+                "set targets: predicted, or pretrain a scorer with condition: class"
             )
         return probs, 1
 
     def _tuned(
         self, model: Classifier, trained: TrainedScorer, inputs: TextInputs, scorer_inputs: ScorerInputs, y: Tensor
     ) -> Tensor:
-        """Returns the best candidate [R, T] of each row."""
+        """Tunes a copy of the scorer for each of R rows, and returns the scores [R, T] of the best candidates."""
         best = []
         most = self._rows_at_once(trained.scorer, inputs)
         for rows in even_slices(len(inputs), most):
@@ -222,7 +227,7 @@ class AMLAttribution(AttributionMethod):
         device = inputs.device
         one = sum(leaf.numel() * leaf.element_size() for leaf in tuned_rows(scorer, self.tuned, 1).leaves)
         by_weights = max(_LEAF_BYTES["cpu" if device.type == "cpu" else "accelerator"] // max(one, 1), 1)
-        # twice the tokens: a masked text and its inversely masked version share a pass of the explained network
+        # twice the tokens, because a masked text and its inversely masked version share a pass of the explained network
         by_tokens = rows_per_forward(None, 2 * inputs.input_ids.shape[1], device, differentiated=True)
         return min(by_weights, by_tokens, self.chunk_size or by_tokens)
 
@@ -257,9 +262,10 @@ class AMLAttribution(AttributionMethod):
 
 
 def give_scorer(methods: Iterable[AttributionMethod], source: Callable[[], TrainedScorer] | None) -> None:
-    """Gives the running objective's scorer to every AMLAttribution that names no scorer, even inside other methods.
+    """Gives the objective's scorer to every AMLAttribution that names no scorer, including those inside other methods.
 
     Args:
+        methods: the methods that a run evaluates.
         source: function that returns the scorer, called at the first explanation; None if the objective has no scorer.
 
     Example:
@@ -272,9 +278,10 @@ def give_scorer(methods: Iterable[AttributionMethod], source: Callable[[], Train
 
 
 def give_texts(methods: Iterable[AttributionMethod], texts: TextRows | None) -> None:
-    """Gives every AMLAttribution, even inside other methods, the raw texts of the inputs that it will explain.
+    """Gives the raw texts of the explained inputs to every AMLAttribution, including those inside other methods.
 
     Args:
+        methods: the methods that a run evaluates.
         texts: function that returns the text of a row; None if the texts are not known.
 
     Example:

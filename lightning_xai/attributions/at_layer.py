@@ -14,10 +14,10 @@ from lightning_xai.types import ClassifierOutput, Passes, TextInputs
 
 
 class FirstLayers:
-    """A view of a network that ends after its first `num_layers` encoder layers.
+    """A view of a network that shows only the first `num_layers` encoder layers.
 
-    If hidden states are requested, the head reads the states after the last of these layers. Otherwise the logits are
-    those of the whole network.
+    If hidden states are requested, the logits are those of the head on the states after the last of these layers.
+    Otherwise the logits are those of the whole network.
 
     Args:
         network: the network.

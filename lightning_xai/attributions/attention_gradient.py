@@ -92,8 +92,9 @@ class AttentionGradient(OnePassAttribution):
             gradients = target_gradients(logits, targets, readout, create_graph=create_graph, keep_graph=done.shared)
             gradient = torch.cat([*gradients], dim=1)
         else:
-            # a logit depends only on the attention of its class, so one backward pass of the sum serves all classes;
-            # `scatter` counts a class once even if `targets` names the class twice
+            # a logit depends only on the attention of its own class, so one backward pass from the sum of the logits
+            # gives the gradients of all classes. `scatter` adds a class to the sum only once, even if `targets` names
+            # it twice
             is_target = torch.zeros_like(logits).scatter(1, targets, 1.0)
             (gradient,) = torch.autograd.grad(
                 (logits * is_target).sum(), readout, retain_graph=keep, create_graph=create_graph

@@ -63,14 +63,16 @@ class AttributionMethod(ABC):
     """
 
     needs_attentions: bool = False  # if True, callbacks switch the network to eager attention at setup
-    # True if an example may need fewer passes than `passes` returns: equal texts are evaluated once, or classes share a
-    # backward pass
+    # True if an example may need fewer passes than `passes` returns, because equal texts are evaluated only once or
+    # because classes share a backward pass
     passes_at_most: bool = False
     by_segment: bool = False  # whether the method may be wrapped in `BySegment`, which needs less memory for long texts
 
     @property
     def selected_on(self) -> str:
-        """Name of the metric that chose the scores; "validation:NAME" if it chose only a trained scorer; otherwise "".
+        """Name of the metric that chose the scores among several candidates, or "" if no metric did.
+
+        The name is "validation:NAME" if the metric NAME chose only a trained scorer, on the validation split.
 
         Example:
             >>> from lightning_xai.attributions.gradient import Gradient
@@ -83,7 +85,7 @@ class AttributionMethod(ABC):
     def has_sign(self) -> bool:
         """Whether a negative score is evidence against the class. If False, no score is negative.
 
-        By default True, except for methods whose attribute `pooling` is neither "sum" nor "mean".
+        By default, this is True, except for methods with an attribute `pooling` other than "sum" and "mean".
 
         Example:
             >>> from lightning_xai.attributions.gradient import Gradient
@@ -226,13 +228,13 @@ class DifferentiableAttribution(AttributionMethod):
         """Returns scores [B, K, T]; with `create_graph` a loss on them has gradients for the model's weights."""
 
     def needs(self, model: Classifier) -> Needs:
-        """Returns what `from_pass` needs from a forward pass of `model`, if the scores enter a loss."""
+        """Returns what a forward pass of `model` must provide for `from_pass`, if the scores enter a loss."""
         return Needs(own_attentions=self.needs_attentions)
 
     def from_pass(self, done: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:
         """Returns the scores [B, K, T] that `scores` would return, computed from a finished forward pass.
 
-        By default, the scores are computed by new passes instead, so no pass is saved.
+        This default calls `scores`, which makes passes of its own, so no pass is saved.
 
         Args:
             done: a forward pass with the parts that `needs` names.
@@ -268,7 +270,7 @@ class OnePassAttribution(DifferentiableAttribution):
 
     @abstractmethod
     def needs(self, model: Classifier) -> Needs:
-        """Returns what `from_pass` needs from a forward pass of `model`, if the scores enter a loss."""
+        """Returns what a forward pass of `model` must provide for `from_pass`, if the scores enter a loss."""
 
     @abstractmethod
     def from_pass(self, done: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:

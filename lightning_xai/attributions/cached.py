@@ -153,7 +153,7 @@ class Cached(AttributionMethod):
         self._store = None if "{split}" in path else RaggedStore(path)
         hashes = Path(path) / TEXT_HASHES
         self._hashes = RaggedStore(hashes) if is_store(hashes) else None
-        self._is_said = False  # whether the user was told that hashes are missing
+        self._is_said = False  # whether the message about missing hashes was printed
         self._data: Any = None  # the explained data; None if not known
         self._methods: dict[str, Cached] = {}  # one for each split, so that each store is opened once
 
@@ -183,7 +183,7 @@ class Cached(AttributionMethod):
         if self._store is None:
             raise ValueError(f"{self.path} names one store per split: call for_split with the explained split")
         if self._hashes is None and not self._is_said:
-            say(f"{self.path}: an earlier version wrote these scores without hashes, so texts are not compared")
+            say(f"{self.path}: these scores were stored without hashes of their texts, so the texts are not compared")
             self._is_said = True
         return stored_scores(self._store, inputs, targets, self._hashes)
 

@@ -28,7 +28,8 @@ from lightning_xai.functional.seeds import check_seed, example_generator, exampl
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
 
-CHANNELS_FIRST = "LayerGradCam"  # averages gradients over all dimensions after the second
+# this algorithm averages gradients over all dimensions after the second, so it needs states [B, D, T]
+CHANNELS_FIRST = "LayerGradCam"
 MOST_ORDERED = 8  # largest number of tokens for ShapleyValues, which tries every order (8! = 40,320)
 
 
@@ -44,7 +45,7 @@ class Captum(AttributionMethod):
     tokens by the fill token; special tokens and padding are never replaced. The explained output is the logit of a
     class. Algorithms that draw random numbers run one example at a time, with a seed from the example's index.
 
-    Passes: the passes that captum makes; `captum_algorithms` counts them.
+    Passes: the passes that captum makes; the table in captum_algorithms.py gives their number.
 
     Args:
         algorithm: name of a class in captum.attr, with or without the prefix "captum.attr.".
@@ -56,8 +57,8 @@ class Captum(AttributionMethod):
         baseline: "fill" replaces explainable tokens by the encoder's fill token; "zero" sets all embeddings to 0.
             Perturbation algorithms always use "fill".
         seed: seed of the random draws, at least 0.
-        delta_tolerance: largest completeness error, in logits, without a warning. Only algorithms with a convergence
-            delta in captum are checked. An instance warns at most once. None for no check.
+        delta_tolerance: largest completeness error, in logits, that causes no warning; None for no check. Only
+            algorithms with a convergence delta in captum are checked. An instance warns at most once.
 
     Raises:
         ValueError: the adapter cannot call the algorithm (the message says why), or an argument in `arguments` does not
@@ -118,7 +119,7 @@ class Captum(AttributionMethod):
             return
         choices = [name for name, known in ALGORITHMS.items() if known.features == "embeds" and name != "NoiseTunnel"]
         if self.wrapped not in choices:
-            raise ValueError(f"wrapped is {self.wrapped!r}, but NoiseTunnel averages one of {', '.join(choices)}")
+            raise ValueError(f"wrapped is {self.wrapped!r}, but NoiseTunnel wraps one of {', '.join(choices)}")
 
     @property
     def _known(self) -> Algorithm:

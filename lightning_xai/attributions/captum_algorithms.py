@@ -13,7 +13,8 @@ from typing import Any, Literal
 
 from lightning_xai.types import Passes
 
-# function: (number of explainable tokens, all arguments, including defaults) -> passes for one class
+# function of the number of explainable tokens and of all arguments of the algorithm, including defaults; returns the
+# number of passes for one example and class
 CountPasses = Callable[[int, dict[str, Any]], Passes]
 
 # arguments that a user cannot set: the adapter sets them, or they are functions, which YAML cannot hold
@@ -108,7 +109,7 @@ ALGORITHMS: dict[str, Algorithm] = {
     "InputXGradient": Algorithm("embeds", _one_gradient),
     "IntegratedGradients": Algorithm("embeds", _path(2), is_complete=True),
     "GradientShap": Algorithm("embeds", _samples("n_samples"), draws=True),
-    # counted as if the wrapped algorithm needed one pass; `Captum.passes` multiplies by the true number
+    # this count assumes that the wrapped algorithm needs one pass; `Captum.passes` multiplies it by the true number
     "NoiseTunnel": Algorithm("embeds", _samples("nt_samples"), draws=True),
     "LayerActivation": Algorithm("layer", _forwards(lambda t, o: 1)),
     "LayerGradientXActivation": Algorithm("layer", _one_gradient),
@@ -181,10 +182,10 @@ def check_algorithm(name: str) -> None:
 
 
 def call_defaults(name: str) -> dict[str, Any]:
-    """Returns the arguments of an algorithm that a user may set, with captum's defaults.
+    """Returns the arguments that a user may set for an algorithm, with captum's defaults.
 
-    These are arguments of the constructor or of `attribute`. Arguments that the adapter sets are left out. The default
-    window of Occlusion is one token.
+    They belong to the constructor or to the method `attribute` of the algorithm. Arguments that the adapter sets are
+    left out. The default window of Occlusion is one token.
 
     Example:
         >>> call_defaults("InputXGradient")

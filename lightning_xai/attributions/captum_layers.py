@@ -13,10 +13,11 @@ from lightning_xai.types import TextInputs
 
 
 class EmbeddingInput(nn.Module):
-    """Module that returns a classifier's logits for embeddings of texts, each given with the text's row in the batch.
+    """Module that maps embeddings to a classifier's logits. Its second argument says to which text each row belongs.
 
     captum repeats the rows of its inputs for its samples and steps. It repeats an additional argument only if the
-    argument is a tensor. So `forward` gets row numbers, and looks up the masks of the texts by these numbers.
+    argument is a tensor. So `forward` gets a tensor of batch rows, and looks up the masks of the texts by these
+    numbers.
 
     Args:
         model: the classifier.

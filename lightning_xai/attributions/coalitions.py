@@ -21,7 +21,8 @@ from lightning_xai.functional.seeds import example_indices
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
 
-_MASK_ELEMENTS = 2**23  # limit on coalitions times tokens in memory at once; a single long text may exceed it
+# largest number of entries (coalitions times tokens) of the masks in memory; a single long text may exceed it
+_MASK_ELEMENTS = 2**23
 PREFLIGHT_SAMPLES = 8  # number of coalitions in a preflight, which only looks for errors
 
 
@@ -34,7 +35,7 @@ class Coalitions(NamedTuple):
     """
 
     keep: Tensor  # [N, M] bool, True where a unit is left in the text
-    weights: Tensor  # [N], one number per coalition, for `unit_scores`
+    weights: Tensor  # [N] weight of each coalition, used by `unit_scores`
 
 
 class CoalitionAttribution(AttributionMethod):

@@ -36,7 +36,7 @@ Score = Literal["logit", "norm"]
 
 @dataclass(frozen=True)
 class DecompositionRules:
-    """Rules that divide biases and non-linear functions among source tokens; the arguments of `DecompX` explain them.
+    """Rules that divide biases and non-linear functions among source tokens. The docstring of `DecompX` explains them.
 
     Example:
         >>> DecompositionRules(bias="norm").feed_forward
@@ -44,7 +44,7 @@ class DecompositionRules:
     """
 
     bias: BiasRule = "absdot"
-    feed_forward: FeedForward = "zero_origin"  # the line that replaces the blocks' activation; "none" leaves them out
+    feed_forward: FeedForward = "zero_origin"  # replaces the activation of feed-forward blocks; "none" omits the blocks
     head_activation: Approximation = "zero_origin"  # the line that replaces the activation of the head
     chunk_size: int = 4  # source tokens that go through a layer at the same time
 
@@ -86,9 +86,10 @@ def text_segments(output: ClassifierOutput, row: int, num_tokens: int) -> Iterat
 def decompose_segment(
     layers: Sequence[EncoderLayer], output: ClassifierOutput, readout: Tensor, rules: DecompositionRules
 ) -> tuple[Tensor, Tensor]:
-    """Divides R states, weighted sums of a segment's token states, among its S tokens.
+    """Divides R states, which are weighted sums of a segment's token states, among the S tokens of the segment.
 
-    Returns vectors [R, S, D] and their sums, the states [R, D]; the rule "token" adds a last vector for the biases.
+    Returns one vector per state and token [R, S, D], and the states [R, D], which are the sums of these vectors. The
+    bias rule "token" appends one vector for all biases.
 
     Args:
         layers: the first layers, or all layers, of the network that gave `output`. The states after the last of these
@@ -141,7 +142,7 @@ def decompose_segment(
 
 
 def _attend_from_tokens(layer: FrozenLayer, rules: DecompositionRules) -> Attended:
-    """Yields the first layer's attention output by chunks of source tokens; the rule "token" adds zeros for biases."""
+    """Yields the first layer's attention output by chunks of source tokens, then zeros for biases (rule "token")."""
     num_tokens, size = len(layer.hidden), layer.hidden.shape[-1]
     for start in range(0, num_tokens, rules.chunk_size):
         yield layer.attend_to_tokens(slice(start, min(start + rules.chunk_size, num_tokens)))
@@ -160,7 +161,7 @@ def decompose_text(
 ) -> tuple[Tensor, Tensor]:
     """Divides R states that the head reads, and the logits, among T tokens: vectors [R, T, D], shares [R, T, C or 1].
 
-    With the bias rule "token", one more vector and share at the end belong to all biases together.
+    With the bias rule "token", the last of T + 1 vectors and shares belongs to all biases together.
 
     Args:
         layers: all layers of the encoder.
@@ -198,7 +199,7 @@ def decompose_text(
 
 
 class DecompX(DifferentiableAttribution):
-    """Scores a token by its share of the class's logit, which one vector per token carries through the network.
+    """Scores a token by its share of the class's logit, found by propagating one vector per token through the network.
 
     From the input of the first layer on, every state is a sum of vectors, one for each token. (This input follows the
     LayerNorm of the embeddings, whatever the model's `embedding` is.) Attention probabilities, standard deviations in
@@ -215,8 +216,8 @@ class DecompX(DifferentiableAttribution):
     Args:
         bias: how a bias b is divided. The share of a token with the vector x is proportional to |x . b| ("absdot"), to
             the absolute cosine of x and b ("abssim"), or to |x| ("norm"). "equal" gives equal shares. "cls" gives b to
-            the first token, "token" to an extra source that is not a token, and "none" to nothing. The value bias of
-            the first layer always stays with its own token.
+            the first token, "token" to an extra source that is not a token, and "none" to nothing. In the first layer,
+            the value bias always belongs to the token whose value vector contains it.
         activation: the line that replaces an activation at its true input z: the line through (0, 0) and
             (z, activation(z)) ("zero_origin"), the tangent at z, whose intercept counts as a bias ("local_affine"), or
             slope 1 for z > 0 and slope 0 otherwise ("relu"; the head then uses "zero_origin").

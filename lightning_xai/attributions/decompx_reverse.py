@@ -79,8 +79,8 @@ def parallel_gradients(
     target_sums = logits.gather(1, targets).sum(dim=0)
     num_targets = len(target_sums)
     num_tokens = sources[0].shape[:-1].numel()
-    # a backward pass for several classes needs no more memory than forward passes without a graph, so it has the same
-    # limit
+    # a backward pass for several classes needs no more memory than forward passes without a graph, so the limit on
+    # tokens is the one for such forward passes
     max_columns = rows_per_forward(None, num_tokens, logits.device, differentiated=False)
     for columns in even_slices(num_targets, max_columns):
         is_last = columns.stop == num_targets
@@ -116,13 +116,13 @@ class DecompXReverse(DifferentiableAttribution):
             the coefficients, which costs a second forward pass.
 
     Raises:
-        ValueError: when scores are computed, the layers of the architecture have no known form, or the network calls a
-            function without a linear rule (the message names it).
+        ValueError: when scores are computed, the structure of the architecture's layers is unknown, or the network
+            calls a function without a linear rule (the message names the function).
 
     Reference: Modarressi et al. (2023), "DecompX: Explaining Transformers Decisions by Propagating Token
     Decomposition", arXiv 2306.02873, Section 3, including the classifier.
-    Differs: the paper carries a vector for each pair of tokens forward, which costs as much as O(N) forward passes for
-    N tokens.
+    Differs: the paper propagates a vector for each pair of tokens forward through the network, at the cost of O(N)
+    forward passes for N tokens.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -141,7 +141,7 @@ class DecompXReverse(DifferentiableAttribution):
         self.coefficients = coefficients
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
-        # without create_graph nothing differentiates the scores, so the coefficients may be constants
+        # without create_graph, no caller differentiates the scores, so the coefficients may be constants
         rules = FrozenCoefficients(detached=not create_graph or self.coefficients == "detached")
         layer = model.encoder_layers()[0]
         bias = layer.value.bias if self.value_bias else None
@@ -176,7 +176,7 @@ class DecompXReverse(DifferentiableAttribution):
 
     @staticmethod
     def _in_given_order(scores: Tensor, inputs: TextInputs) -> Tensor:
-        """Returns scores [B, K, T] in the column order of `inputs`, because the network moves padding to the right."""
+        """Returns scores [B, K, T] in the column order of `inputs`. The network had moved padding to the right."""
         order = right_padding_order(inputs.attention_mask)
         if order is None:
             return scores

@@ -23,8 +23,8 @@ from lightning_xai.types import Passes, TextInputs
 def multipliers(model: Classifier, inputs: TextInputs, targets: Tensor, ends: PathEnds) -> tuple[list[Tensor], Tensor]:
     """Returns DeepLift's multipliers for the embeddings, K tensors [B, T, D], and the logit differences [B, K].
 
-    The differences are logits of the input minus logits of the baseline. For each class, the products of multiplier and
-    (input - baseline) sum to this difference.
+    A difference is the logit of the input minus the logit of the baseline. For each class, the products of multipliers
+    and (input - baseline) sum to the difference.
 
     Args:
         model: a network in eval mode whose parameters require no gradient.
@@ -61,9 +61,10 @@ class DeepLift(AttributionMethod):
     other factor over baseline and input. Softmax, LayerNorm, RMSNorm and attention consist of such steps. Scores with
     pooling "sum" are therefore complete: they sum to the difference between the logits, apart from rounding.
 
-    Rules apply to the functions that the network calls in a forward pass, so modules may be reused and functions need
-    not be modules. A function without a rule causes an error that names it. Input and baseline differ in their
-    embeddings only; masks, positions and token types are those of the input.
+    The rules replace the derivatives of the functions that the network calls in a forward pass, not those of modules.
+    So a network may use a module twice, or call functions outside modules. A function without a rule causes an error
+    that names the function. Input and baseline differ in their embeddings only; masks, positions and token types are
+    those of the input.
 
     Passes: one forward pass each for input and baseline, and one backward pass for each class.
 
@@ -73,8 +74,8 @@ class DeepLift(AttributionMethod):
             embeddings to 0.
         chunk_size: largest number of rows in one forward pass, where an example and its baseline are two rows. By
             default, it is chosen for the device. Scores do not depend on it.
-        delta_tolerance: largest completeness error, in logits, that does not cause a warning. An instance warns at most
-            once. None for no check; the check needs no additional passes.
+        delta_tolerance: largest completeness error, in logits, that causes no warning; None for no check. An instance
+            warns at most once. The check needs no additional passes.
 
     Reference: Shrikumar et al. (2017), "Learning Important Features Through Propagating Activation Differences",
     arXiv 1704.02685, Section 3.5.1.

@@ -54,12 +54,13 @@ class GlobEnc(DifferentiableAttribution):
     Passes: one forward pass for all classes.
 
     Raises:
-        ValueError: when scores are computed, the layers have no known form, or the network normalizes before attention.
+        ValueError: when scores are computed, the structure of the layers is unknown, or the network normalizes before
+            attention.
 
     Reference: Modarressi et al. (2022), "GlobEnc: Quantifying Global Token Attribution by Incorporating the Whole
     Encoder Layer in Transformers", arXiv 2205.03286, variant N_Enc.
-    Differs: the released code computes a vector for every pair of tokens; here norms come from inner products between
-    heads, without these vectors.
+    Differs: the released code computes a vector for every pair of tokens. Here the norms of these vectors are computed
+    from inner products between heads, without the vectors themselves.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

@@ -23,9 +23,9 @@ from lightning_xai.models.base import Classifier
 from lightning_xai.models.forward_pass import Needs
 from lightning_xai.types import Passes, TextInputs
 
-_METHOD = zlib.crc32(b"GradientSHAP")  # part of the seed, so that no other method draws the same numbers
+_METHOD = zlib.crc32(b"GradientSHAP")  # part of the seed, so that no other method draws the same random numbers
 
-# function: range of sample numbers -> points [B, n, 1, 1] and noise, [B, n, T, D] or [B, 1, 1, 1]
+# function that maps a range of n sample numbers to points [B, n, 1, 1] and noise ([B, n, T, D], or [B, 1, 1, 1] if 0)
 Draw = Callable[[range], tuple[Tensor, Tensor]]
 
 
@@ -110,8 +110,8 @@ def expected_gradients(
         samples = range(num_samples)[chunk]
         points, noise = draw(samples)
         line = (end - start).unsqueeze(1) + noise.to(end)  # [B, n, T, D], or [B, 1, T, D] without noise
-        # `stretch` is added to the points of all samples, so the gradient with respect to `stretch` is the sum over
-        # samples of line * gradient
+        # `stretch` is 0 and is added to the points of all samples. By the chain rule, the gradient with respect to
+        # `stretch` is the sum of line * gradient over all samples
         stretch = torch.zeros_like(end).unsqueeze(1).requires_grad_()
         embeds = start.unsqueeze(1) + (points.to(end) + stretch) * line
         gradients = class_gradients(

@@ -49,7 +49,7 @@ class InputXGradient(OnePassAttribution):
     def from_pass(self, done: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:
         embeds = done.embeds
         assert embeds is not None, "the pass needs embeds"
-        # without create_graph the scores must not keep the graph of the embeddings in memory
+        # detached, because without create_graph the scores must not keep the graph of the embeddings in memory
         factor = embeds if create_graph else embeds.detach()
         gradients = done.target_gradients(targets, create_graph=create_graph)
         return torch.stack([pool(factor * gradient, self.pooling) for gradient in gradients], dim=1)

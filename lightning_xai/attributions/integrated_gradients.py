@@ -60,8 +60,8 @@ class IntegratedGradients(DifferentiableAttribution):
             embeddings to 0.
         chunk_size: largest number of rows (examples times points) in one forward pass (internal_batch_size in captum).
             By default, it is chosen for the device. Scores do not depend on it.
-        delta_tolerance: largest completeness error, in logits, that does not cause a warning. An instance warns at most
-            once. None for no check.
+        delta_tolerance: largest completeness error, in logits, that causes no warning; None for no check. An instance
+            warns at most once.
 
     Reference: Sundararajan et al. (2017), "Axiomatic Attribution for Deep Networks", arXiv 1703.01365, Section 3.
     Differs: the released code of Edin et al. (2024) equals multiply_by_inputs=False with pooling "l2". The released

@@ -19,7 +19,7 @@ from lightning_xai.functional.seeds import check_seed, example_generator
 
 SAMPLES_PER_UNIT, FEWEST_SAMPLES = 3, 64
 
-_DRAWN_ELEMENTS = 2**22  # limit on random numbers in memory at once
+_DRAWN_ELEMENTS = 2**22  # largest number of random numbers in memory
 
 
 def size_shares(num_units: int) -> np.ndarray:
@@ -33,7 +33,7 @@ def size_shares(num_units: int) -> np.ndarray:
     """
     sizes = np.arange(1, num_units // 2 + 1)
     shares = (num_units - 1) / (sizes * (num_units - sizes))
-    shares[2 * sizes < num_units] *= 2  # twice, for size s and for size M - s, unless s = M / 2
+    shares[2 * sizes < num_units] *= 2  # the sizes s and M - s have equal weights; they are one size if s = M / 2
     return shares / shares.sum()
 
 
@@ -70,10 +70,10 @@ def random_coalitions(num_units: int, sizes: np.ndarray, generator: np.random.Ge
 def shapley_coalitions(num_units: int, num_samples: int, generator: np.random.Generator) -> Coalitions:
     """Returns at most `num_samples` coalitions, neither empty nor full, with the weights of the Shapley kernel.
 
-    Sizes are treated in pairs: 1 and M - 1, then 2 and M - 2, and so on. A pair with n coalitions is enumerated if the
-    kernel would draw at least n of the remaining samples from it. From the first pair for which this fails, the
-    remaining samples are drawn from the kernel, each followed by its complement, with equal weights. If `num_samples`
-    is at least 2^M - 2, all coalitions are enumerated.
+    Sizes are treated in pairs: 1 and M - 1, then 2 and M - 2, and so on. A pair with n coalitions is enumerated if at
+    least n of the remaining samples would be expected to fall into the pair. From the first pair that is not enumerated
+    on, the remaining samples are drawn at random from the kernel. Each drawn coalition is followed by its complement,
+    and all drawn coalitions have equal weights. If `num_samples` is at least 2^M - 2, all coalitions are enumerated.
 
     Example:
         >>> keep, weights = shapley_coalitions(3, 6, np.random.default_rng(0))

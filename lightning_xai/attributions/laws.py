@@ -113,7 +113,7 @@ def same_class_alone_and_with_others(method: AttributionMethod, model: Classifie
 
 
 def masked_classes_score_zero(method: AttributionMethod, model: Classifier) -> None:
-    """Rows outside the target mask score 0 and do not affect other rows."""
+    """Classes outside the target mask score 0 and do not affect the scores of other classes."""
     mask = torch.tensor([[True, False], [False, True], [False, False]])
     scores = method.attribute(model, _texts(), TARGETS.masked_fill(~mask, -1), mask).scores
     _require_same(
@@ -198,7 +198,7 @@ def passes_are_as_made(method: AttributionMethod, model: Classifier) -> None:
     method.attribute(model, random_texts([9, 9, 9]), TARGETS)
     handle.remove()
     stated = method.passes(7, 2)  # nine tokens, two of them special
-    # fewer may be counted: cross-attention shares backward passes; `version_logits` runs only a part of the network
+    # the hook does not count passes of `version_logits`, and with cross-attention, classes share backward passes
     fewest, least = method.passes_at_most, 0 if hasattr(model, "version_logits") else 1
     may_be_fewer = {"forward": fewest or not least, "backward": fewest or model.readout_is_attention}
     for direction, number in made.items():

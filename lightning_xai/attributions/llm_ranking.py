@@ -59,7 +59,9 @@ def bare_word(word: str) -> str:
 
 
 def rank_words(words: Sequence[str], mentions: Sequence[str]) -> Ranked:
-    """Returns the ranks of a text's words. The k-th mention of a word ranks its k-th occurrence.
+    """Returns the ranks of a text's words, by the order in which the answer mentions them.
+
+    If a word occurs several times in the text, its k-th mention gives a rank to its k-th occurrence.
 
     Example:
         >>> rank_words(["So", "good,", "so", "good!"], ["good", "so", "good", "bad"])

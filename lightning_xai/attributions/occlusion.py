@@ -23,7 +23,7 @@ def windows(num_units: int, window: int) -> Tensor:
     """
     width = min(window, num_units)
     every = torch.ones(num_units - width + 1, num_units, dtype=torch.bool)
-    return every.triu().tril(width - 1)  # needs no matrix of int64, which would take 288 MB for 6,000 units
+    return every.triu().tril(width - 1)  # stays bool; an int64 matrix for 6,000 units would take 288 MB
 
 
 def mean_over_windows(drops: Tensor, num_units: Tensor, window: int, width: int) -> Tensor:

@@ -15,8 +15,8 @@ class AttentionRollout(OnePassAttribution):
     """Scores tokens by the product of the attention matrices of all layers, each averaged over heads.
 
     In each layer, the attention matrix is mixed with the identity matrix, which stands for the skip connection. The
-    scores are the product's row for the token that the head reads ([CLS] or the last token), or a weighted sum of rows
-    if the head attends to tokens.
+    scores are the row of the product that belongs to the token that the head reads ([CLS] or the last token). If the
+    head attends to tokens, the scores are the sum of all rows, weighted by the head's attention.
 
     Passes: one forward pass for all classes.
 

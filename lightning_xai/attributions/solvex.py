@@ -1,4 +1,4 @@
-"""Solvex: ranks of units in the erasure order that a beam search finds best for an erasure metric."""
+"""Solvex: ranks units by the order of erasure that is best for an erasure metric, found by beam search."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ Objective = Literal["comp", "suff", "comp_suff"]
 
 
 def signed_ranks(ranks: Tensor, effects: Tensor, exists: Tensor) -> Tensor:
-    """Returns ranks [P, M] minus the offset for which most signs agree with the signs of `effects`.
+    """Returns ranks [P, M] minus an offset, chosen such that most results have the sign of their `effects`.
 
-    The offset of each row is one of -1/2, 1/2, ... N - 1/2; ties go to the smallest. The result is 0 where there is no
-    unit.
+    The offset of each row is one of -1/2, 1/2, ... N - 1/2; of equally good offsets, the smallest is chosen. The result
+    is 0 where there is no unit.
 
     Args:
         ranks: [P, M], N - 1 for the most important of N units, 0 for the least important.
@@ -194,7 +194,8 @@ class Solvex(AttributionMethod):
         if not num_tokens:
             return Passes(forward=1, backward=0)
         sets = most_sets(num_tokens, num_targets, beam_size=self.beam_size, exact_up_to=self.exact_up_to)
-        # texts without one unit are evaluated before the search, so "comp" needs `num_tokens` fewer sets in the search
+        # all texts with one unit erased are evaluated before the search, so the search for "comp" evaluates
+        # `num_tokens` fewer sets
         versions = {"comp": sets - num_tokens, "suff": sets, "comp_suff": 2 * sets - num_tokens}[self.metric]
         return Passes(forward=1 + num_tokens + versions, backward=0)
 

@@ -1,4 +1,4 @@
-"""Weighted linear regressions from kept units (0 or 1) to outputs, solved in float64 for all examples and outputs."""
+"""Weighted linear regressions that predict outputs from the kept units (0 or 1 for each unit), solved in float64."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-_DESIGN_ELEMENTS = 2**22  # limit on float64 entries of the design matrix in memory at once
-_MAX_SWEEPS = 10_000
+_DESIGN_ELEMENTS = 2**22  # largest number of float64 entries of the design matrix in memory
+_MAX_SWEEPS = 10_000  # a sweep updates every coefficient of the lasso once
 _TOLERANCE = 1e-10  # a lasso has converged if its relative steps or its optimality errors are smaller
 _RANK_TOLERANCE = 1e-10  # eigenvalues below this fraction of the largest count as 0
 
@@ -127,7 +127,7 @@ def _descend(gram: np.ndarray, moments: np.ndarray, alpha: float) -> np.ndarray:
         unsettled = unsettled[~settled]
         if not len(unsettled):
             return coefficients
-    warnings.warn(f"lasso did not settle in {_MAX_SWEEPS} sweeps: raise alpha above {alpha:g}", stacklevel=3)
+    warnings.warn(f"lasso did not converge in {_MAX_SWEEPS} sweeps: raise alpha above {alpha:g}", stacklevel=3)
     return coefficients
 
 
@@ -152,10 +152,10 @@ def _solve_signed(gram: np.ndarray, moments: np.ndarray, signs: np.ndarray, alph
 def additive_fit(keep: Tensor, outputs: Tensor, weights: Tensor, differences: Tensor, exists: Tensor) -> Tensor:
     """Returns scores [B, M, K] that minimize sum_n w_n (y_n - sum of kept scores)^2 and sum to `differences` exactly.
 
-    Each unit first gets an equal share of `differences`. The corrections to these shares must sum to 0, so a constant
-    can be subtracted from all 0/1 entries of a coalition without any effect. All units are thus treated alike: no
-    unit's score is computed from the scores of the others. If several solutions fit equally well, the one with the
-    smallest L2 norm is returned.
+    Each unit first gets an equal share of `differences`, and the regression fits corrections to these shares. The
+    corrections must sum to 0, so subtracting a constant from all 0/1 entries of a coalition does not change the fit.
+    All units are treated alike: no unit's score is computed from the scores of the others. If several solutions fit
+    equally well, the solution with the smallest L2 norm is returned.
 
     Args:
         keep: [B, N, M] bool, the coalitions.
@@ -186,7 +186,7 @@ def additive_fit(keep: Tensor, outputs: Tensor, weights: Tensor, differences: Te
 
 
 def _fit_few_samples(keep: Tensor, shift: Tensor, outputs: Tensor, weights: Tensor, exists: Tensor) -> Tensor:
-    """Returns the best-fitting scores [B, M, K] of smallest norm; as N < M, inverts [N, N], not [M, M] matrices."""
+    """Returns the best-fitting scores [B, M, K] of smallest norm. It inverts matrices [N, N], which suits N < M."""
     roots = weights.sqrt().unsqueeze(-1)
     design = roots * (keep.double() - shift) * exists.unsqueeze(1)  # [B, N, M]
     inverse = torch.linalg.pinv(design @ design.transpose(1, 2), rtol=_RANK_TOLERANCE, hermitian=True)
@@ -199,8 +199,9 @@ def _solve_centered(gram: Tensor, moments: Tensor, exists: Tensor) -> Tensor:
     Each row of `gram` sums to 0. Units that an example lacks have rows of 0, and score 0.
     """
     largest = gram.diagonal(dim1=1, dim2=2).amax(dim=1).view(-1, 1, 1)
-    # `gram` has eigenvalue 0 for the vector of all existing units and for each missing unit, and `moments` have no part
-    # in these directions. Replacing these eigenvalues by positive ones makes the matrix regular; scores stay the same
+    # the eigenvectors of `gram` with eigenvalue 0 are the vector of all existing units and the unit vectors of missing
+    # units. `moments` are orthogonal to them, so replacing these eigenvalues by positive ones keeps the scores, but
+    # makes the matrix invertible
     together = (exists.unsqueeze(1) & exists.unsqueeze(2)) / exists.sum(dim=1).clamp(min=1).view(-1, 1, 1)
     regular = gram + largest * (together + torch.diag_embed((~exists).to(gram)))
     factor, failed = torch.linalg.cholesky_ex(regular)

@@ -197,7 +197,7 @@ def test_the_scorer_and_the_explained_network_stay_as_they_were(network):
 def test_a_scorer_of_probabilities_refuses_other_classes_than_the_predicted_one(network):
     inputs = text_inputs(LENGTHS)
     other = (predicted(network, inputs) + 1) % 3
-    with pytest.raises(ValueError, match="is not the predicted one.*targets: predicted"):
+    with pytest.raises(ValueError, match="is not the predicted class.*targets: predicted"):
         scores(explains(network), network, inputs, other)
     found = scores(explains(network, "class"), network, inputs, torch.tensor([[0, 1, 2]] * 3))
     assert (found[:, 0] - found[:, 1]).abs().max() > 1e-3

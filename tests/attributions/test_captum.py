@@ -208,7 +208,7 @@ def test_a_layer_that_keeps_no_tokens_is_refused():
             "arguments.steps is not an argument of Lime: choose among n_sam",
         ),
         ({"algorithm": "Saliency", "arguments": {"abs": True}}, "arguments.abs is not an argument of Saliency"),
-        ({"algorithm": "NoiseTunnel"}, "wrapped is None, but NoiseTunnel averages one of Saliency"),
+        ({"algorithm": "NoiseTunnel"}, "wrapped is None, but NoiseTunnel wraps one of Saliency"),
         ({"algorithm": "Saliency", "wrapped": "Saliency"}, "only NoiseTunnel wraps"),
         ({"algorithm": "Saliency", "layer": "a"}, "Saliency explains embeddings only"),
         ({"algorithm": "LayerGradCam", "layer": "a"}, "LayerGradCam explains embeddings only"),
