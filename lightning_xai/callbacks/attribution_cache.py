@@ -91,7 +91,7 @@ class AttributionCacheWriter(ExplainedCallback):
             release_scores(self._folder)
 
     def _metadata(self, split: str, method: str) -> dict[str, Any]:
-        """Returns the metadata of the store for a split and method; an existing store must have the same."""
+        """Returns the metadata for the store of a split and method. A store with other metadata is refused."""
         folder, data = self._folder / split / method, data_of(self.trainer)
         metadata = {
             "split": split,
@@ -100,7 +100,7 @@ class AttributionCacheWriter(ExplainedCallback):
             "examples": data.split(split).hash(),
             **encoder_metadata(folder, data.encoder_facts()),
         }
-        if not is_store(folder) or CLASS_NAMES in read_metadata(folder):  # stores of earlier versions have none
+        if not is_store(folder) or CLASS_NAMES in read_metadata(folder):  # older stores lack class names
             metadata[CLASS_NAMES] = list(data.class_names)
         return metadata
 
@@ -135,7 +135,7 @@ class AttributionCacheWriter(ExplainedCallback):
             trainer = self.trainer
             folder = self._folder / split / method
             metadata = self._metadata(split, method)
-            scores = _MissingRows(folder, trainer.global_rank, metadata)  # opened first, to check the metadata
+            scores = _MissingRows(folder, trainer.global_rank, metadata)  # first, because it checks the metadata
             masks, hashes = (
                 _MissingRows(folder / name, trainer.global_rank, {"split": split})
                 for name in (TOKEN_MASKS, TEXT_HASHES)

@@ -203,9 +203,9 @@ class ComputeAttributions(Callback):
         return self.work
 
     def _finish(self, trainer: Trainer) -> None:
-        """Sums costs over all processes, and prints for how many texts the run's precision changes predicted classes.
+        """Sums the costs of all processes. Prints how many texts have other predicted classes in the run's precision.
 
-        Also prints what methods counted, such as for how many texts fAML found the best scores at each step.
+        Also prints the counts of methods. For example, fAML counts at which step it found the best scores of each text.
         """
         gathered = gather((self.costs, self._changed_classes, counts_of_methods(self.methods)))
         self.costs = {name: Cost.total(costs[name] for costs, _, _ in gathered) for name in self.methods}

@@ -27,7 +27,7 @@ class ResultRow(CostPerExample, MetricSegments):
     value: float
     num_examples: int
     num_skipped: int
-    num_evidence_cut: int  # number of skipped examples whose evidence was truncated entirely
+    num_evidence_cut: int  # number of examples skipped because truncation removed all of their evidence
     selected_on: NotRequired[str]  # metric by which the method selected the best of several scores; "" for no selection
 
 
@@ -53,7 +53,7 @@ class ExplainedBatch:
     Attributes:
         batch: the explained examples, at least one.
         attributions: name of the method -> attributions of the examples in `batch`.
-        predict: function that returns the network's probabilities. Those of `batch.inputs` are computed only once.
+        predict: function that returns the network's probabilities. It computes those of `batch.inputs` once.
         split: name of the split.
         magnitudes: names of the methods whose scores have no sign.
 
@@ -166,7 +166,7 @@ class ExplainedCallback(Callback, ABC):
 
     @abstractmethod
     def on_explained(self, explained: ExplainedBatch) -> None:
-        """Uses one explained batch. Subclasses check `active` first: `source` may explain when this does not run."""
+        """Uses one explained batch. Subclasses first check `active`: `source` may also explain in other stages."""
 
 
 def source_before(trainer: Trainer, callback: Callback, label: str) -> AttributionSource:

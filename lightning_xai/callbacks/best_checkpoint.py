@@ -17,8 +17,9 @@ class BestCheckpoint(ModelCheckpoint):
 
     When a fit is resumed, ModelCheckpoint forgets `current_score`. If the folder was moved, ModelCheckpoint also
     forgets the best score, so the next epoch would replace a better checkpoint. Lightning also forgets that
-    EarlyStopping ended the training, so a fit killed just after that would train on when resumed. `state_key` equals
-    the key of ModelCheckpoint, so that either class can load the state that the other saved.
+    EarlyStopping ended the training, so a fit that is killed just afterwards would continue to train when it is
+    resumed. `state_key` equals the key of ModelCheckpoint, so that either class can load the state that the other
+    saved.
 
     Example:
         >>> import tempfile
@@ -36,8 +37,8 @@ class BestCheckpoint(ModelCheckpoint):
     def check_monitor_top_k(self, trainer: Trainer, current: Tensor | None = None) -> bool:
         """Returns whether to save a checkpoint of the current epoch.
 
-        The answer is no if the objective's attribute `may_be_best` is False. If the objective has this attribute, an
-        epoch that only equals the best score is saved too.
+        If the objective has the attribute `may_be_best`, an epoch is not saved when this attribute is False, and is
+        also saved when it only equals the best score.
         """
         may_be_best = getattr(trainer.lightning_module, "may_be_best", None)
         if may_be_best is False:

@@ -14,12 +14,14 @@ class ConstrainedStopping(EarlyStopping):
 
     Until an epoch meets the objective's bounds, the training ends after `patience` epochs in a row without a lower
     loss. The first epoch that meets the bounds starts the comparison anew; from then on, the training ends after
-    `patience_when_met` such epochs. A run that minimizes one loss alone, to find a bound "auto", monitors this loss.
+    `patience_when_met` such epochs. A bound "auto" is found by a run that minimizes one loss alone; such a run monitors
+    this loss.
 
     Args:
         monitor: name of a logged loss.
         patience: number of epochs in a row without a lower loss that end the training before the bounds are met.
-        patience_when_met: the number of such epochs after the bounds are met.
+        patience_when_met: number of epochs in a row without a lower loss that end the training after the bounds are
+            met.
 
     Example:
         >>> ConstrainedStopping(patience=3).patience

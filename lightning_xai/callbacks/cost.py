@@ -42,8 +42,9 @@ def pass_group(forward: float, backward: float, num_targets: float, num_tokens: 
 class CostPerExample(TypedDict):
     """A method's mean passes and seconds per example, and the largest growth of memory in MiB. Unknown values are NaN.
 
-    Some networks cut texts into segments, and encode a segment that several erased versions of a text share only once.
-    For these, there are also the mean numbers of segments of a version and of segments encoded for it.
+    Some networks cut texts into segments. If several erased versions of a text have a segment in common, they encode
+    this segment only once. For these networks, two more values are the mean number of segments of a version, and the
+    mean number of segments that are encoded for it.
     """
 
     forward_passes: float

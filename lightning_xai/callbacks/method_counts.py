@@ -1,4 +1,4 @@
-"""Reports what methods counted while they explained, such as for how many texts fAML kept the scores of each step."""
+"""Reports the counts of methods. For example, fAML counts at which step it found the best scores of each text."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-NAMES = ("kept_steps", "aligned_tokens")  # attributes in which a method may count; each is a Counter
+NAMES = ("kept_steps", "aligned_tokens")  # attributes of methods that hold counts; each is a Counter
 
 MethodCounts = Mapping[str, Mapping[str, Counter]]
 
 
 def counts_of_methods(methods: Mapping[str, Any]) -> MethodCounts:
-    """Returns name of a method -> name of a count -> copy of the Counter, empty if the method does not count this.
+    """Returns a copy of all counts: name of the method -> name of the count -> Counter, empty if the method lacks it.
 
     Example:
         >>> from types import SimpleNamespace

@@ -42,7 +42,7 @@ def monitors_of(callbacks: Iterable[Callback]) -> Iterator[Monitor]:
     for callback in callbacks:
         name, mode = getattr(callback, "monitor", None), getattr(callback, "mode", None)
         if isinstance(name, str) and isinstance(mode, str):
-            # messages name the callback that every run has by the option that sets it, `checkpoint`
+            # users set this callback by the option `checkpoint`, so messages call it by that name
             is_best = isinstance(callback, ModelCheckpoint) and callback.filename == "best"
             owner = "checkpoint" if is_best else type(callback).__name__
             yield Monitor(owner, name, mode, getattr(callback, "strict", True))

@@ -10,7 +10,7 @@ from lightning_xai.callbacks.base import AttributionSource, ExplainedReceiver
 
 
 def check_order(callbacks: Sequence[Callback]) -> None:
-    """Raises ValueError if a callback would receive no attributions, or if no callback would use those of a source.
+    """Raises ValueError if a callback would receive no attributions, or if no callback would use computed attributions.
 
     Example:
         >>> class Printed(Callback):
@@ -40,7 +40,7 @@ def check_order(callbacks: Sequence[Callback]) -> None:
                     f"{getattr(callback, 'label', type(callback).__name__)} has on_explained, but no "
                     "ComputeAttributions precedes it: move it behind one in trainer.callbacks"
                 )
-    if source is not None and not is_used and num_sources > 1:  # a run with one source may only measure costs
+    if source is not None and not is_used and num_sources > 1:  # a single source may be there to measure costs
         raise ValueError(
             f"no callback behind {_named(source)} uses its attributions, since they go to the callbacks that follow: "
             "put a callback such as AttributionEvaluation behind it, or its methods into the ComputeAttributions before"

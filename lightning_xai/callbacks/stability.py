@@ -43,8 +43,8 @@ class Stability(ExplainedCallback):
     Args:
         others: folders of runs whose scores AttributionCacheWriter has stored, or patterns such as "stability/seed*". A
             pattern matches only tested runs. Names are relative to the folder of all runs or to the working directory.
-        percentage: the overlap compares the top-scoring tokens; this is their number, in percent of the text's tokens,
-            rounded up.
+        percentage: the overlap compares the highest-scoring tokens of a text; `percentage` percent of its tokens,
+            rounded up, belong to these.
 
     Raises:
         ValueError: `others` is empty, or `percentage` is outside (0, 100]. During a test: another run lacks the scores

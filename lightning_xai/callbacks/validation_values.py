@@ -17,7 +17,7 @@ STEPS = "steps"
 
 
 class Pruned(Exception):
-    """Ends a fit because its validation metric is too much worse than in other fits of the search."""
+    """Raised to end a fit whose validation metric is much worse than in other fits of the search."""
 
 
 def best_value(file: Path, tag: str, mode: str) -> float:
@@ -62,7 +62,7 @@ class ValidationValues(Callback):
     Args:
         file: the file to write.
         tags: names of the metrics, such as "val/log_loss".
-        is_worse: function of the first metric's value and the step that returns whether the fit should end.
+        is_worse: function that gets the first metric's value and the step, and returns whether the fit should end.
 
     Raises:
         ValueError: after a validation that did not log one of the metrics.

@@ -30,7 +30,7 @@ class _Text(NamedTuple):
 def shares(texts: Sequence[_Text], class_names: Sequence[str], fills: Sequence[str]) -> dict[str, float]:
     """Returns the share of texts predicted as each class, the verbalizers' mean total probability, and accuracies.
 
-    There is one accuracy per fill token, for texts in which it replaces every explainable token.
+    There is one accuracy for each fill token: the accuracy on texts in which it replaces every explainable token.
 
     Example:
         >>> texts = [_Text(0, 1, 0.75, (0,)), _Text(1, 1, 0.25, (0,))]

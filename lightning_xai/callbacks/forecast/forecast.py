@@ -35,8 +35,9 @@ class Forecast(Callback):
 
     The estimate is the number of passes that methods and metrics declare, times the tokens of the explained examples,
     times the measured time of a forward pass per token. It is too low for methods whose passes cost more than that.
-    Some networks cut texts into segments, and encode a segment that several erased versions of a text share only once;
-    for these, a second line gives the mean number of segments that are encoded for each version.
+    Some networks cut texts into segments. If several erased versions of a text have a segment in common, they encode
+    this segment only once. For these networks, a second line gives the mean number of segments that are encoded for
+    each version.
 
     Args:
         tests_after_fit: whether a test follows the fit.
@@ -119,7 +120,7 @@ def seconds_per_token(trainer: Trainer, module: LightningModule, split: str) -> 
     """Measures the seconds per token of a forward pass. Leaves the network and the random states unchanged."""
     data, network = data_of(trainer), network_of(module)
     rows = data.split(split)
-    # indices of a batch of texts of typical length: those from the median upwards, shortest first
+    # indices of texts of typical length: the texts from the median length upwards, shortest first
     usual = rows.lengths.argsort(kind="stable")[len(rows) // 2 :][: data.eval_batch_size]
     num_rows = max(1, MAX_TOKENS // int(rows.lengths[usual].max()))
     inputs = data.collate(rows[usual[:num_rows].tolist()]).to(module.device).inputs
@@ -128,7 +129,7 @@ def seconds_per_token(trainer: Trainer, module: LightningModule, split: str) -> 
             stack.enter_context(context)
         stack.enter_context(evaluation_mode(module))
         times = []
-        for _ in range(2):  # the first pass may take longer, because it also initializes things
+        for _ in range(2):  # the first pass may be slower: it loads kernels
             began = time.perf_counter()
             network.predict(inputs)
             if module.device.type == "cuda":

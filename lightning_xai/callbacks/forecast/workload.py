@@ -30,8 +30,8 @@ class Workload:
         num_examples: split -> number of examples that this process explains.
         num_tokens: split -> number of tokens of these examples.
         passes: split -> name of a part -> number of forward passes over each token.
-        segments: name of a part -> mean number of segments that are encoded for an erased version, for networks that
-            encode a segment shared by several versions of a text only once.
+        segments: name of a part -> mean number of segments that are encoded for an erased version of a text. Only for
+            networks that cut texts into segments, and encode only once a segment that several versions have in common.
         segments_of_text: number of segments of a text of mean length.
 
     Example:
@@ -93,8 +93,8 @@ def workload_of(trainer: Trainer, source: Any, splits: list[str], network: Any =
         source: the AttributionSource, such as ComputeAttributions.
         splits: the splits that the source explains. In a test, the validation split is only used to tune the
             thresholds of metrics.
-        network: the explained network. If it encodes a segment that several erased versions of a text share only once,
-            fewer passes are counted.
+        network: the explained network. Fewer passes are counted if it cuts texts into segments, and encodes only once a
+            segment that several erased versions of a text have in common.
     """
     data = data_of(trainer)
     if not hasattr(data, "split"):
@@ -120,7 +120,7 @@ def workload_of(trainer: Trainer, source: Any, splits: list[str], network: Any =
             new = None if length is None else _new_segments(method, mean, length)
             if new is not None:
                 segments[name] = new
-                # one pass over the text, and for each version only over its new segments
+                # the text costs one pass, and each erased version only the share of its new segments
                 forward = min(forward, 1 + forward * new / segments_of_text)
             parts[name] = forward + BACKWARD * backward
         for preset in presets:
@@ -157,7 +157,7 @@ def _limit(callback: Any, num_examples: int) -> int:
 
 
 def _limit_of_batches(trainer: Trainer, data: Any, num_examples: int) -> int:
-    """Returns how many of `num_examples` examples are left by the trainer's `limit_test_batches` or similar setting."""
+    """Returns how many of `num_examples` examples the trainer evaluates, given its `limit_..._batches`."""
     limit: int | float = trainer.limit_test_batches  # also in a fit, because the forecast is about the test after it
     if trainer.validating:
         limit = trainer.limit_val_batches
@@ -172,7 +172,8 @@ def _limit_of_batches(trainer: Trainer, data: Any, num_examples: int) -> int:
 def _mean_targets(source: Any, rows: Any, num_classes: int) -> float:
     """Estimates the mean number of explained classes per example.
 
-    If the number depends on the example, this is the mean number of gold classes (at least 1) of the first 1000.
+    If the number depends on the example, this is the mean number of gold classes (at least 1) of the first 1000
+    examples.
     """
     policy = getattr(source, "targets", "gold")
     if policy in ("all", "topk"):
@@ -213,7 +214,8 @@ class WorkInBatches:
     def part(self, name: str, text: str, share: float = 1.0) -> Iterator[None]:
         """Displays `text` and times the body of the `with` block, as a step of the part `name`.
 
-        `share` (0 to 1) is the fraction of the part's work on the batch that this step does.
+        A part may need several steps for one batch: `share` (0 to 1) is this step's fraction of the part's work on the
+        batch.
         """
         show_work(self.trainer, lambda: self.line(text))
         began = time.perf_counter()

@@ -100,7 +100,7 @@ class Preflight(Callback):
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._begin(
             trainer, pl_module, {"train": ["train"]}
-        )  # here and not in on_fit_start, after which some objectives still finish their setup
+        )  # not in on_fit_start, because some objectives finish their setup only after it
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if trainer.state.fn == TrainerFn.VALIDATING:

@@ -20,7 +20,7 @@ Part = tuple[str, str]  # a part of a preflight: a stage of the trainer, such as
 
 @runtime_checkable
 class KeepsPreflights(Protocol):
-    """A callback that names the file in which the runs of a chain record successful preflights, to not repeat them.
+    """A callback that names a chain's file of successful preflights. Later runs of the chain need not repeat these.
 
     Example:
         >>> class Chained:
@@ -58,11 +58,11 @@ class PreflightMemory:
         """
         record = record_of(trainer)
         if record is not None:
-            # what process 0 has read counts for all, because another command may write the file meanwhile
+            # all processes use what process 0 has read, because another command may change the file meanwhile
             self.tried.setdefault(key, set()).update(gather(_read(record, _digest(key, trainer)))[0])
 
     def record(self, key: str, trainer: Trainer) -> None:
-        """Records the preflight in the chain's file, unless something failed, so that other commands skip it."""
+        """If nothing failed, records the preflight in the chain's file, so that other commands skip it."""
         record = record_of(trainer)
         if record is not None and trainer.is_global_zero and not self.failures.get(key):
             digest = _digest(key, trainer)

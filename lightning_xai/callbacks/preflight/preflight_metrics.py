@@ -140,7 +140,7 @@ def _measure(
 ) -> None:
     """Measures the made-up scores of each split with its own copy of a metric.
 
-    With `only_tunes`, the validation split is only used to tune the metric.
+    If `only_tunes` is True, the validation split is only used to tune the metric.
     """
     copies = {}
     for split in splits:

@@ -115,7 +115,7 @@ def reason_of(error: Exception) -> str:
 
 
 def check_passes(method: AttributionMethod) -> tuple[float, float]:
-    """Returns the forward and backward passes of a method for a short text. Raises ValueError if they are no pair.
+    """Returns a method's forward and backward passes for a short text. Raises ValueError if it returns no pair.
 
     Example:
         >>> from lightning_xai.attributions.gradient import Gradient
@@ -179,7 +179,7 @@ class PreflightRun:
         return "fit" in self.stages
 
     def stages_of(self, callback: object) -> list[str]:
-        """Returns the stages in which a callback runs: all, but "fit" only if its attribute `during_fit` is True."""
+        """Returns the stages in which a callback runs. "fit" is among them only if its `during_fit` is True."""
         return [stage for stage in self.stages if stage != "fit" or getattr(callback, "during_fit", False)]
 
     def attempt(
@@ -194,9 +194,9 @@ class PreflightRun:
 
         Args:
             subject: description of what is tried, unique in the run.
-            function: tries it. It must not change anything outside the preflight.
-            results: the results that are missing if it is left out.
-            leave_out: removes it from the run; None if the run cannot go on without it.
+            function: makes the attempt. It must not change anything outside the preflight.
+            results: the results that are missing if the subject is left out.
+            leave_out: removes the subject from the run; None if the run cannot go on without it.
         """
         if leave_out is not None:
             self.leave_out.setdefault(subject, []).append(leave_out)
@@ -204,7 +204,7 @@ class PreflightRun:
             return subject not in self.failures
         try:
             function()
-        except Exception as error:  # of any class, because a preflight goes on after an error, to list all failures
+        except Exception as error:  # all classes of errors, so that the preflight goes on and lists all failures
             without = leave_out is not None and not isinstance(error, WeightsChanged)
             failure = Failure(subject, reason_of(error), tuple(results), without)
             self.failures.setdefault(subject, failure)
@@ -231,9 +231,9 @@ class PreflightRun:
     ) -> Iterator[tuple[str, Batch]]:
         """Yields pairs of a split and the texts of this split on which a method is tried.
 
-        A method that needs passes gets the short texts of the first split, and of each further split whose texts have
-        another form. A method without passes may look up the scores of whole texts, so it gets the whole texts of every
-        split.
+        A method that needs passes through the network gets the short texts of the first split, and of each further
+        split whose texts have another form. A method without passes may look up stored scores of whole texts, so it
+        gets the whole texts of every split.
 
         Args:
             splits: the splits whose texts the method explains.
@@ -280,5 +280,5 @@ class HasPreflight(Protocol):
     """
 
     def on_preflight(self, preflight: PreflightRun) -> None:
-        """Tries what the callback will do, by `preflight.attempt`. Must not write, log or wait for other processes."""
+        """Tries with `preflight.attempt` what the callback will do. Must not write, log or wait for processes."""
         ...

@@ -150,8 +150,8 @@ def _explain(
         examples = explained_examples(preflight, source, split) if may_be_stored else np.zeros(0, dtype=np.int64)
         if len(examples) and not np.isin(batch.index.tolist(), examples).all():
             batch = preflight.examples(split, examples[:2])  # scores of other examples need not be stored
-        # before a fit, gold classes count as predicted, because an untrained network predicts at random, and the scores
-        # that `Cached` reads may lack the classes that it happens to predict
+        # before a fit, gold classes count as predicted: the untrained network would predict random classes, for which
+        # `Cached` may find no stored scores
         confident = confident_probs(batch, preflight.network.num_classes)
         probs = confident if preflight.fits else preflight.network.predict(batch.inputs)
         targets, target_mask = targets_of(preflight, source, probs, batch.labels)

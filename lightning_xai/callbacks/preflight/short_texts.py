@@ -13,7 +13,7 @@ from lightning_xai.types import Attribution, Batch, TextInputs
 
 
 def evidence_tokens(batch: Batch) -> Tensor:
-    """Returns a mask [B, T] of tokens that are evidence for a gold class; in texts without these, for any class.
+    """Returns a mask [B, T] of the evidence for gold classes. If a text has none, its evidence for any class counts.
 
     Example:
         >>> inputs = TextInputs.of_ids([[5, 6, 7]])
@@ -149,7 +149,8 @@ def text_forms(inputs: TextInputs) -> set[tuple[int, bool, bool]]:
 def typical_rows(rows: Any, limit: int) -> list[int]:
     """Returns the positions of two of the first `limit` examples, if possible one with evidence and one without.
 
-    The evidence is for the example's gold class, unless no example has such evidence. `rows` is an EncodedSplit.
+    Only evidence for the example's gold class counts; if no example has any, evidence for other classes counts too.
+    `rows` is an EncodedSplit.
     """
     with_evidence = rows.with_evidence()
 
