@@ -35,9 +35,9 @@ from lightning_xai.types import Batch
 class AsksForRuns(Protocol):
     """An objective or callback that needs other runs, such as the training of a teacher before the fit.
 
-    Both methods return command-line options that turn this run's command into that of one other run, or [] if no other
-    run is needed. When that run has ended, the method is called again, until it returns []. All processes call the
-    method, which must return the same value in all of them.
+    Both methods return command-line options that turn this run's command into the command of one other run, or [] if no
+    other run is needed. When that run has ended, the method is called again, until it returns []. All processes call
+    the method, which must return the same value in all of them.
 
     Example:
         >>> class NeedsTeacher:
@@ -96,7 +96,7 @@ class ChainCallback(Callback, ABC):
 
     @abstractmethod
     def erasures_by(self, stage: Stage) -> dict[str, dict[str, Any]]:
-        """Returns name -> facts, for each erasure that a stage decides after its test, with its best checkpoint.
+        """Returns the erasures that a stage decides after its test, with its best checkpoint: name -> facts.
 
         The facts are JSON types and include "method", the name of the method that scores the tokens.
         """
@@ -197,7 +197,7 @@ class ChainCallback(Callback, ABC):
         Raises:
             ValueError: the stage may not start, for a reason that `Chain.begin` lists.
         """
-        self._in_fit = True  # even if the training has ended before, so that `on_fit_start` is not called
+        self._in_fit = True  # not in `on_fit_start`, which is not called if the training has already ended
         if not is_dry_run(trainer):
             chain, stage = self.chain_of(trainer)
             chain.begin(stage, data, writes=trainer.is_global_zero)
@@ -208,8 +208,8 @@ class ChainCallback(Callback, ABC):
     def runs_after(self, trainer: Trainer, data: TextDataModule) -> list[str]:
         """Returns the options of the first unfinished stage. If there is none, writes the report and returns [].
 
-        The first stage with a `config` is returned even if it is finished, so that its command checks whether the file
-        has changed.
+        The first stage with a `config` is returned even if it is finished, so that its command checks whether this
+        configuration file has changed.
 
         Raises:
             ValueError: a finished stage has other settings than the root, or was trained on other erasures.

@@ -1,4 +1,4 @@
-"""FRESH: an attribution method extracts rationales from one network, and a second network trains only on these."""
+"""FRESH: an attribution method finds the tokens that matter to one network; a second network trains only on these."""
 
 from __future__ import annotations
 
@@ -88,11 +88,11 @@ def fresh_stages(methods: Sequence[str], classifier: str | None) -> list[Stage]:
 class FRESH(ChainCallback):
     """Trains one classifier on each method's rationales, and compares it with a classifier that sees full texts.
 
-    The run with this callback trains the latter, called the extractor, with any objective. The extractor's best
-    checkpoint predicts a class for every example of all splits, including test sets of other domains. Each method
-    scores the tokens for the predicted class, so the labels do not influence the rationales. The tokens outside the
-    rationale are deleted, and a new classifier is trained and tested on the remaining tokens. Finished runs are never
-    repeated; the same command continues an interrupted chain.
+    The run with this callback trains the classifier of full texts, called the extractor, with any objective. The
+    extractor's best checkpoint predicts a class for every example of all splits, including test sets of other domains.
+    Each method scores the tokens for the predicted class, so the labels do not influence the rationales. The tokens
+    outside the rationale are deleted, and a new classifier is trained and tested on the remaining tokens. Finished runs
+    are never repeated; the same command continues an interrupted chain.
 
     When all runs are finished, `fresh.csv` is written to the extractor's folder, with the columns seed, method ("full
     text" for the extractor), split, metric, value and run. A table of means over the seeds finished so far is printed.

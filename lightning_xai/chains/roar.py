@@ -35,7 +35,7 @@ from lightning_xai.types import Batch
 
 Metric = Literal["macro_f1", "accuracy", "auroc"]
 
-EVIDENCE_ORDERS = {"evidence_first": 1, "evidence_last": -1}  # sign with which evidence is added to random scores
+EVIDENCE_ORDERS = {"evidence_first": 1, "evidence_last": -1}  # evidence is added to random scores with this sign
 ONCE = "_once"  # suffix of a method's name: the root's network scores the tokens once, for all runs of the method
 COLUMNS = ["seed", "method", "amount", "split", "metric", "value", "control", "amount_unit", "run"]
 
@@ -61,7 +61,7 @@ def num_erased(num_tokens: Tensor, amount: int, *, amount_unit: AmountUnit) -> T
 
 
 def extend_erasure(scores: Tensor, token_mask: Tensor, keep: Tensor, counts: Tensor) -> Tensor:
-    """Erases more tokens. Returns a mask [B, T] bool that is False at the erased tokens, `counts` in each example.
+    """Erases tokens until each example has `counts` erased ones. Returns a mask [B, T] bool, False at erased tokens.
 
     Tokens that are already erased stay erased and are included in `counts`. The other erased tokens are those with the
     highest scores. Of equal scores, the first token is erased, so that the result is the same on all machines.
@@ -94,8 +94,8 @@ class ROAR(ChainCallback):
 
     When all runs are finished, `roar.csv` is written to the root's folder, with the columns seed, method, amount,
     split, metric, value, control, amount_unit and run. All methods share the runs at 0 and 100 percent, whose results
-    are repeated for each. The RACU and the curves over the seeds finished so far are written to the experiment's folder
-    `report`.
+    are repeated in the rows of each method. The RACU and the curves over the seeds finished so far are written to the
+    experiment's folder `report`.
 
     Args:
         methods: name in folders and tables -> attribution method. The highest scores are erased first, so wrap signed
@@ -261,7 +261,7 @@ class ROAR(ChainCallback):
         if method == EVERYTHING:
             return torch.zeros(inputs.token_mask.shape, device=inputs.device)
         if method in self.fixed_orders:
-            targets = torch.zeros_like(batch.labels).unsqueeze(1)  # class 0, so that labels do not change the order
+            targets = torch.zeros_like(batch.labels).unsqueeze(1)  # class 0, so that the order ignores labels
             drawn = random_scores(inputs, targets, seed=cast(int, module.run_seed))[:, 0]
             return drawn + (EVIDENCE_ORDERS[method] * 1e3 * _evidence(batch) if method in EVIDENCE_ORDERS else 0)
         method_of_split = self.methods[method].for_split(split)

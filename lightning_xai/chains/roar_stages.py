@@ -53,7 +53,7 @@ def roar_stages(
         control: whether to add controls: stages that see only which positions are erased.
         recursive_methods: names of the methods for which each run decides what is erased in the next run. For other
             methods, the root decides what is erased in all runs.
-        fixed_orders: names of the orders of "positions"=removal="positions" that do not depend on a network.
+        fixed_orders: names of orders of erasure that do not depend on a network.
 
     Example:
         >>> options = {"amount_unit": "percentage", "control": False, "recursive_methods": ["gradient"]}

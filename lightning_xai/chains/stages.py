@@ -33,7 +33,7 @@ class Stage:
         group: name of a group of stages that take about the same time.
         erasures: folder name of the stored choice of erased tokens; "" if nothing is erased.
         removal: what the data module does with erased tokens: "mask", "delete" or "positions".
-        writer: name of the stage that makes and stores this choice; "" for the root.
+        writer: name of the stage that chooses and stores the erased tokens; "" for the root.
         config: configuration file that overrides the command's own configuration; None if there is none.
 
     Example:
@@ -99,9 +99,9 @@ class Chain:
     def unfinished(self, current: Stage | None = None) -> list[Stage]:
         """Returns the stages that are unfinished, or that were tested with other evaluation settings than expected.
 
-        A stage without a `config` is expected to have the evaluation settings of the root. A stage with a `config` is
-        expected to have those of `current`, the stage that has just run, if `current` has the same `config`, and
-        otherwise those of the first run with this `config`.
+        A stage without a `config` is expected to have the evaluation settings of the root. For a stage with a `config`,
+        the expected settings are those of `current` (the stage that has just run) if `current` has the same `config`.
+        Otherwise they are the settings of the first run with this `config`.
         """
         return [stage for stage in self.stages if not self._is_done(stage, current)]
 
@@ -151,7 +151,7 @@ class Chain:
                 f"{data.erasure}: add {' '.join(self._data_overrides(stage))}"
             )
         self._check_settings(stage)
-        if writes:  # the process that has written this command's settings; others may not see them yet
+        if writes:  # this process wrote the command's settings; other processes may not see them yet
             self._check_evaluation(stage)
         if run.holds_work:
             self._check_trained_on(stage)
@@ -174,7 +174,7 @@ class Chain:
                     self._check_trained_on(stage)
 
     def _erasure_facts(self, stage: Stage) -> dict[str, Any]:
-        """Returns the facts about the erased tokens of a stage's data. Raises ValueError if these are incomplete."""
+        """Returns the facts about the erased tokens of a stage's data. Raises ValueError if they are incomplete."""
         folder = self.erasures(stage.erasures)
         facts = read_complete(folder)
         if facts is None:

@@ -18,7 +18,8 @@ ERASURE_PASS = "erasure_pass"  # key of the manifest: times that the run took to
 class StageTime:
     """The measured times of one stage, and its remaining work.
 
-    After its test, a stage may score the tokens of all examples to choose which later stages erase (erasure pass).
+    After its test, a stage may score the tokens of all examples, to choose the tokens that later stages erase. This is
+    the erasure pass.
 
     Attributes:
         group: name of a group of stages that train on about equally many tokens.
@@ -63,7 +64,8 @@ class ScoringClock:
     """Measures how long an erasure pass takes, in which methods score all examples: in total, and for each method.
 
     Attributes:
-        num_examples: number of examples scored so far by this process; without those from before an interruption.
+        num_examples: number of examples that this process has scored so far, not counting those scored before an
+            interruption.
 
     Example:
         >>> clock = ScoringClock()
