@@ -13,7 +13,7 @@ from lightning_xai.runs.progress import say
 def bound_facts(run: RunFolder, objective: Any) -> dict[str, Any]:
     """Returns the bounds of a trained run and whether it met them, for its manifest; {} if the objective has no bounds.
 
-    Only an epoch that meets the bounds can become the best checkpoint. So if there is none, the bounds were missed.
+    Only an epoch that meets the bounds can become the best checkpoint. A run without a best checkpoint missed them.
 
     Args:
         run: the run, whose training has ended.

@@ -62,8 +62,8 @@ class XAICLI(LightningCLI):
     """LightningCLI in subclass mode, with a run folder for every run.
 
     Attributes:
-        next_run: options that turn the command line into that of another run, which must precede or follow this one;
-            [] if there is none. Constructing the object runs the subcommand, which sets this.
+        next_run: options that turn the command line into that of a run which must precede or follow this run, or [].
+            The subcommand, which the constructor runs, sets this attribute.
         is_done: whether the subcommand has ended; False if `next_run` must precede it.
         is_dry: whether this is a fast_dev_run, which writes no files.
 
@@ -185,8 +185,8 @@ class XAICLI(LightningCLI):
         with trainer_settings(config.trainer):
             trainer = super().instantiate_trainer(**kwargs)
         use_whole_checkpoints(trainer)
-        # saves every epoch, because save_last saves only when the best checkpoint changes, so that a resumed fit would
-        # lose the epochs since then; it is the last callback, so that last.ckpt records which checkpoint is the best
+        # writes last.ckpt after every epoch. With save_last, a resumed fit would lose the epochs after the best one.
+        # The last callback, so that last.ckpt records the best checkpoint
         callbacks_of(trainer).append(
             BestCheckpoint(config.checkpoint.dirpath, filename="last", enable_version_counter=False)
         )
@@ -197,7 +197,7 @@ class XAICLI(LightningCLI):
         config = self.config.fit
         if config.stage is not None:
             self.next_run = chain_in(callbacks_of(self.trainer)).overrides(config.stage, self.run)
-            self.is_done = True  # the stage is run instead
+            self.is_done = True  # the stage of `--stage` runs instead of this run
             return
         run, is_tested = self.run, not config.test_after_fit or is_evaluated_with(self.run, self.settings)
         is_tested |= run.missed_its_bounds
@@ -207,7 +207,7 @@ class XAICLI(LightningCLI):
         check_chains(callbacks_of(self.trainer), tests_after_fit=config.test_after_fit)
         is_trained, asking = run.is_trained and not self.is_dry, self._asking()
         if is_trained:
-            # other objects that ask for earlier runs, such as that of a teacher, need them only for training
+            # only chains need other runs before the test; a teacher, for example, is needed only for training
             asking = [part for part in asking if isinstance(part, ChainCallback)]
         self.next_run = self._first_run(part.runs_before(self.trainer, self.datamodule) for part in asking)
         if self.next_run:
@@ -225,7 +225,7 @@ class XAICLI(LightningCLI):
         if not self.is_dry:
             if self.trainer.is_global_zero:
                 finish_run(run, seconds=time.monotonic() - test_began, **bounds)
-            self.trainer.strategy.barrier()  # until the manifest is written: without it, a process would repeat the run
+            self.trainer.strategy.barrier()  # until process 0 has written the manifest; otherwise others repeat the run
         self._end(self.results.table)
 
     def test(self, ckpt_path: str | None = None, **kwargs: Any) -> None:

@@ -71,9 +71,9 @@ def compare(
         faithfulness: preset with a faithfulness value for each percentage of tokens.
         in_domain: the in-domain split.
         out_of_domain: the out-of-domain splits; by default, all but train, validation, test and `in_domain`.
-        agreement: split on which the stored attributions of different seeds are compared by Kendall's tau-b: those of
-            each experiment with those of the first, and those of the first with each other. To store them, the runs
-            need callbacks/attribution_cache.yaml.
+        agreement: split on which stored attributions are compared by Kendall's tau-b, always between runs with
+            different seeds: runs of each experiment with runs of the first experiment, and runs of the first experiment
+            with each other. Runs store attributions if they use callbacks/attribution_cache.yaml.
         trade_off: name of a loss term. trade_off.png plots the log loss against this term's loss, both on the
             validation split at each run's best checkpoint, with a line at the bound of constrained runs. Runs trained
             without the term must have it with weight 0, so that they compute it in validation.
@@ -81,7 +81,7 @@ def compare(
 
     Raises:
         ValueError: an experiment has no tested run, no run has a given metric or split, several presets have a metric
-            and `preset` is missing, the runs stored no attributions, or they did not validate the term.
+            and `preset` is missing, the runs stored no attributions, or they did not log the term's loss in validation.
     """
     if not plausibility:
         raise ValueError("plausibility is empty: name at least one metric, or leave the option out")
@@ -156,7 +156,7 @@ def _write_trade_off(folders: Sequence[Path], term: str, output: Path) -> list[P
         raise ValueError("no run has a best checkpoint, so there is no trade-off: leave trade_off out")
     if len(set(bounds)) > 1:
         given = ", ".join(f"{bound:g}" for bound in sorted(set(bounds)))
-        raise ValueError(f"the runs have validation bounds of {term} of {given}: compare experiments with one bound")
+        raise ValueError(f"the runs have different bounds of {term}: {given}; compare experiments with the same bound")
     points = pd.DataFrame(rows, columns=["experiment", "run", "x", "y"])
     write_whole(output / "trade_off.csv", lambda file: points.to_csv(file, index=False))
     means = points.groupby("experiment", sort=False)[["x", "y"]].mean()

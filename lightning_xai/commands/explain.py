@@ -102,9 +102,9 @@ def explain(
         text_pair: second text, for a network that was trained on pairs. With `file`, all lines have this second text.
             Its tokens are not shown.
         method: attribution methods, by class names (AttInGrad, or AttInGrad,DecompXReverse for two) or class_path; by
-            default IntegratedGradients with signed scores, which sum to the text's logit minus the baseline's logit. A
-            method that has the argument pooling and is given by its name alone gets signed scores; with
-            --method.pooling l2, its scores are magnitudes.
+            default IntegratedGradients with signed scores, which sum to the text's logit minus the baseline's logit. If
+            a method has the argument pooling and is given by its name alone, its scores are signed; with
+            --method.pooling l2, they are magnitudes.
         num_classes: on multi-label data, this many of the most probable classes are explained even if they are not
             predicted. All predicted classes are always explained.
         html: HTML page to write for `text` or `text_file`; by default explain.html in the run's folder, or in the

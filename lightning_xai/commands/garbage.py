@@ -12,12 +12,12 @@ from contextlib import contextmanager
 def without_collections(*, freeze: bool = False) -> Iterator[None]:
     """Context manager that pauses the collector, unless it is off already.
 
-    Imports and parsers create many objects that stay. The collector would examine them again and again, which takes a
-    quarter of the start-up time.
+    Imports and parsers create many objects that live as long as the process. The collector would examine them again and
+    again, which takes a quarter of the start-up time.
 
     Args:
-        freeze: if the block imports modules, the collector also ignores, from then on, all objects that exist at the
-            end of the block. Only for the start of a process: what a run has made could never be freed.
+        freeze: whether, if the block imports modules, the collector ignores for ever all objects that exist at the end
+            of the block. Set this only at the start of a process, because objects of a run could never be freed.
 
     Example:
         >>> with without_collections():

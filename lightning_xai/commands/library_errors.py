@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from lightning_xai.commands.parser.choices import shortened
 
-SETTINGS_CODE = (  # modules of Lightning that check users' settings; errors from others may be bugs of this package
+SETTINGS_CODE = (  # modules of Lightning that check users' settings; other modules' errors may be bugs of this package
     "trainer/setup.py", "trainer/trainer.py", "trainer/connectors/accelerator_connector.py",
     "trainer/connectors/callback_connector.py", "trainer/connectors/data_connector.py", "pytorch/callbacks/",
     "pytorch/loops/", "pytorch/strategies/", "pytorch/plugins/", "pytorch/profilers/", "pytorch/accelerators/",
@@ -20,7 +20,8 @@ class Row(NamedTuple):
 
     Args:
         error: name of the error's class.
-        origins: the path of the file that raises the error contains one of these; () for any file.
+        origins: parts of paths. The path of the file that raises the error must contain one of them; () allows any
+            file.
         remedy: advice for the user.
 
     Example:

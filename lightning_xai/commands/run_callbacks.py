@@ -18,7 +18,7 @@ from lightning_xai.commands.signals import EndOnSigterm
 def run_callbacks(
     trainer: Any, *, began: float, seed: int, preflight: Callback, tests_after_fit: bool
 ) -> list[Callback]:
-    """Returns these callbacks in order. Preflight precedes Forecast, so that methods which fail are not estimated.
+    """Returns the callbacks of every run, in order. Preflight precedes Forecast, which then skips methods that fail.
 
     Args:
         trainer: the settings of the trainer. Of these, `enable_progress_bar` and `callbacks` decide whether a progress

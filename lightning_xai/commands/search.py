@@ -80,7 +80,7 @@ def search(plan: SearchPlan, argv: Sequence[str], *, experiment: str) -> None:
     ]
     for study in studies:
         while (trial := study.next_trial()) is not None:
-            take(run.run.path / FOLDER_LOCK)  # again before each trial, whose run releases all locks at its end
+            take(run.run.path / FOLDER_LOCK)  # taken again before each trial, because a trial's run releases all locks
             _carry_out(study, trial, command, run.run)
             _write_table(studies, run.run)
     _write_table(studies, run.run)
@@ -115,7 +115,7 @@ def _carry_out(study: Study, trial: Trial, command: list[str], root: RunFolder) 
     """Runs or resumes a trial in its own folder, and stores its values in the study."""
     run = root.stage(f"{study.name}/{trial.number:03d}")
     was_pruned = run.manifest["status"] == PRUNED and study.plan.pruner != "none"
-    if was_pruned and _has_values(run, trial.values):  # the process was killed before the study knew it
+    if was_pruned and _has_values(run, trial.values):  # a kill prevented the study from recording it
         for step, number in values_by_step(run.validations_file, next(iter(study.directions))).items():
             trial.is_worse(number, step)  # called to store the value, on which the settings of later trials depend
         study.prune(trial)
@@ -123,7 +123,7 @@ def _carry_out(study: Study, trial: Trial, command: list[str], root: RunFolder) 
     say(f"{study.name}, trial {trial.number + 1} of {study.plan.num_trials}: {json.dumps(dict(trial.values))}")
     experiment = f"{_experiment(command)}/{study.name}/{trial.number:03d}"
     argv = [*command, f"--experiment={experiment}", "--test_after_fit=false", "--follow_up=true"]
-    argv += [] if trial.number == 0 else ["--preflight=false"]  # the first fit tries the methods and metrics for all
+    argv += [] if trial.number == 0 else ["--preflight=false"]  # one preflight is enough
     for key, value in trial.values.items():
         argv = with_value(argv, key, value)
     judge = trial.is_worse if study.plan.pruner != "none" else None

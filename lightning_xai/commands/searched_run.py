@@ -93,7 +93,7 @@ class SearchedRun(XAICLI):
             if isinstance(part, TrainedFirst) and part.is_trained_here:
                 overrides = part.runs_before(self.trainer)
                 if overrides:
-                    # the suffix is added to the whole name of the experiment, which may be a path
+                    # the name of the experiment may be a path; the suffix changes its last part
                     experiment = f"--experiment={self.config.fit.experiment}_teacher"
                     run_stages([*command, *overrides, experiment, "--test_after_fit=false"])
                 options.append(f"--model.init_args.{part.option}={part.place(self.trainer)}")

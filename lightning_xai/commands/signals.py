@@ -59,7 +59,7 @@ def ending_in_one_line(command: str = "fit") -> Iterator[None]:
         raise SystemExit(128 + signal.SIGINT) from None
     finally:
         if in_main_thread:
-            for number, handler in before.items():  # SIGINT too, because after the first one Lightning ignores it
+            for number, handler in before.items():  # SIGINT too: Lightning ignores it after the first
                 signal.signal(number, handler)
 
 

@@ -38,10 +38,10 @@ def stability(
 
     Args:
         runs: folders of two or more runs that stored attributions, such as runs/tm/seed0 runs/tm/seed1.
-        split: splits to compare; by default all for which every run has stored scores, without validation.
-        method: attribution methods to compare; by default all whose scores every run has stored.
-        percentage: the overlap compares the top-scoring tokens; this is their number, in percent of a text's tokens,
-            rounded up.
+        split: splits to compare; by default all splits, except validation, for which every run has stored scores.
+        method: attribution methods to compare; by default all methods whose scores every run has stored.
+        percentage: the overlap compares the highest-scoring tokens of a text; `percentage` percent of its tokens,
+            rounded up, belong to these.
         output: folder for the report; by default report/stability in the common folder of the runs.
 
     Raises:
@@ -67,10 +67,10 @@ def compare_runs(
     Args:
         runs: folders of runs whose scores AttributionCacheWriter has stored.
         output: folder to write to; by default `report/stability` in the common folder of the runs.
-        splits: splits to compare; if empty, all for which every run has stored scores, without validation.
-        methods: methods to compare; if empty, all whose scores every run has stored.
-        percentage: the overlap compares the top-scoring tokens; this is their number, in percent of a text's tokens,
-            rounded up.
+        splits: splits to compare; if empty, all splits, except validation, for which every run has stored scores.
+        methods: methods to compare; if empty, all methods whose scores every run has stored.
+        percentage: the overlap compares the highest-scoring tokens of a text; `percentage` percent of its tokens,
+            rounded up, belong to these.
 
     Raises:
         ValueError: there are fewer than two runs, or a run is missing, named twice or of another format; `percentage`
@@ -86,7 +86,7 @@ def compare_runs(
     _check_folders(runs)
     pairs = _common_scores(runs, splits, methods)
     scores = {(split, method): [open_scores(run, split, method) for run in runs] for split, method in pairs}
-    # computed before any report is written, because an error is raised if the runs' masks differ
+    # before any report is written, because different masks raise an error
     masks = {pair: _common_token_masks(stores) for pair, stores in scores.items()}
     folder = output or stability_report_dir(common_folder(runs))
     reports = []
@@ -114,7 +114,7 @@ def _check_folders(runs: Sequence[Path]) -> None:
 def _common_scores(runs: Sequence[Path], splits: Sequence[str], methods: Sequence[str]) -> list[tuple[str, str]]:
     """Returns the pairs (split, method) to compare.
 
-    If `splits` or `methods` is empty, all are compared for which every run has stored scores, without validation.
+    If `splits` or `methods` is empty, all are compared for which every run has stored scores; validation is left out.
     """
     stored = [stored_methods(run) for run in runs]
     common = set(stored[0]).intersection(*stored[1:])

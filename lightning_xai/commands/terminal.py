@@ -72,7 +72,7 @@ def one_line(message: str) -> str:
 
 
 def reasons(message: str) -> str:
-    """Returns the sentences of a parser's message that explain the error, without those about types that do not match.
+    """Returns the sentences of a parser's message that explain the error. Leaves out sentences about unmatched types.
 
     If a declared type has alternatives, the parser also lists an error for each alternative that the user did not mean.
     If no sentence explains the error, the whole message is returned in one line.
@@ -106,7 +106,7 @@ def message_for_user(error: BaseException) -> str | None:
     while cause is not None:
         if isinstance(cause, ValueError) and _raised_in(cause).is_relative_to(PACKAGE):
             return " ".join(str(cause).split("\n"))
-        cause = (cause.__cause__ or cause.__context__) if from_parser else None  # which the parser may wrap
+        cause = (cause.__cause__ or cause.__context__) if from_parser else None  # the parser may wrap errors
     if isinstance(error, OmegaConfBaseException):
         reason = str(error).splitlines()[0]
         return f"{error.full_key or 'a setting'}: {reason}; define that key, or correct the ${{...}}"

@@ -25,8 +25,8 @@ def facts_of_test(
         objective: the objective with the network.
         path: checkpoint file that is tested; None for the network as it was built.
         settings: settings of the command.
-        ends_fit: whether the test follows a fit. If so, the run's main results table is written, otherwise a table that
-            depends on the weights and the settings.
+        ends_fit: whether the test follows a fit. If so, the results go to results.csv, otherwise to the files that
+            `table_of_test` names.
 
     Example:
         >>> from pathlib import Path

@@ -38,12 +38,14 @@ def best_validation_losses(run: RunFolder, names: tuple[str, ...]) -> dict[str, 
         scalars = events.Scalars(f"val/{name}") if f"val/{name}" in logged else []
         if not scalars:
             raise ValueError(
-                f"{run.path} logged no val/{name}: train it with a logger and with the term (weight 0 for none, and "
-                "validate: true)"
+                f"{run.path} logged no val/{name}: train it with a logger and with the term (validate: true, and "
+                "weight 0 if the term must not affect training)"
             )
         values.append({event.step: event.value for event in reversed(scalars) if event.step <= step})
     # only steps with all losses count: a test also logs val/log_loss, later and perhaps on other data, but no terms
     common = set.intersection(*map(set, values))
     if not common:
-        raise ValueError(f"{run.path} logged {', '.join(names)} at no common step up to its best: train it again")
+        raise ValueError(
+            f"{run.path} logged {', '.join(names)} at no common step up to its best checkpoint: train it again"
+        )
     return {name: value[max(common)] for name, value in zip(names, values, strict=True)}

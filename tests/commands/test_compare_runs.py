@@ -62,7 +62,7 @@ def test_the_best_epoch_of_a_run_that_accumulates_batches_is_found(tmp_path):
         (["--plausibility", "typo"], "no run has the metric 'typo'"),
         (["--metric", "log_loss"], "metric is log_loss, which is not in [0, 1]"),
         (["--trade_off", "log_loss"], "trade_off is log_loss, which is the other axis"),
-        (["--trade_off", "guidance"], "have validation bounds of guidance of 0.125, 0.25: compare"),
+        (["--trade_off", "guidance"], "have different bounds of guidance: 0.125, 0.25; compare"),
     ],
 )
 def test_options_that_would_show_nothing_or_something_else_are_refused(arguments, message, tmp_path):

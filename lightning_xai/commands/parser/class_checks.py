@@ -78,7 +78,8 @@ class ChecksClasses:
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         """Raises an ArgumentError with a one-line message. The parser calls this method if the input is wrong."""
         parser: Any = super()
-        # a message is explained once: not again if a subcommand's parser has done so, and not by a nested parser
+        # each message is rewritten once: not again if a subcommand's parser has rewritten it, and not by the parser of
+        # a nested class, whose outer parser rewrites it
         is_explained = self._is_nested or getattr(ex, "is_explained", False)
         try:
             parser.error(message if is_explained else explained(message, self), ex)
@@ -149,7 +150,7 @@ def _check_arguments(parser: Any, config: Namespace, prefix: str) -> None:
     targets = [action.target[1] if isinstance(action, ActionLink) else action for action in parser._actions]
     for action in dict.fromkeys(targets):
         if isinstance(action, ActionTypeHint) and config.get(action.dest) is not None:
-            # in the context in which classes are built, so that jsonargparse reuses the parsers of nested classes
+            # classes are later built in the same context, so jsonargparse reuses the parsers of nested classes
             with parser_context(parent_parser=parser, nested_links=ActionLink.get_nested_links(parser, action)):
                 argument = _Argument(action, prefix + action.dest)
                 config[action.dest] = argument.checked(config[action.dest], [action._typehint])

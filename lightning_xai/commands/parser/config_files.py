@@ -86,7 +86,7 @@ def experiment_name(config_files: list[str]) -> str:
 def folder_of_config(config_files: Sequence[str], run: RunFolder) -> RunFolder:
     """Returns the folder of `run`, even if the run was moved or the working directory has changed.
 
-    If one of the files is the configuration that `run` saved, this is the file's folder, and otherwise `run` as given.
+    If one of the files is the configuration that `run` saved, the result is the folder of that file, otherwise `run`.
     Two folders belong to the same run if the last two parts of their paths are equal.
 
     Example:

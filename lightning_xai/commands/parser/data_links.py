@@ -38,7 +38,7 @@ def link_network_to_data(parser: ArgumentParser) -> None:
 def check_linked_ids(config: Namespace, network: Classifier, *, trains: bool) -> None:
     """Compares the ids of special tokens in the configuration with the ids in the data, which the network uses.
 
-    If they differ but the configured id is only the network's default, a line is printed.
+    If they differ only because the configuration has the network's default, a line is printed and no error is raised.
 
     Args:
         config: parsed configuration of a subcommand.
@@ -75,7 +75,7 @@ def give_config_path(data: Any, config: Namespace | None, config_files: Sequence
     """Tells a TextDataModule the path of the file that describes it: its own file, or the command's configuration.
 
     Args:
-        data: the data module. If it is of another class, nothing is done.
+        data: the data module. If it is not a TextDataModule, nothing is done.
         config: the parsed configuration of the data.
         config_files: the configuration files of the command; the last one is used if the data have no own file.
 

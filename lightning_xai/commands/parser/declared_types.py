@@ -40,9 +40,9 @@ def is_callable_type(hint: Any) -> bool:
 
 
 def bases_of(hints: Sequence[Any]) -> list[tuple[type, Any]]:
-    """Returns (class, type) for each type in `hints` that is a class from which a class path may be derived.
+    """Returns (class, type) for each type in `hints` that allows a class path: a class path must name a subclass.
 
-    For a Callable, this is the class of what it returns.
+    For a Callable, the class is the type that it returns.
 
     Example:
         >>> from torch.optim import Optimizer

@@ -24,7 +24,8 @@ def fill_encoder_path(config: Namespace) -> None:
     """Sets the path of the data's TokenizerEncoder, if it is missing, to the tokenizer of a network.
 
     The network is the first of these that has a tokenizer: the network of an Evaluation, a classifier with a path, a
-    teacher or other trained network. A missing `max_length` is set to that with which one of these was trained.
+    teacher or other trained network. A missing `max_length` is set to the value with which one of these networks was
+    trained.
 
     Args:
         config: configuration of a subcommand, changed in place.

@@ -116,7 +116,7 @@ class _Explanation:
                 f"{place}.init_args.{unknown[1]} is not an argument of {_short(self.owner)}: "
                 f"choose one of {listed_choices(names, unknown[1])}; {self._help()}"
             )
-        if required and self.owner and not isinstance(_imported(self.owner.name), type):  # a function of this name
+        if required and self.owner and not isinstance(_imported(self.owner.name), type):  # not a class
             return f"{place} names {self.owner.name}, which is not a class: name a class, or leave it out"
         if required and self.owner:
             return (

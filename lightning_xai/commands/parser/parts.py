@@ -18,7 +18,7 @@ _PACKAGE = Path(__file__).parents[2]
 # configs/ is inside the package in a wheel, and beside it in a git checkout
 SHIPPED = next(folder for folder in (_PACKAGE / "configs", _PACKAGE.parent / "configs") if folder.is_dir())
 
-# kind of a part: last word of its option's name (network for --model.network) -> subfolders of configs/ with its files
+# kind of a part, named by the last word of its option (network for --model.network) -> its subfolders of configs/
 FOLDERS: dict[str, tuple[str, ...]] = {
     "data": ("data",),
     "network": ("network",),

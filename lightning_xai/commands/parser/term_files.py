@@ -42,7 +42,7 @@ def merged_terms(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[s
 def _same_class(later: str | None, earlier: str | None) -> bool:
     """Returns whether a later class path names the same class as an earlier one.
 
-    A missing later path (None) does, and a name without a module matches the same name in any module.
+    A missing later path (None) means the same class. A name without a module matches the same name in any module.
     """
     if later is None or earlier is None:
         return later is None

@@ -43,7 +43,8 @@ class Node:
 class Problem:
     """The most likely cause of a parser's error message.
 
-    If a declared type has alternatives, the message lists a problem for each, even if the user did not mean it.
+    If a declared type has alternatives, the message lists a problem for each, also for those that the user did not
+    mean.
 
     Args:
         path: keys and classes that lead to the problem, from the outermost to the innermost.
@@ -134,8 +135,9 @@ def _indent(line: str) -> int:
 def _built_class(lines: list[str], number: int) -> str | None:
     """Returns the path of the class to which line `number` belongs; None if the message shows no class.
 
-    The last value in the lines below this one is that of its own class; the others belong to classes inside that class.
-    Without a value there, the next line with a value shows that of all alternatives of a union.
+    The message shows class paths in lines with values. Among the lines that are indented below line `number`, the last
+    such line shows its own class, and earlier ones show classes nested in that class. If there is none, the line
+    belongs to an alternative of a union, and the next line with a value shows the class for all alternatives.
     """
     below = takewhile(lambda line: _indent(line) > _indent(lines[number]), lines[number + 1 :])
     own = _BUILT.findall("\n".join([lines[number], *below]))

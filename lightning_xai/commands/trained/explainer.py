@@ -166,7 +166,7 @@ class Explainer:
         return batch.inputs.to(self.trained.network.embedding_matrix.device)
 
     def _targets(self, probs: Tensor, predicted: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the classes to explain: the predicted and, on multi-label data, also the most probable classes.
+        """Returns the classes to explain: the predicted ones and, on multi-label data, also the most probable ones.
 
         Args:
             probs: [B, C] probabilities.

@@ -201,7 +201,7 @@ def method_of_name(name: str, *, signed: bool = False) -> AttributionMethod:
 def signed_arguments(method_class: type[AttributionMethod]) -> dict[str, str]:
     """Returns the arguments that make a method's scores signed.
 
-    Returns {} if they are signed by default, or if the method has no argument `pooling`.
+    Returns {} if the scores are signed by default, or if the method has no argument `pooling`.
 
     Example:
         >>> signed_arguments(IntegratedGradients)
