@@ -17,7 +17,8 @@ def arguments_of(cls: type, self: Any, args: Sequence[Any], kwargs: Mapping[str,
         >>> arguments_of(Words, None, [3], {})
         {'count': 3, 'lowercase': True}
     """
-    # bind_partial accepts missing arguments: copies are made without any, and __init__ itself reports missing ones
+    # unlike `bind`, bind_partial accepts missing arguments. Copying an object passes none, and __init__ itself reports
+    # missing ones
     bound = inspect.signature(cls.__init__).bind_partial(self, *args, **kwargs)  # type: ignore[misc]
     bound.apply_defaults()
     return {name: value for name, value in bound.arguments.items() if name != next(iter(bound.signature.parameters))}

@@ -244,7 +244,7 @@ class TextDataModule(LightningDataModule, NetworkArguments):
 
     def _loader(self, split: str, *, shuffle: bool) -> DataLoader:
         data = self.split(split)
-        report_unknown_tokens(self._unerased_splits, self.encoder)  # not before: a checkpoint may set the vocabulary
+        report_unknown_tokens(self._unerased_splits, self.encoder)  # not in setup: a checkpoint may set the vocabulary
         return DataLoader(
             data,
             batch_size=None,  # the sampler yields whole batches
@@ -287,9 +287,9 @@ class TextDataModule(LightningDataModule, NetworkArguments):
         return padding_fraction(sampler.lengths, sampler.batches())
 
     def summary(self) -> dict[str, Any]:
-        """Returns name -> fact about the source and the encoder; "report" -> lines from the source's report.
+        """Returns facts about the source, the encoder and the splits; "report" -> lines of the source's report.
 
-        For each split in use, also contains its name -> the facts of `EncodedSplit.summary` and `padding_fraction`.
+        The name of each split in use maps to the facts of `EncodedSplit.summary` and to `padding_fraction`.
         """
         facts = self.source.summary() | self.encoder.summary() | {"report": self.encoded_source.table.report}
         for name, data in self.splits.items():

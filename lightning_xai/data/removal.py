@@ -25,8 +25,8 @@ def remove_tokens(
         table: tokens of the examples.
         keep: [N] bool, False at the tokens to remove.
         removal: "mask" replaces removed tokens by the fill token. "delete" drops removed tokens from every column.
-            "positions" replaces removed tokens by the fill token, and kept tokens that may be explained by the unknown
-            token, so that a model sees only the positions of kept tokens.
+            "positions" replaces removed tokens by the fill token, and the explainable kept tokens by the unknown token.
+            A model then sees only the positions of kept tokens.
         unk_token_id: id of the unknown token; only "positions" needs it.
 
     Example:

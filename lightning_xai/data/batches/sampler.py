@@ -12,7 +12,7 @@ from torch.utils.data import Dataset, DistributedSampler
 from lightning_xai.runs.small_integers import smallest
 
 _BATCHES_PER_BUCKET = 4  # rows are shuffled within buckets: large buckets shuffle more, small ones need less padding
-_LENGTH_RATIO = 1.15  # a bucket has more batches if more rows are at least 1/1.15 as long as its longest row
+_LENGTH_RATIO = 1.15  # a bucket gets all rows of at least 1/1.15 of its longest length, even if they fill more batches
 
 
 def bucket_rows(lengths: np.ndarray, batch_size: int, max_tokens: int | None) -> list[tuple[np.ndarray, int]]:

@@ -29,7 +29,7 @@ class AnnotatedNote:
     Attributes:
         row_id: ROW_ID of the note in NOTEEVENTS.
         admission: HADM_ID of the chart.
-        category: kind of the note.
+        category: CATEGORY of the note, such as "Radiology".
         annotations: the evidence, without repetitions.
         num_repeated: number of repetitions that were left out.
     """

@@ -14,7 +14,7 @@ ENOUGH_ROWS = 1000  # an undamaged table of at least this many rows has codes th
 
 
 def tables_of(systems: Sequence[System]) -> list[str]:
-    """Returns the tables to read for some code systems. For ICD-10, DIAGNOSES_ICD is read, only for patient ids.
+    """Returns the tables to read for code systems. For ICD-10, only the patient ids of DIAGNOSES_ICD are used.
 
     Example:
         >>> tables_of(["ICD-9-PCS"]), tables_of(["ICD-10-CM"])

@@ -52,7 +52,7 @@ class Corpus:
         self.manifest = read_manifest(folder)
         blocks = self.manifest["blocks"]  # number of rows of each block, by shard
         self._starts = bounds_of([size for sizes in blocks for size in sizes])  # first row of each block
-        self._first_blocks = bounds_of([len(sizes) for sizes in blocks])  # number of each shard's first block
+        self._first_blocks = bounds_of([len(sizes) for sizes in blocks])  # index of each shard's first block
         self._tables: dict[int, TokenTable] = {}  # block -> its table, for blocks that were read recently
         self._shards = [Shard(folder / shard_name(number), len(sizes)) for number, sizes in enumerate(blocks)]
         rows = pa.ipc.open_file(pa.memory_map(str(folder / ROWS_FILE))).get_batch(0)

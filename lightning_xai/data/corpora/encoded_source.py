@@ -32,7 +32,7 @@ from lightning_xai.runs.locks.shared_work import found_or_made
 from lightning_xai.runs.progress import unsaid
 from lightning_xai.runs.ranks import rank
 
-FEWEST_OF_A_VIEW = 4  # at least 1/4 of a split's rows use the corpus of the whole split; fewer get their own corpus
+FEWEST_OF_A_VIEW = 4  # subsets of at least 1/4 of a split use the corpus of the whole split; smaller ones get their own
 
 
 class EncodedSource:

@@ -13,7 +13,7 @@ class Shard:
     """The blocks of rows in one file, read from a memory map.
 
     After the first read of a block, only the places of its arrays in the file are remembered (72 bytes). Arrow's
-    objects would take 11 KB per block, which is much for long documents, since a block has only few of them.
+    objects would take 11 KB per block. This is a lot if documents are long, because then a block has few rows.
 
     Args:
         file: the file that CorpusWriter has written.

@@ -12,13 +12,13 @@ from lightning_xai.data.encoded import Encoded
 from lightning_xai.functional.text.spans import runs_from_mask
 
 SPECIAL, EXPLAINED, SECOND_TEXT, PROMPT = 1, 2, 4, 8  # bits of a token's flags
-TYPE_BITS = 4  # the bits from this one on hold the token type
+TYPE_BITS = 4  # bits 4 and above hold the token type
 MOST_TYPES = 1 << (8 - TYPE_BITS)
 
 
 @dataclass(frozen=True)
 class TokenTable:
-    """The tokens of R examples in a row: N tokens, M runs of evidence tokens, Q classes with all evidence truncated.
+    """The N tokens of R examples as flat arrays, with M runs of evidence tokens and Q classes without evidence left.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder

@@ -49,8 +49,8 @@ class ColumnSource(TextSource):
         rationale_format: "char_spans" for a list of [begin, end], or of {"label", "spans"} if multi-label; "word_mask"
             for 0 or 1 per whitespace word. A rationale without a label supports all labels of its row.
         class_names: names of the classes 0, 1, ...; by default, the labels in the training split, or in all splits if
-            there is no training split. These have the order of the data set's ClassLabel feature, or are sorted if
-            there is no such feature.
+            there is no training split. Labels from the data have the order of the data set's ClassLabel feature, or are
+            sorted if there is no such feature.
         multilabel: whether a row may have any number of labels.
         label_separator: separates the labels within one string. White space around a label is dropped.
         validation_fraction: fraction of the training rows that become the validation split, if the table has none.

@@ -49,7 +49,7 @@ def check_label_names(rows: Dataset, column: str, class_names: list[str], path: 
 
 
 def unguessed_cell(cell: str) -> str | None:
-    """Returns a cell of a CSV file as text, or None if it is empty; as a converter, keeps pandas from guessing types.
+    """Returns a CSV cell as text, or None if it is empty. As a converter, it keeps pandas from guessing types.
 
     Example:
         >>> unguessed_cell("007"), unguessed_cell("NA"), unguessed_cell("")
