@@ -77,7 +77,7 @@ def load_run(path: str | Path, *, device: str = "cpu", trust_remote_code: bool =
 
     Raises:
         ValueError: there is no trained network at `path`, its file has no class names, or its tokenizer has changed
-            since it was trained.
+            since the network was trained.
 
     Example:
         >>> load_run("no/such/run.ckpt")
@@ -163,9 +163,9 @@ class Run:
         Args:
             texts: one text, a list of texts or a pandas Series. The result has the index of the Series.
             method: name of a method ("AttInGrad", or "AttInGrad,ALTI" for two, or a full class_path), a method object,
-                or a list of these; by default integrated gradients with signed scores, which sum to the text's logit
-                minus the baseline's logit. A method that has the argument `pooling` and is given by its name gets
-                signed scores; an object keeps its own pooling.
+                or a list of these. The default is integrated gradients with signed scores, which sum to the text's
+                logit minus the baseline's logit. If a method is given by its name and has the argument `pooling`, its
+                scores are signed; a method object keeps its own pooling.
             num_classes: on multi-label data, this many of the most probable classes are explained even if they are not
                 predicted. All predicted classes are always explained.
             text_pair: the second text, if the network reads pairs: one for all examples, or a list with one for each.
@@ -199,8 +199,8 @@ class Run:
 
         Args:
             examples: table with the columns `text`, `label` or `labels` (names of classes; a list, or names joined by
-                ";", on multi-label data). The columns `rationales`, `text_pair` and `id` are optional. Cells are read
-                as in data/files.yaml.
+                ";", on multi-label data). The columns `rationales`, `text_pair` and `id` are optional. Cells have the
+                format that configs/data/files.yaml describes.
             methods: like `method` in `explain`, but a method given by its name gets the default arguments of its class.
             preset: name of a file in configs/presets ("edin", "er", ...), path of such a file, or an
                 AttributionEvaluation.

@@ -142,7 +142,7 @@ class TextInputs(TensorFields):
 
 @dataclass(frozen=True)
 class Attribution(TensorFields):
-    """Token scores for the explained classes, from an attribution method or from humans (a rationale, in [0, 1]).
+    """Token scores for the explained classes, from a method or from humans (a rationale, with scores in [0, 1]).
 
     Example:
         >>> inputs = TextInputs.of_ids([[1, 5, 6]], special_ids=[1])
