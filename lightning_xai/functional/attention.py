@@ -54,7 +54,9 @@ def read_through(readout: Tensor, mixings: Sequence[Tensor]) -> Tensor:
 
 
 def target_rows(readout: Tensor, targets: Tensor) -> Tensor:
-    """Returns the rows [B, K, T] of `readout` [B, 1 or C, T] for `targets` [B, K]. A single row serves all targets.
+    """Returns the rows [B, K, T] of `readout` [B, 1 or C, T] for the classes `targets` [B, K].
+
+    If the readout has only one row, every class gets this row.
 
     Example:
         >>> target_rows(torch.tensor([[[0.5, 0.5], [0.25, 0.75]]]), torch.tensor([[1]])).tolist()
@@ -126,7 +128,7 @@ def rollout(readout: Tensor, attentions: Sequence[Tensor], *, residual: float = 
     """Returns the attention rollout [B, R, T]: readout @ M_L @ ... @ M_1.
 
     M_l = (1 - residual) * A_l + residual * I, where A_l is the attention of layer l, averaged over attention heads. The
-    rows of M_l are then normalized to sum to 1.
+    rows of M_l are then divided by their sums.
 
     Args:
         readout: [B, R, T] weights with which the classification head reads the last layer's states.

@@ -1,4 +1,4 @@
-"""What all laws (checks of required properties) share: random texts, comparisons, and the state of the process."""
+"""Functions that all laws (checks of required properties) share: random texts, comparisons, states of a process."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def require_close(
 
 
 def network_state(network: nn.Module) -> dict[str, Any]:
-    """Returns what explaining a network must leave unchanged: weights, gradients, modes, hooks, kernel, ...
+    """Returns the state of a network that an explanation must not change: weights, gradients, modes, hooks, ...
 
     Example:
         >>> layer = nn.Linear(1, 1)

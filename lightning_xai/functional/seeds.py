@@ -39,7 +39,7 @@ def example_indices(inputs: TextInputs) -> list[int] | list[None]:
 def example_generator(
     seed: int, index: int | None, method: str, stream: Sequence[int] | None = None
 ) -> np.random.Generator:
-    """Returns a random generator for an example, whose numbers do not depend on batch, process or resuming.
+    """Returns a random generator for an example. Its numbers depend on no other example, process or run.
 
     Args:
         seed: seed of the method, non-negative.
@@ -58,7 +58,7 @@ def example_generator(
         [5, 9, 0, 6]
     """
     if index is None:
-        raise ValueError(f"inputs.index is None: {method} is seeded by it, so set it to row numbers in the split")
+        raise ValueError(f"inputs.index is None, but it seeds {method}: set inputs.index to row numbers in the split")
     return np.random.default_rng([seed, index, *(method.encode() if stream is None else stream)])
 
 

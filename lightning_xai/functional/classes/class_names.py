@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from lightning_xai.functional.text.quantity import quantity
 
 _NUMBERED = re.compile(r"label\d+")  # transformers' default names: LABEL_0, LABEL_1
-_NUMBERS = re.compile(r"(?:class)?(\d+)")  # other names that merely number the classes, such as 0, 1 or class0, class1
+_NUMBERS = re.compile(r"(?:class)?(\d+)")  # other names without a meaning, such as 0 and 1, or class0 and class1
 
 
 def normalized_name(name: str) -> str:
@@ -47,10 +47,10 @@ def only_number(names: Sequence[str]) -> bool:
 
 
 def named_positions(names: Sequence[str], wanted: Sequence[str], owner: str, remedy: str) -> list[int] | None:
-    """Returns the position in `names` of each of the `wanted` names; None if one list merely numbers its classes.
+    """Returns the position in `names` of each of the `wanted` names; None if the names of one list are only numbers.
 
-    If the lists differ in the name at only one position, the two names there are taken to mean the same class. Lists of
-    different lengths are refused, even if one of them merely numbers its classes.
+    If the two lists differ at only one position, the two names at this position are taken to mean the same class. Lists
+    of different lengths are refused, even if the names of one list are only numbers.
 
     Args:
         names: class names of a network, in the order of its logits.
@@ -103,7 +103,7 @@ def class_positions(names: Sequence[str], wanted: Sequence[str], owner: str) -> 
     """Returns the position in `names` of each of the `wanted` names; None if the lists share no name.
 
     Args:
-        names: class names of a network or of a column, in the order of its class numbers.
+        names: class names of a network or of a column of a data set, in the order of its class numbers.
         wanted: class names of the data.
         owner: the network or column that has `names`, for the error message.
 
@@ -126,8 +126,8 @@ def class_positions(names: Sequence[str], wanted: Sequence[str], owner: str) -> 
     if len(theirs) == len(ours) and all(theirs.index(name) == ours.index(name) for name in shared):
         return list(range(len(ours)))
     raise ValueError(
-        f"{owner} has the classes {listed(names)}, the data has {listed(wanted)}: give the data's source class_names "
-        "that name the same classes"
+        f"{owner} has the classes {listed(names)}, the data has {listed(wanted)}: set class_names of the data's source "
+        "to names of the same classes"
     )
 
 

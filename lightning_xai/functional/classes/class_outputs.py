@@ -18,7 +18,7 @@ FEW_CLASSES = 64
 
 
 def computes_by_class(model: EmbeddingModel) -> bool:
-    """Returns whether computing only some classes saves `model` time and memory.
+    """Returns whether `model` saves time and memory by computing the logits of only some classes.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -105,10 +105,10 @@ def class_columns(classes: Tensor) -> Tensor:
 def segment_graph(
     model: EmbeddingModel, inputs: TextInputs, embeds: Tensor, classes: Tensor | None, *, output_readout: bool
 ) -> Any:
-    """Returns a forward pass that stores the graph of only some segments at a time, or None if the model has none.
+    """Returns a forward pass that stores the graph of only some segments at a time; None if the model has no such pass.
 
     Args:
-        model: the classifier. PLMCA has the method `segment_graph`, which returns such a pass.
+        model: the classifier. PLMCA makes such a pass in its method `segment_graph`.
         inputs: B texts.
         embeds: [B, T, D] embeddings: part of a graph, or a leaf that requires a gradient.
         classes: [B, K] long, or None for all classes.

@@ -52,10 +52,10 @@ def gold_pairs(labels: Tensor, targets: Tensor) -> Tensor:
 def select_targets(
     policy: TargetPolicy, probs: Tensor, labels: Tensor, decision_threshold: float = 0.5, topk: int = 1
 ) -> tuple[Tensor, Tensor]:
-    """Returns the classes to explain: targets [B, K] long, and target_mask [B, K] bool, which is False at padding (0).
+    """Returns the classes to explain: targets [B, K] long, and target_mask [B, K] bool, which is False at padding.
 
-    K is the largest number of classes chosen for an example, and at least 1. The classes of an example are in
-    ascending order, or with "topk" in descending order of probability.
+    K is the largest number of classes chosen for an example, and at least 1. Rows with fewer classes are padded with 0.
+    The classes of an example are in ascending order, or with "topk" in descending order of probability.
 
     Args:
         policy: which classes are chosen: "gold", "predicted", "gold_or_predicted", "all", or "topk" for the `topk` most

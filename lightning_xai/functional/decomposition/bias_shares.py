@@ -1,4 +1,4 @@
-"""Divides the biases of a layer among the source tokens, whose vectors sum to a state.
+"""Divides the biases of a layer among the source tokens. A state is the sum of one vector per source token.
 
 Letters: R targets, S sources, c sources of one chunk, K biases of a layer, k biases added before a given bias.
 """
@@ -14,12 +14,12 @@ BiasRule = Literal["absdot", "abssim", "norm", "equal", "cls", "token", "none"]
 
 
 class BiasShares:
-    """Divides each bias b of a layer among the sources, depending on their vectors x_j where b is added.
+    """Divides each bias b of a layer among the sources. The shares depend on the vectors x_j of the sources.
 
     Source j gets the fraction w_j / sum_i w_i of b. The rule determines the weight w_j: |x_j . b| ("absdot"),
     |x_j . b| / |x_j| ("abssim": the absolute cosine times |b|; |b| cancels in the fraction), |x_j| ("norm"), or 1
     ("equal"). "cls" gives the whole bias to the first source, "token" to the last, and "none" to no source. The vector
-    x_j includes the shares of source j in all biases added before b.
+    x_j of source j is taken just before b is added, and includes the shares of j in all earlier biases.
 
     Shares are known only after all sources have passed through the layer, but the vectors of all sources together do
     not fit in memory. The computation therefore has three steps:
@@ -46,7 +46,8 @@ class BiasShares:
     def __init__(self, rule: BiasRule, biases: dict[str, Tensor]) -> None:
         self.rule = rule
         self.biases = {} if rule == "none" else biases
-        self.earlier: dict[str, Tensor] = {}  # place -> [R, k, dim], the earlier biases as passed on to it
+        # place -> [R, k, dim], the biases added before this place, after they have passed through the layer up to there
+        self.earlier: dict[str, Tensor] = {}
         self.products: dict[str, list[Tensor]] = {place: [] for place in self.biases}
 
     def enter(self, place: str, columns: Tensor) -> Tensor:
@@ -58,7 +59,7 @@ class BiasShares:
         return torch.cat([columns, bias.unsqueeze(1)], dim=1)
 
     def record(self, place: str, vectors: Tensor) -> Tensor:
-        """Stores the inner products of the vectors [R, c, dim] that `shares` needs, and returns the vectors."""
+        """Stores inner products of the vectors [R, c, dim], which `shares` needs, and returns the vectors unchanged."""
         if place not in self.biases:
             return vectors
         bias, parts = self.biases[place], []
@@ -72,7 +73,7 @@ class BiasShares:
 
     @property
     def needs_products_only(self) -> bool:
-        """Whether the rule needs only inner products with the bias, so that `record_products` can replace `record`."""
+        """Whether the rule needs no inner products except those with the bias. `record_products` then suffices."""
         return self.rule not in ("abssim", "norm")
 
     def record_products(self, place: str, products: Tensor) -> None:
@@ -122,7 +123,7 @@ class BiasShares:
 
 
 def distribute_bias(vectors: Tensor, bias: Tensor, rule: BiasRule) -> Tensor:
-    """Returns the sources' vectors [R, S, dim], to each of which the source's share of a bias was added.
+    """Adds to each source's vector the source's share of a bias, and returns the new vectors [R, S, dim].
 
     Args:
         vectors: [R, S, dim].

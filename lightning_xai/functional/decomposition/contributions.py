@@ -201,7 +201,7 @@ def l1_distances(
         residual: [N, S, D].
         resultants: [N, S, D], the states y_i.
         chunk_elements: largest number of values in a block of difference vectors. None chooses a block that fits the
-            cache of a CPU or keeps a GPU busy. The results do not depend on it.
+            cache of a CPU or keeps a GPU busy. The results do not depend on `chunk_elements`.
 
     Example:
         >>> attention = torch.tensor([[[[0.5, 0.5], [0.0, 1.0]]]])  # T = [[1, 2], [0, 4]]
@@ -212,7 +212,7 @@ def l1_distances(
     num_rows, size, _, dim = vectors.shape
     if chunk_elements is None:
         chunk_elements = 2**18 if vectors.device.type == "cpu" else 2**26
-    num_targets = min(size, 128)  # fewer targets make the products slow; more leave room for few sources per block
+    num_targets = min(size, 128)  # fewer targets make matrix products slow; with more, few sources fit into a block
     rows = max(chunk_elements // (size * size * dim), 1)
     sources = max(chunk_elements // (rows * num_targets * dim), 1)
     weights = by_source(attention)
@@ -245,7 +245,8 @@ def _block_distances(targets: Tensor, weights: Tensor, vectors: Tensor) -> Tenso
         vectors: [n, sources, H, D].
     """
     if torch.is_grad_enabled():
-        # the backward pass recomputes the differences y_i - T_ij, so those of all pairs are never stored together
+        # the backward pass recomputes the differences y_i - T_ij, so that the differences of all pairs are never in
+        # memory together
         return checkpoint(_form_distances, targets, weights, vectors, use_reentrant=False)
     return _form_distances(targets, weights, vectors)
 
@@ -254,7 +255,7 @@ def _form_distances(targets: Tensor, weights: Tensor, vectors: Tensor) -> Tensor
     shape = (*weights.shape[:2], *targets.shape[2:])  # [n, sources, targets, D]
     differences = targets.expand(shape).clone(memory_format=torch.contiguous_format).flatten(0, 1)
     weights, vectors = weights.to(differences.dtype), vectors.to(differences.dtype)  # under autocast, dtypes may differ
-    # in place, since allocating memory for the intermediate results would take longer than the matrix product
+    # computed in place, since allocating memory for the products would take longer than the products themselves
     with torch.autocast(differences.device.type, enabled=False):
         differences.baddbmm_(weights.flatten(0, 1).transpose(1, 2), vectors.flatten(0, 1), alpha=-1)
     return differences.abs_().sum(dim=-1).view(shape[:3])

@@ -14,7 +14,7 @@ from lightning_xai.types import ClassifierOutput
 # largest accepted error of a recomputed output, as a fraction of the output's largest value. It is far above float32
 # rounding errors, and far below the error that arises if a module is assigned a wrong role in EncoderLayer
 _TOLERANCE = 1e-3
-_ROUNDINGS = 4  # the tolerance is at least this many epsilons of the dtype, which matters in bfloat16
+_ROUNDINGS = 4  # in half precision, the tolerance is larger: this number times the epsilon of the dtype
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,8 @@ def trace_layers(
         zip(layers, output.hidden_states, output.attentions, strict=False)
     ):
         trace = trace_layer(layer, to_segments(hidden, attention), attention)
-        if place + 1 < len(layers) or not layer.norm_first:  # with `norm_first`, the last state is after a final norm
+        # with `norm_first`, the last hidden state comes after a final norm, so it cannot be compared
+        if place + 1 < len(layers) or not layer.norm_first:
             recomputed = from_segments(trace.output, *hidden.shape[:2])[attention_mask]
             _require_equal(recomputed, output.hidden_states[place + 1][attention_mask], f"layer {place}")
         yield trace

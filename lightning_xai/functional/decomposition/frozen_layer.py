@@ -21,7 +21,8 @@ from lightning_xai.functional.decomposition.frozen_norm import FrozenNorm, add_t
 
 FeedForward = Literal["zero_origin", "local_affine", "relu", "none"]
 
-# (name of the place where a bias is added, vectors at this place) -> vectors with which the layer continues
+# function that a layer calls wherever it adds a bias. Arguments: the name of the place, and the vectors before the
+# bias. Result: the vectors with which the layer continues
 BiasHook = Callable[[str, Tensor], Tensor]
 
 
@@ -62,15 +63,17 @@ class FrozenLayer:
 
     @property
     def reads_few_rows(self) -> bool:
-        """Whether applying the attention before the value map costs less than after it."""
+        """Whether it costs less to apply attention before the value map than to apply it afterwards."""
         num_heads, num_rows, _ = self.attention.shape
         return num_rows * num_heads < self.hidden.shape[-1]
 
     def attend(self, vectors: Tensor) -> tuple[Tensor, None]:
-        """Returns input + attention [R, c, D], without bias, from the vectors [T, c, D] of c sources for every token.
+        """Returns input + attention [R, c, D], without biases, and None.
 
-        With gradients off, the result is written into `vectors`. The second result is None, which tells
-        `after_attention` to apply `up` itself.
+        The None tells `after_attention` to apply `up` itself. With gradients off, the result overwrites `vectors`.
+
+        Args:
+            vectors: [T, c, D], the vectors of c sources in the states of all T tokens.
         """
         parts, (num_heads, num_rows, num_tokens), count = self.parts, self.attention.shape, vectors.shape[1]
         residual = vectors if num_rows == num_tokens else vectors[self.rows]
@@ -85,7 +88,7 @@ class FrozenLayer:
         return self._output(mixed.view(num_heads, num_rows, count, parts.head_size), residual), None
 
     def attend_to_mixtures(self, mixtures: Tensor) -> tuple[Tensor, None]:
-        """Like `attend`, but takes vectors already multiplied by the attention.
+        """Like `attend`, but for vectors that have already been multiplied by the attention probabilities.
 
         Args:
             mixtures: [H * R + R, c, D]. The first H * R entries are attention @ vectors, one per head and target. The
@@ -104,7 +107,7 @@ class FrozenLayer:
         return add_product(residual.view(-1, residual.shape[-1]), rows, self.parts.output.weight.T).view(residual.shape)
 
     def attend_to_tokens(self, sources: slice) -> tuple[Tensor, Tensor | None]:
-        """Returns input + attention [R, c, D] of the first layer, and the result [R, c, F] of applying `up` to it.
+        """Returns input + attention [R, c, D] of the first layer, and this sum after the linear map `up` [R, c, F].
 
         In the first layer, each source is one token's input vector, and each token's values include the value bias.
         For every target, the vector of a source is a weighted sum of the same H + 1 vectors: the output of each head
@@ -136,7 +139,7 @@ class FrozenLayer:
         Args:
             vectors: [R, c, D], input + attention.
             at_bias: called at every place where a bias is added, see `BiasHook`.
-            units: [R, c, F], the result of applying `up`; None to compute it here.
+            units: [R, c, F], the result of applying `up`; None if it must be computed here.
         """
         parts = self.parts
         block, units = self._until_down(vectors, at_bias, units)
@@ -154,15 +157,15 @@ class FrozenLayer:
     ) -> Tensor:
         """Returns W weighted sums [W, c, D] of the targets' outputs. The layer must be post-norm (norms after blocks).
 
-        The result is weights @ `after_attention(vectors)`, but the sums are taken before the down-projection M, so M is
-        applied to W rows instead of R. The vectors M v of single targets are not computed. Their inner products with a
-        bias b are computed with the transposed map M': (M v) . b = v . (M' b). With gradients off, `vectors` and
-        `units` are overwritten.
+        The result is weights @ `after_attention(vectors)`. To save time, the sums are taken before the down-projection
+        M, which is then applied to W rows instead of R rows. So the vectors M v of single targets are never computed.
+        Their inner products with a bias b are computed with the transposed matrix M': (M v) . b = v . (M' b). With
+        gradients off, `vectors` and `units` are overwritten.
 
         Args:
             vectors: [R, c, D], input + attention.
             shares: stores the inner products with the biases.
-            units: [R, c, F], the result of applying `up`; None to compute it here.
+            units: [R, c, F], the result of applying `up`; None if it must be computed here.
             weights: [W, R] weights of the targets in each sum.
         """
         block, units = self._until_down(vectors, shares.record, units)
@@ -180,7 +183,7 @@ class FrozenLayer:
         return norm.without_rate(mixed[0] + F.linear(mixed[1], down))
 
     def _until_down(self, vectors: Tensor, at_bias: BiasHook, units: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """Returns the residual [R, c, D] of the feed-forward block, and its units [R, c, F] after the activation."""
+        """Computes the feed-forward block up to `down`: its residual [R, c, D], and its activated units [R, c, F]."""
         parts = self.parts
         block = at_bias("attention", vectors)
         if not parts.norm_first:
@@ -276,7 +279,7 @@ def freeze_layer(
 def _attention_bias(parts: EncoderLayer, *, is_first: bool) -> Tensor | None:
     """Returns the bias [D] of the attention block, including the value bias unless `is_first`.
 
-    The attention probabilities of a target sum to 1, so attention leaves the value bias unchanged.
+    The attention probabilities of a target sum to 1, so the value bias passes through attention unchanged.
     """
     bias = parts.output.bias
     if is_first or parts.value.bias is None:

@@ -1,4 +1,4 @@
-"""LayerNorm and RMSNorm as linear maps, which divide by given standard deviations or root mean squares.
+"""LayerNorm and RMSNorm as linear maps: their standard deviations or root mean squares are constants.
 
 With gradients off, `subtract_from`, `add_to` and `multiply_by` write their result into their first argument.
 """

@@ -54,7 +54,7 @@ def _enter_biases(layer: FrozenLayer, rule: BiasRule) -> tuple[BiasShares, Tenso
     """Returns the layer's `BiasShares`, and its K biases [R, K, D] after they have passed through the layer."""
     shares = BiasShares(rule, layer.biases)
     no_columns = layer.hidden.new_zeros(len(layer.rows), 0, layer.hidden.shape[-1])
-    # scratch=None, because the sources will overwrite the scratch memory while `shares` still refers to these columns
+    # with scratch memory, the sources would later overwrite these columns, which `shares` still needs
     return shares, replace(layer, scratch=None).after_attention(no_columns, shares.enter)
 
 

@@ -1,4 +1,4 @@
-"""Beam search for the order of units whose prefixes have the largest sum of values."""
+"""Beam search for an order of units. The best order has the largest sum of the values of its prefixes."""
 
 from __future__ import annotations
 
@@ -55,18 +55,19 @@ def require_search(beam_size: int, exact_up_to: int) -> None:
 def best_orders(
     values: SetValues, num_units: Tensor, *, beam_size: int, exact_up_to: int = 0, beams: Beams = "sets"
 ) -> Orders:
-    """Returns the order of each problem's N units with the largest sum that a beam search finds.
+    """Returns, for each problem, the order of its N units with the largest sum that a beam search finds.
 
     The sum of an order u_1 ... u_N is v({u_1}) + v({u_1, u_2}) + ... + v({u_1 ... u_N}). The value of a prefix
-    depends only on the set of its units. Of two orders of the same set, the one with the smaller sum can therefore be
+    depends only on the set of its units. Of two orders of the same set, the order with the smaller sum can therefore be
     dropped without loss. If the beam holds every set of each size, the search is dynamic programming over subsets: the
-    result is exact and needs 2^N sets, while brute force needs N! orders. Of candidates (a prefix and a unit to add)
-    with equal sums, the one whose prefix comes first in the beam wins; among those with the same prefix, the one whose
-    added unit comes first.
+    result is exact and needs 2^N sets, while brute force needs N! orders.
+
+    Each step adds a unit to a prefix in the beam. If several results have equal sums, those of the earlier prefix in
+    the beam come first, and among those, the result with the earlier unit.
 
     Args:
-        values: function v, which returns the values of sets. For each set size, it is called once with the distinct
-            sets of all problems, or several times if these do not fit in memory together.
+        values: function v, which returns the values of sets. For each set size, the function is called once with the
+            distinct sets of all problems, or several times if these sets do not fit in memory together.
         num_units: [P] long, number of units of each problem, on the CPU.
         beam_size: largest number of prefixes of each size that are kept per problem.
         exact_up_to: for problems of at most this many units, the beam holds all sets of each size. If `beams` is
@@ -114,7 +115,8 @@ def _beam(totals: Tensor, problem: Tensor, set_of: Tensor | None, beam_sizes: Te
     Args:
         totals: [R] float64.
         problem: [R] long, the problem of each candidate.
-        set_of: [R] long, the set of each candidate. Only the best candidate of each set stays; if None, all may stay.
+        set_of: [R] long, the number of each candidate's set. Only the best candidate of each set stays. If None,
+            several candidates of a set may stay.
         beam_sizes: [P] long, the beam size of each problem.
     """
     order = totals.argsort(descending=True, stable=True)
@@ -137,7 +139,7 @@ def _beam_sizes(num_units: Tensor, beam_size: int, exact_up_to: int) -> Tensor:
 
 
 def _bits(numbers: Tensor) -> Tensor:
-    """Returns the bits [R, 32] of problem numbers [R], which distinguish equal sets of different problems."""
+    """Returns the binary digits [R, 32] of problem numbers [R]. They keep equal sets of different problems apart."""
     return ((numbers.unsqueeze(1) >> torch.arange(32)) & 1).bool()
 
 

@@ -1,4 +1,7 @@
-"""Counts the segments to encode for all versions of a long text when each distinct segment is encoded only once."""
+"""Counts the distinct segments in versions of a long text that differ in their erased units.
+
+A network that encodes segments separately needs to encode each distinct segment only once.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from torch import Tensor
 from lightning_xai.functional.erasure.erase import Erasure
 from lightning_xai.functional.erasure.version_segments import segmented_versions
 
-_SAMPLE = 256  # largest number of versions whose segments are counted; of more versions, only this many are sampled
+_SAMPLE = 256  # largest number of versions whose segments are counted; if there are more, a sample of them is counted
 
 
 @runtime_checkable
@@ -36,8 +39,8 @@ class ErasesUnits(Protocol):
 def new_segments(erased: Tensor, *, segment_length: int, erasure: Erasure) -> float:
     """Returns the mean number of segments of a version that occur neither in the text nor in an earlier version.
 
-    If there are more than 256 versions, only 256 evenly spaced ones are compared. Every second one of them serves as an
-    earlier version, and the mean is taken over the others, so that it does not count segments that many versions share.
+    If there are more than 256 versions, 256 evenly spaced versions are compared. Every second of them only serves as an
+    earlier version, and the mean is taken over the other half. So segments that many versions share do not count.
 
     Args:
         erased: [R, T] bool, True at the tokens that are erased in each of R versions of a text.

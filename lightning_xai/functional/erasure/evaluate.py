@@ -100,11 +100,11 @@ class ForVersions(Protocol):
 
 
 class WithVersions:
-    """An `Evaluate` or `Predict` function with an attribute `for_versions`, a function for many versions together.
+    """An `Evaluate` or `Predict` function. Its attribute `for_versions` evaluates many versions of texts together.
 
     Args:
-        evaluate: maps erased inputs to outputs.
-        for_versions: evaluates many versions together.
+        evaluate: function that maps erased inputs to outputs.
+        for_versions: function that evaluates many versions together, see `ForVersions`.
 
     Example:
         >>> evaluate = WithVersions(lambda inputs, embed_mask=None: inputs.input_ids, lambda *_, **__: None)
@@ -134,7 +134,7 @@ def for_versions_of(evaluate: Evaluate | Predict) -> ForVersions | None:
 def logits_of(model: EmbeddingModel) -> Evaluate:
     """Returns a function that maps erased inputs to the logits [B, C] of a model.
 
-    If the model has a method `version_logits`, it becomes the function's `for_versions`.
+    If the model has a method `version_logits`, this method becomes the attribute `for_versions` of the function.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -164,7 +164,7 @@ def outputs_of(model: ExplainedModel, output: Output) -> Evaluate:
 
 
 def predict_of(model: ExplainedModel) -> Predict:
-    """Returns the method `predict` of a classifier, with `for_versions` if the classifier supports it.
+    """Returns the method `predict` of a classifier, with an attribute `for_versions` if the classifier supports this.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

@@ -90,7 +90,8 @@ def version_outputs(
 ) -> Tensor:
     """Returns the outputs [R, K] float64, on the CPU, for R versions of texts. Each version has its own K classes.
 
-    If `evaluate` has a function `for_versions`, this is used. Otherwise each version is evaluated as a separate text.
+    If `evaluate` has a function `for_versions`, this function evaluates all versions. Otherwise each version is
+    evaluated as a separate text.
 
     Args:
         evaluate: maps erased inputs to outputs.
@@ -118,7 +119,7 @@ def version_outputs(
 def _outputs_together(
     evaluate: Evaluate | Predict, inputs: TextInputs, versions: Versions, classes: Tensor, **options: Any
 ) -> Tensor | None:
-    """Returns the outputs [R, K] float64, on the CPU, that `evaluate.for_versions` gives; None if it gives none."""
+    """Returns the outputs [R, K] of `evaluate.for_versions` in float64 on the CPU; None if there are none."""
     entry = for_versions_of(evaluate)
     if entry is None or not len(versions.example):
         return None
@@ -178,9 +179,10 @@ def predict_erased(
     erasure: Erasure,
     pad_id: int = 0,
 ) -> Tensor:
-    """Returns the predicted probability [R, J] float64 of the row's class for each of J versions in each of R rows.
+    """Returns the probability [R, J] float64 of each row's class, for each of the row's J versions.
 
-    Equal versions are predicted once. For versions that keep every token, `unerased_probs` holds the probability.
+    Equal versions are predicted once. Versions that keep every token are not predicted: their probability is taken from
+    `unerased_probs`.
 
     Args:
         predict: returns the model's probabilities.
@@ -214,9 +216,9 @@ def predict_erased(
 def predict_zero_embeddings(
     predict: Predict, inputs: TextInputs, versions: Versions, targets: Tensor, *, erasure: Erasure, pad_id: int = 0
 ) -> Tensor:
-    """Like `predict_erased`, but with the embeddings of all tokens set to zero, except those of a prompt.
+    """Like `predict_erased`, but with all embeddings set to zero, except those of a prompt.
 
-    The arguments are those of `predict_erased` except `unerased_probs`. Returns probabilities [R, J] float64, too.
+    The arguments are those of `predict_erased`, without `unerased_probs`. Returns probabilities [R, J] in float64.
 
     Example:
         >>> inputs = TextInputs.of_ids([[5, 6, 7]])

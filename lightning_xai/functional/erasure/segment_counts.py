@@ -1,4 +1,4 @@
-"""Counts the segments that a network encodes for the versions of long texts."""
+"""Counts the segments that a network encodes to evaluate versions of long texts, in which some tokens are erased."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 class SegmentsOfVersions(NamedTuple):
-    """The numbers of segments of the distinct versions of a text.
+    """The numbers of segments in the distinct versions of a text. Versions differ in the erased tokens.
 
     Example:
         >>> SegmentsOfVersions(num_versions=6, num_segments=18, num_encoded=8).per_version
@@ -30,7 +30,7 @@ class SegmentsOfVersions(NamedTuple):
 
 
 class SegmentCounts:
-    """Segment counts of each text. When counts of several processes are merged, a text counts only once.
+    """Segment counts of each text. If several processes have counted the same text, merging keeps one of the counts.
 
     Example:
         >>> counts, others = SegmentCounts(), SegmentCounts()
@@ -57,7 +57,7 @@ class SegmentCounts:
                 self._by_text[text] = SegmentsOfVersions(*map(sum, zip(before, new, strict=True)))
 
     def merge(self, others: SegmentCounts) -> None:
-        """Takes over the counts of texts that are not counted here yet."""
+        """Adds the counts of those texts in `others` that have no counts here yet."""
         for text, counted in others._by_text.items():
             self._by_text.setdefault(text, counted)
 
@@ -71,7 +71,7 @@ _counts: ContextVar[SegmentCounts | None] = ContextVar("_counts", default=None)
 
 @contextmanager
 def segments_counted() -> Iterator[SegmentCounts]:
-    """Yields counts of the segments that networks encode for versions of texts within the context.
+    """Yields an object that counts the segments of versions of texts that networks encode within the context.
 
     Segments of texts that are evaluated as a whole, not as versions, do not count.
 
@@ -113,7 +113,7 @@ def count_segments(texts: list[int] | list[None], example: Tensor, ids: Tensor, 
     distinct = rows.unique(dim=0)
     numbers[:, 0] = distinct[:, 0].bincount(minlength=len(texts))
     numbers[:, 1] = numbers[:, 1].index_add(0, distinct[:, 0], (distinct[:, 1:] >= 0).sum(dim=1))
-    text_of_segment = torch.zeros(int(ids.max()) + 2, dtype=torch.long)  # the last one stands for the id -1
+    text_of_segment = torch.zeros(int(ids.max()) + 2, dtype=torch.long)  # the last entry is for the id -1
     text_of_segment[ids] = example.unsqueeze(1).expand_as(ids)
     for block in blocks:
         encoded = ids[block].unique()

@@ -51,7 +51,7 @@ def token_units(inputs: TextInputs, unit: Unit) -> Tensor:
 
 
 def count_units(units: Tensor) -> Tensor:
-    """Returns how many units [B] each row of `units` [B, T] has, as returned by `token_units`.
+    """Returns the number of units [B] in each row of `units` [B, T], which is the result of `token_units`.
 
     Example:
         >>> count_units(torch.tensor([[-1, 0, 0, 1], [-1, -1, -1, -1]])).tolist()

@@ -17,8 +17,8 @@ _BLOCK = 2**22  # largest number of tokens, over all versions, that are processe
 class SegmentedVersions(NamedTuple):
     """R versions of texts, each divided into at most N segments, of which U are distinct.
 
-    Two segments are equal if they contain the same tokens of the same text, and the same ones are erased. Token ids are
-    not compared, since erasing a token by setting its embedding to zero leaves the id unchanged.
+    Two segments are equal if they contain the same tokens of the same text, and the same of these tokens are erased.
+    Comparing token ids would not suffice, since an erasure that sets embeddings to zero leaves the ids unchanged.
     """
 
     ids: Tensor  # [R, N] long, the number (0 to U - 1) of each segment; -1 where a version has fewer segments
@@ -160,7 +160,7 @@ def _with_erased_bits(erased: np.ndarray, size: int) -> _TextSegments:
     padded = np.zeros((num_rows, places * size), dtype=bool)
     padded[:, :length] = erased
     padded = padded.reshape(num_rows, places, size)
-    changed = np.asarray(padded.any(axis=2))  # [R, N]; segments without erased tokens are equal at the same place
+    changed = np.asarray(padded.any(axis=2))  # [R, N]; if no token is erased, all versions have the same segment there
     row, place = np.nonzero(changed)
     bits = np.packbits(padded[row, place], axis=1)
     first, inverse = _distinct(np.concatenate([place.astype(">u4").view(np.uint8).reshape(-1, 4), bits], axis=1))

@@ -36,8 +36,8 @@ def class_gradients(
         inputs: B texts.
         classes: [B, K] long.
         embeds: [B, T, D], the embeddings that the network receives.
-        wrt: the tensor with respect to which logits are differentiated and from which `embeds` was computed; None
-            takes `embeds`.
+        wrt: the tensor with respect to which logits are differentiated. `embeds` must be computed from it. None
+            differentiates with respect to `embeds`.
         row_weights: [B] factors by which the texts' logits are multiplied, 1 by default.
         create_graph: whether the gradients can be differentiated again.
 

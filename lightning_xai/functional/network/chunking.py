@@ -1,4 +1,4 @@
-"""Chooses the number of rows per forward pass such that the device is busy and its memory suffices."""
+"""Chooses the number of rows in a forward pass: enough to keep the device busy, and not too many for its memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradient checkpointing in eval mode. By themselves, Hugging Face networks use it in train mode only."""
+"""Gradient checkpointing in eval mode. Hugging Face networks themselves use checkpointing only in train mode."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ def layers_recomputed(network: nn.Module) -> Iterator[None]:
 
 def _recomputed(layer: nn.Module, forward: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
     """Returns `forward(*arguments, **options)`. In eval mode, stores only the layer's inputs for the backward pass."""
-    # recomputation would write into a cache of transformers again; layers differ in the argument that holds it
+    # a layer with a key-value cache is not recomputed, since it would write into the cache twice. The cache may be any
+    # of the arguments, because its name differs between layers
     cached = any(hasattr(value, "get_seq_length") for value in (*arguments, *options.values()))
     if layer.training or cached or not torch.is_grad_enabled():
         return forward(*arguments, **options)

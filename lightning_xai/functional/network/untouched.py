@@ -51,8 +51,8 @@ def random_states_kept() -> Iterator[None]:
 def network_kept(network: nn.Module) -> Iterator[None]:
     """Restores gradients, flags, modes, hooks and buffers of a network at the end of the context.
 
-    At its start, parameters have no gradients. Code in the context must not change the values of parameters, which are
-    not restored; `weight_checksums` detects such changes.
+    At the start of the context, the gradients of parameters are set to None. The values of parameters are not restored,
+    so code in the context must not change them; `weight_checksums` detects such changes.
 
     Example:
         >>> layer = nn.Linear(1, 1)

@@ -50,7 +50,7 @@ class FrozenAttention:
         )
 
     def mix_back(self, states: Tensor) -> Tensor:
-        """Returns attention.T @ states [..., heads, T, w] for states [..., H, T, w], summed over heads with one key."""
+        """Returns attention.T @ states [..., heads, T, w] for states [..., H, T, w]; heads with one key are summed."""
         mixed = states.new_zeros(*states.shape[:-2], self.key.shape[-2], states.shape[-1], dtype=self._precision)
         by_head = mixed.flatten(0, -3)
         for rows, probabilities in self._probabilities():
@@ -89,6 +89,6 @@ class _Mix(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple, states: Tensor, attention: FrozenAttention, back: bool) -> tuple[Tensor, int]:
-        states = states.movedim(in_dims[0], -2)  # the classes become columns of one product
+        states = states.movedim(in_dims[0], -2)  # one matrix product computes the gradients of all classes
         mixed = _Mix.apply(states.flatten(-2), attention, back)
         return mixed.unflatten(-1, states.shape[-2:]), mixed.dim() - 1

@@ -68,7 +68,7 @@ def _is_linear(base: str, tracked: list[Tracked], linear: list[Tracked], args: t
     `tracked` holds the tracked arguments of the function, and `linear` the tracked arguments that are linear in the
     states.
     """
-    if base == "addmm":  # a coefficient as addend would add a constant, so the result would not be linear
+    if base == "addmm":  # the result is not linear if the addend is a coefficient, because this adds a constant
         return len(tracked) == 1
     if base in PRODUCTS:
         return len(linear) == 1
@@ -85,9 +85,9 @@ class FrozenCoefficients(Rules):
     pass through any function and may become a coefficient. If the network's output is such a tensor, `linear` raises a
     ValueError.
 
-    A tracked tensor holds its value in this forward pass, the first run. A second run of the network may be computed
-    along with it, which starts from other states, for example zeros, but uses the coefficients of the first run.
-    `second_run` is the tensor's value in the second run.
+    A tracked tensor holds its value in this forward pass, the first run. A second run may be computed at the same time:
+    it starts from other states, for example zeros, but uses the coefficients of the first run. The attribute
+    `second_run` holds the tensor's value in the second run.
 
     Args:
         detached: if True, derivatives treat coefficients as constants. If False, the coefficients depend on the states
@@ -122,7 +122,7 @@ class FrozenCoefficients(Rules):
                 args[0].second_run, args[0].is_gate = result.second_run, result.is_gate
                 return args[0]
         if writes:
-            raise ValueError(f"{name} writes something not linear into hidden states: {WITHOUT_RULE}")
+            raise ValueError(f"{name} writes a non-linear result into hidden states: {WITHOUT_RULE}")
         if base in ACTIVATIONS:
             return self._activation(func, args, kwargs)
         if base in ("layer_norm", "rms_norm"):
@@ -134,7 +134,9 @@ class FrozenCoefficients(Rules):
         return self._coefficient(func, name, tracked, args, kwargs)
 
     def linear(self, result: Tensor) -> Tensor:
-        """Returns the value of the linear function, which can be differentiated with respect to the states.
+        """Returns the value of `result` in the second run, or in the first run if there is no second run.
+
+        The value is a linear function of the states of this run, and can be differentiated with respect to them.
 
         Raises:
             ValueError: `result` is not a linear function of the states; the message names the non-linear function.
@@ -168,7 +170,7 @@ class FrozenCoefficients(Rules):
         return self.wrap(result, func(*replace_tracked(args, state), **replace_tracked(kwargs, state)))
 
     def _coefficient(self, func: Callable, name: str, tracked: list[Tracked], args: tuple, kwargs: dict) -> Any:
-        """Applies a function whose result is not linear in the states, but may become a coefficient."""
+        """Applies a function whose result is not linear in the states. The result may later become a coefficient."""
         with self._frozen():
             result = func(*replace_tracked(args, plain), **replace_tracked(kwargs, plain))
         if writes_in_place(name, args, kwargs):
@@ -197,7 +199,7 @@ class FrozenCoefficients(Rules):
         bias = kwargs.get("bias", args[3] if len(args) > 3 else None) if name == "layer_norm" else None
 
         def center(values: Tensor) -> Tensor:
-            # with a sum, because the derivative of a mean or of a difference takes one more pass over memory
+            # uses a sum, because the derivative of a mean or of a difference takes one more pass over memory
             return values + values.sum(dims, keepdim=True) * (-1 / math.prod(shape)) if name == "layer_norm" else values
 
         with self._frozen():

@@ -31,8 +31,9 @@ def secant_slope(
         x: the function's argument for the input, of any shape.
         b: its argument for the baseline, of the same shape.
         values: function(x) and function(b).
-        smooth: whether the function has no kink. The derivative at (x + b) / 2 replaces the quotient wherever rounding
-            would distort the quotient; if not `smooth`, only where x and b are equal.
+        smooth: whether the function has no kink. If it has none, the derivative at (x + b) / 2 replaces the quotient
+            wherever x and b are so close that rounding would distort the quotient. Otherwise, it does so only where x
+            and b are equal.
 
     Example:
         >>> x, b = torch.tensor([3.0, 2.0]), torch.tensor([-1.0, 2.0])
@@ -72,8 +73,8 @@ def softmax_multipliers(x: Tensor, b: Tensor, values: tuple[Tensor, Tensor], dim
 
     Both have the shape of x. The weights satisfy sum(w * (x - b)) = logsumexp(x) - logsumexp(b). Since
     softmax(x) = exp(x - logsumexp(x)), softmax(x) - softmax(b) = s * ((x - b) - sum(w * (x - b))). A constant added to
-    x or b affects neither softmax nor the size of w and s. With separate rules for exp(x) and 1 / sum, it would give
-    large multipliers that cancel each other.
+    x or b affects neither softmax nor the size of w and s. With separate rules for exp(x) and 1 / sum, such a constant
+    would give large multipliers that cancel each other.
 
     Args:
         x: scores for the input.

@@ -75,7 +75,7 @@ class Rescale(Rules):
             args[0].second_run = result.second_run
             return args[0]
         if writes:
-            raise ValueError(f"{name} writes something not linear into hidden states: {WITHOUT_RULE}")
+            raise ValueError(f"{name} writes a non-linear result into hidden states: {WITHOUT_RULE}")
         return self._nonlinear(func, name, factors, args, kwargs)
 
     def _nonlinear(self, func: Callable, name: str, factors: int, args: tuple, kwargs: dict) -> Any:

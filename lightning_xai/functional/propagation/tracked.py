@@ -1,4 +1,4 @@
-"""Tracked tensors. When a network applies a function to such a tensor, its rules compute the result instead."""
+"""Tracked tensors. If a network applies a function to a tracked tensor, the tensor's rules compute the result."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# functions that do not use a tensor's values, but return its properties (such as its shape) or new constant tensors
+# functions that do not use the values of a tensor. They return its properties, such as its shape, or constant tensors
 VALUE_FREE = frozenset(
     "__hash__ __len__ __repr__ data_ptr device dim dtype element_size get_device grad_fn is_complex is_contiguous "
     "is_cuda is_floating_point is_leaf is_meta is_mps is_nested is_quantized is_sparse is_xla itemsize layout names "
@@ -148,7 +148,7 @@ def replace_tracked(value: Any, choose: Callable[[Tracked], Any]) -> Any:
 
 
 def plain(tensor: Tracked) -> Tensor:
-    """Returns `tensor.plain()`. This is a function form of the method, for passing to `replace_tracked`.
+    """Returns `tensor.plain()`. This function can be passed to `replace_tracked`.
 
     Example:
         >>> from lightning_xai.functional.propagation.rescale import Rescale
@@ -223,7 +223,7 @@ def writes_in_place(name: str, args: tuple, kwargs: dict) -> bool:
     """
     writes = name.endswith("_") or name == "setitem" or bool(kwargs.get("inplace")) or "out" in kwargs
     if writes and ("out" in kwargs or not isinstance(args[0], Tracked)):
-        raise ValueError(f"{name} writes hidden states into a tensor that had none: {WITHOUT_RULE}")
+        raise ValueError(f"{name} writes hidden states into a tensor that does not depend on them: {WITHOUT_RULE}")
     return writes
 
 

@@ -40,7 +40,7 @@ def ranks(scores: Tensor, mask: Tensor, *, ties: Ties = "first") -> Tensor:
 
 
 def top_mask(scores: Tensor, mask: Tensor, counts: Tensor, *, ties: Ties = "first") -> Tensor:
-    """Returns [..., N] bool: True at the `counts` [...] largest scores inside `mask`, or at all of them if fewer.
+    """Returns [..., N] bool: True at the `counts` [...] largest scores inside `mask`, or at all if there are fewer.
 
     Example:
         >>> top_mask(torch.tensor([2.0, 9.0, 5.0]), torch.tensor([True, False, True]), torch.tensor(1)).tolist()
@@ -80,9 +80,9 @@ def percent_of(totals: Tensor, percentage: float | str, *, rounding: Rounding = 
 
 
 def _tie_groups(scores: Tensor, positives: Tensor, mask: Tensor | None) -> tuple[Tensor, ...]:
-    """Returns positives and mask in the order of descending scores, and where groups of equal scores begin and end.
+    """Sorts by descending scores. Returns the sorted positives and mask, and the ends of each group of equal scores.
 
-    All four results are [..., N]. The last two hold, for each entry, the first and the last place of its group.
+    All four results are [..., N]. The last two hold, for each sorted entry, the first and the last place of its group.
     """
     mask = torch.ones_like(positives) if mask is None else mask
     scores = scores.double().masked_fill(~mask, -torch.inf)

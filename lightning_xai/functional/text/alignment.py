@@ -17,8 +17,8 @@ def overlaps(
 ) -> Tensor:
     """Returns [T, W] long: for each target token, the source tokens that share a character with it, padded with -1.
 
-    A target token that shares no character with a source token (such as one of white space) gets the nearest source
-    token that has characters; of two equally near ones, the later one. `without_overlap` finds such target tokens.
+    A target token that shares no character with a source token (for example, white space) gets the nearest source token
+    that has characters, or the later of two equally near ones. `without_overlap` tells which target tokens these are.
 
     Args:
         target: [T, 2] character offsets of the tokens that get scores, end exclusive, excluding white space at the
@@ -67,7 +67,7 @@ def without_overlap(
 
 
 def carry(scores: Tensor, source_tokens: Tensor, pool: Pool) -> Tensor:
-    """Returns target scores [B, T]: the maximum or mean of the source scores at `source_tokens`. It is differentiable.
+    """Returns differentiable scores [B, T] of target tokens: the maximum or mean of the scores of their source tokens.
 
     If several target tokens have the same source token, each of them gets this token's whole score.
 
@@ -98,7 +98,7 @@ def carry(scores: Tensor, source_tokens: Tensor, pool: Pool) -> Tensor:
 
 
 def shared_end(one: Tensor, other: Tensor) -> int:
-    """Returns the number of characters, from the start of a text, up to which two encodings both reach.
+    """Returns the position in a text, in characters, up to which both of two encodings have tokens.
 
     The result is 0 if one of the encodings has no token.
 

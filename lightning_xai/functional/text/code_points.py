@@ -10,7 +10,7 @@ import numpy as np
 _LAST_SPACE = 0x3000  # no character after this one is white space
 _IS_SPACE = np.array([chr(code).isspace() for code in range(_LAST_SPACE + 1)] + [False])
 _UNKNOWN, _VISIBLE, _INVISIBLE = 0, 1, 2
-_kinds = np.zeros(sys.maxunicode + 1, dtype=np.uint8)  # entries are set when a character first occurs
+_kinds = np.zeros(sys.maxunicode + 1, dtype=np.uint8)  # one entry per character, set when the character first occurs
 
 
 def code_points(text: str) -> np.ndarray:

@@ -26,9 +26,11 @@ class ScorerInputs(TensorFields):
 
     inputs: TextInputs  # [B, S], in the scorer's tokens
     token_mask: Tensor  # [B, T] bool, the tokens of the explained network that get a score
-    source_tokens: Tensor | None = None  # [B, T, W] long, the scorer's tokens for each of the network's; None if equal
-    pool: Pool = "max"
-    nearest: Tensor | None = None  # [B, T] bool, scored tokens that overlap no scorer token and get the nearest's score
+    # [B, T, W] long, the scorer's tokens that overlap each token of the network; None if both have the same tokens
+    source_tokens: Tensor | None = None
+    pool: Pool = "max"  # how the scores of overlapping tokens become the score of the network's token
+    # [B, T] bool, True at scored tokens that overlap no token of the scorer, and so get the score of the nearest one
+    nearest: Tensor | None = None
 
     @classmethod
     def same(cls, inputs: TextInputs) -> ScorerInputs:
@@ -36,7 +38,7 @@ class ScorerInputs(TensorFields):
         return cls(inputs, inputs.token_mask)
 
     def keep(self, logits: Tensor) -> Tensor:
-        """Returns the mask [B, T] in [0, 1] for the tokens of the explained network.
+        """Returns the scorer's mask [B, T] in [0, 1], carried over to the tokens of the explained network.
 
         Args:
             logits: [B, S], the output of the scorer.
@@ -55,7 +57,7 @@ class ScorerInputs(TensorFields):
 
     @property
     def aligned_counts(self) -> dict[str, int]:
-        """Numbers of tokens "scored" by alignment, and of those with the "nearest" token's score; {} if not aligned."""
+        """Number of "scored" tokens, and how many of them have the "nearest" token's score; {} without an alignment."""
         if self.nearest is None:
             return {}
         return {"scored": int(self.token_mask.sum()), "nearest": int(self.nearest.sum())}

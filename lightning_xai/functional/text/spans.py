@@ -118,10 +118,10 @@ def spans_from_mask(mask: np.ndarray, offsets: np.ndarray, text: str) -> list[li
 
 
 def evidence_kept_fraction(spans: Spans, offsets: np.ndarray, text: str, *, truncated: bool = True) -> float | None:
-    """Returns the fraction of the spans' visible characters that were not lost when the text was truncated.
+    """Returns the fraction of the spans' visible characters that remain after the text was truncated.
 
-    These are the characters from the first to the last remaining token. The result is None if the spans contain no
-    visible character.
+    All characters from the first to the last remaining token count as remaining. The result is None if the spans
+    contain no visible character.
 
     Args:
         spans: [start, end] in characters, end exclusive.

@@ -96,5 +96,5 @@ def test_functions_without_a_rule_are_refused(function):
 
 
 def test_writing_states_into_another_tensor_is_refused():
-    with pytest.raises(ValueError, match="copy_ writes hidden states into a tensor that had none"):
+    with pytest.raises(ValueError, match="copy_ writes hidden states into a tensor that does not depend on them"):
         torch.zeros(3).copy_(track(torch.ones(3), Rescale(), torch.zeros(3)))

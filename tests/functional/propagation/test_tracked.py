@@ -107,5 +107,5 @@ def test_functions_that_write_are_recognized(name: str, kwargs: dict, writes: bo
 
 
 def test_writing_tracked_values_into_another_tensor_is_refused() -> None:
-    with pytest.raises(ValueError, match="copy_ writes hidden states into a tensor that had none"):
+    with pytest.raises(ValueError, match="copy_ writes hidden states into a tensor that does not depend on them"):
         writes_in_place("copy_", (torch.zeros(2), track(torch.zeros(2), OrdinaryRules())), {})
