@@ -57,7 +57,8 @@ def test_lists_of_which_only_some_names_are_the_same_are_refused(names, wanted):
 def test_another_number_of_classes_is_refused_with_both_lists_and_their_difference(names, wanted, difference):
     with pytest.raises(ValueError) as caught:
         named_positions(names, wanted, "network", "rename them")
-    start = f"network has {len(names)} classes, {names}, the data has {len(wanted)}, {wanted} ("
+    number = "1 class" if len(names) == 1 else f"{len(names)} classes"
+    start = f"network has {number}, {names}, the data has {len(wanted)}, {wanted} ("
     assert str(caught.value).startswith(start) and difference in str(caught.value)
 
 
