@@ -32,7 +32,7 @@ def with_special_tokens(inputs: TextInputs) -> Tensor:
 
 
 class PredictOnce:
-    """Predicts probabilities for the metrics of one batch, and computes only once what several metrics need.
+    """Predicts probabilities for the metrics of one batch. Results that several metrics need are computed only once.
 
     These are the probabilities of the unchanged inputs and, in `memo`, values that do not depend on attributions.
 
@@ -97,18 +97,18 @@ class PredictOnce:
         if not probs.isfinite().all():
             examples = [] if self.inputs.index is None else self.inputs.index.tolist()
             raise ValueError(
-                f"probabilities of examples {examples}, whole or erased, are not all finite: check the network's "
+                f"probabilities are not finite for examples {examples} or their erased versions: check the network's "
                 "weights for overflow, or evaluate in float32"
             )
         return probs
 
 
 class AttributionMetric(Metric, Selector, ABC):
-    """Base class: measures one record of numbers for each row (example, class), and aggregates all records at the end.
+    """Base class: measures a record (several numbers) for each row (example, class), and aggregates them at the end.
 
     Before aggregation in float64, records are sorted by (index, class) and duplicates are dropped. The result therefore
-    does not depend on the batch size, the number of processes or the sampler's padding. NaN in a record means that a
-    value is undefined for the row. Means ignore undefined values, and a row with such a value counts as skipped.
+    does not depend on the batch size, the number of processes or repeated examples. NaN in a record means that a value
+    is undefined for the row. Means ignore undefined values, and a row with an undefined value counts as skipped.
 
     Args:
         explained: which rows are measured: "all" rows, or only rows of "gold" classes, of "predicted" classes, or of
@@ -135,7 +135,7 @@ class AttributionMetric(Metric, Selector, ABC):
     reads_rationales: bool = False  # True if `measure` compares scores with human evidence
     needs_tuning: bool = False  # True if `tune_from` must be called, with a validation metric, before `compute`
     columns: tuple[str, ...]  # names of the numbers in a record
-    selections: tuple[str, ...] = ()  # prefixes in the names of values that are computed from only some of the rows
+    selections: tuple[str, ...] = ()  # beginnings of the names of values that are computed from only some of the rows
     keys: list[Tensor]  # state: tensors that concatenate to [n, 2] long, the index and the class of each row
     records: list[Tensor]  # state: tensors that concatenate to [n, len(columns)] float64
     evidence_cut: list[Tensor]  # state: tensors that concatenate to [n] bool, the results of `cut_rows`
@@ -171,7 +171,7 @@ class AttributionMetric(Metric, Selector, ABC):
         return dict(zip(self.columns, records.nanmean(dim=0), strict=True))
 
     def tune(self) -> dict[str, float]:
-        """Returns tuned settings for other splits; called on the metric that has measured the validation split."""
+        """Returns settings for other splits, tuned on the rows of this metric, which are from the validation split."""
         return {}
 
     def tune_from(self, validation: AttributionMetric) -> None:
@@ -208,7 +208,7 @@ class AttributionMetric(Metric, Selector, ABC):
         Args:
             attribution: scores [B, K, T] for the examples of `batch`.
             batch: the explained examples.
-            predict: the network. A plain function becomes a PredictOnce with decision threshold 0.5 and padding id 0.
+            predict: PredictOnce of the network, or a function, which gets decision threshold 0.5 and padding id 0.
 
         Raises:
             ValueError: `measure` returned another shape than [B, K, len(columns)].
@@ -244,7 +244,7 @@ class AttributionMetric(Metric, Selector, ABC):
         return gold_pairs(batch.labels, targets) & ~rows if self.explained == "missed" else rows
 
     def cut_rows(self, attribution: Attribution, batch: Batch) -> Tensor:
-        """Returns [B, K] bool: True for rows whose evidence was all truncated. By default, all values are False."""
+        """Returns [B, K] bool: True for rows that lost all their evidence to truncation. By default, all are False."""
         return torch.zeros_like(attribution.target_mask)
 
     def sync(self, *args: Any, **kwargs: Any) -> None:
@@ -285,7 +285,7 @@ class AttributionMetric(Metric, Selector, ABC):
 
         `num_examples/<value>` is the number of rows from which a value is computed. `num_skipped` is the number of rows
         with at least one undefined value, and `num_examples` is the number of all other rows. `num_evidence_cut` is the
-        number of skipped rows whose evidence was all truncated.
+        number of skipped rows that lost all their evidence to truncation.
         """
         _, records, cut = self._distinct()
         values, counts = {}, {}

@@ -24,7 +24,7 @@ MULTILABEL_NAMES = frozenset(
 )  # fmt: skip
 LOWER_IS_BETTER = frozenset({"log_loss"})
 _EXAMPLES_AT_ONCE = 256
-_CLASSES_AT_ONCE = 256  # number of classes that are ranked at once; more classes need more memory
+_CLASSES_AT_ONCE = 256  # number of classes that are ranked at the same time; more classes need more memory
 _TINY = 1e-12  # keeps logarithms finite
 
 
@@ -69,10 +69,11 @@ def class_margins(logits: Tensor, *, multilabel: bool) -> Tensor:
     logits = logits.detach().double()
     if multilabel:
         return logits
-    # makes the result the same for logits that differ only by an added constant
+    # subtracting the maximum makes the result equal for logits that differ only by an added constant
     logits = logits - logits.amax(dim=1, keepdim=True)
     total = logits.logsumexp(dim=1, keepdim=True)
-    # accurate for probabilities up to 1/2; the top class, whose probability may be larger, is computed separately
+    # this formula is accurate for probabilities up to 1/2. Only the top class may have a larger probability, so its
+    # value is computed separately
     others = total + torch.log1p(-(logits - total).exp())
     top = logits.argmax(dim=1, keepdim=True)
     others = others.scatter(1, top, logits.scatter(1, top, -torch.inf).logsumexp(dim=1, keepdim=True))
@@ -202,7 +203,7 @@ class ClassificationMetrics(Metric):
         return probs[first], scores[first], gold_classes(labels[first], self.num_classes)
 
     def best_threshold(self) -> float:
-        """Returns the one of 100 evenly spaced thresholds in [0, 1] with the best micro-F1; 0.5 if no class is gold."""
+        """Returns the threshold with the best micro-F1, among 100 evenly spaced in [0, 1]; 0.5 if no class is gold."""
         with self.sync_context(dist_sync_fn=self.dist_sync_fn, process_group=self.process_group):
             probs, _, gold = self.table()
             return micro_f1_threshold(probs, gold)

@@ -1,4 +1,4 @@
-"""Metrics of how concentrated scores are on few tokens, and of the special tokens' share of the scores."""
+"""Metrics of how strongly scores concentrate on a few tokens, and of the share that special tokens have in them."""
 
 from __future__ import annotations
 
@@ -77,7 +77,9 @@ def mass_fraction(scores: Tensor, mask: Tensor, mass: float = 0.9) -> Tensor:
 
 
 def top_shares(scores: Tensor, mask: Tensor, counts: Tensor) -> Tensor:
-    """Returns [..., J] in [0, 1]: the fraction of the sum of absolute scores that the k largest hold, for J numbers k.
+    """Returns [..., J] in [0, 1]: for each of J numbers k, the sum of the k largest absolute scores, as a fraction.
+
+    The fraction refers to the sum of all absolute scores in the mask.
 
     NaN for scores that are all 0.
 
@@ -104,7 +106,7 @@ def _shares(scores: Tensor, mask: Tensor) -> Tensor:
 
 
 class Entropy(AttributionMetric):
-    """Entropy of absolute scores, divided by that of uniform scores: from 0 (one token holds all) to 1 (uniform).
+    """Entropy of absolute scores, divided by the entropy of uniform scores; 0 if one token has the whole sum.
 
     Args:
         evidence_only: skips rows whose class has no evidence in the text.
@@ -174,7 +176,7 @@ class Sparsity(AttributionMetric):
 
 
 class TopShare(AttributionMetric):
-    """Fraction of the sum of absolute scores that the k largest hold, for several values of k, as in a sparsity curve.
+    """Sum of the k largest absolute scores as a fraction of the sum of all, for several k, as in a sparsity curve.
 
     Args:
         sizes: the numbers k of tokens, as percentages of a text's tokens or as fixed counts.
@@ -205,7 +207,7 @@ class TopShare(AttributionMetric):
 
 
 class SpecialTokenShare(AttributionMetric):
-    """Fraction, in [0, 1], of the sum of absolute scores that the special tokens hold.
+    """Sum of the absolute scores of special tokens, as a fraction in [0, 1] of the sum of all absolute scores.
 
     Example:
         >>> from lightning_xai.types import TextInputs

@@ -184,7 +184,7 @@ class DiscreteRationale(EvidenceMetric):
         if share.isnan():
             raise ValueError(
                 f"{self.name} has no evidence in the validation split to tune its size on: give rationales, or a "
-                "size, such as size: 5, or leave it out"
+                "size, such as size: 5, or leave the metric out"
             )
         return {"percentage": float((100 * share).round().clamp(min=1))}
 

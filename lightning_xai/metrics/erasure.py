@@ -1,4 +1,4 @@
-"""The base class of metrics that erase units in the order of an attribution, and measure the new prediction."""
+"""The base class of metrics that erase units in the order of their scores, and measure the changed prediction."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ErasureMetric(AttributionMetric):
 
     If all tokens of a text are special, no token can be erased, so the rows of the text are undefined and skipped.
 
-    Equal erased inputs are evaluated only once, such as those of two classes that rank the units in the same order.
+    Equal erased inputs are evaluated only once, for example if two classes rank the units in the same order.
 
     Args:
         sizes: the numbers k, as percentages of a text's units, fixed counts, or a shrinking window.
@@ -110,7 +110,7 @@ class ErasureMetric(AttributionMetric):
         return float(num_methods * len(set(self.sizes.of(torch.tensor([num_units]))[0].tolist())))
 
     def erased_units(self, num_units: int) -> Tensor:
-        """Returns [J, M] bool, the units that are erased for each k if a text's M units are ranked at random."""
+        """Returns [J, M] bool: the units that are erased for each k, for a text whose M units have random ranks."""
         ranks = torch.randperm(num_units, generator=torch.Generator().manual_seed(0))
         top = ranks < self.sizes.of(torch.tensor([num_units])).T
         return top if self.erases_top else ~top

@@ -39,7 +39,7 @@ def evidence_of(attribution: Attribution, batch: Batch, *, match: Match = "class
 
 
 def evidence_cut_of(attribution: Attribution, batch: Batch, *, match: Match = "class") -> Tensor:
-    """Returns [B, K] int: number of evidence tokens of rows whose evidence was all truncated, 0 for other rows.
+    """Returns [B, K] int: number of evidence tokens of rows that lost all of them to truncation; 0 for other rows.
 
     The arguments are the same as in `evidence_of`.
 
@@ -124,7 +124,7 @@ class EvidenceMetric(AttributionMetric):
 
     @property
     def num_compared(self) -> int:
-        """Number of columns that `compare` returns. A subclass whose `measure` adds columns overrides this."""
+        """Number of columns that `compare` returns. A subclass overrides it if its `measure` adds other columns."""
         return len(self.columns)
 
     def measure(self, attribution: Attribution, batch: Batch, predict: PredictOnce) -> Tensor:

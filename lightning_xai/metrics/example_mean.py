@@ -45,7 +45,7 @@ class ExampleMean(Metric):
         self.weights.append(weights.detach().double())
 
     def sync(self, *args: Any, **kwargs: Any) -> None:
-        """Synchronizes the states over all ranks. The gather needs empty tensors from ranks without examples."""
+        """Synchronizes the states over all ranks. Ranks without examples send empty tensors to the gather."""
         if not self.keys:
             self.keys.append(torch.zeros(0, dtype=torch.long, device=self.device))
             self.values.append(torch.zeros(0, dtype=torch.float64, device=self.device))

@@ -97,7 +97,7 @@ def check_metric(metric: AttributionMetric) -> None:
 
 
 def values_of(make: Make, batches: Sequence[Explained]) -> dict[str, float]:
-    """Returns the values of a new metric on batches; thresholds are tuned on other random texts.
+    """Returns the values of a new metric on batches. A metric that needs tuning is tuned on other random texts.
 
     Example:
         >>> from lightning_xai.metrics.complexity import Entropy
@@ -225,7 +225,7 @@ def every_value_has_its_number_of_rows(make: Make) -> None:
 
 
 def a_text_of_one_token_is_accepted(make: Make) -> None:
-    """For a text of one word, every value is NaN or is computed from at least one row; tuned thresholds are exempt."""
+    """For a text of one word, every value except tuned thresholds is NaN or is computed from at least one row."""
     values, metric = values_of(make, [explained_batch([3])]), make()
     for key, number in counts_of(values).items():
         fits = math.isnan(values[key]) or number > 0 or key.endswith("/threshold")

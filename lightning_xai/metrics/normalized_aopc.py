@@ -19,7 +19,7 @@ from lightning_xai.types import Attribution, Batch, TextInputs
 
 Order = Literal["comprehensiveness", "sufficiency"]
 
-# bounds that are closer than this count as equal; it is ten times the float32 noise between batch sizes
+# bounds with a smaller distance count as equal. The number is ten times the float32 noise between batch sizes
 _LEAST_ROOM = 1e-6
 
 
@@ -124,8 +124,8 @@ class NormalizedAOPC(AttributionMetric):
     Reference: Edin et al. (2024), "Normalized AOPC: Fixing Misleading Faithfulness Metrics for Feature Attribution
         Explainability", arXiv 2408.08137.
     Differs: the released beam search may keep several orders of the same set of units, and runs in half precision. The
-        released exact search tries all N! orders, and initializes the largest sum with 0. The
-        definition of the value is the same.
+        released exact search tries all N! orders, and starts with 0 as the largest sum, so its upper bound is never
+        negative. The definition of the value is the same.
     """
 
     columns = ("lower", "upper", "aopc", "naopc")
@@ -146,7 +146,7 @@ class NormalizedAOPC(AttributionMetric):
 
     @property
     def higher_is_better(self) -> bool:  # type: ignore[override]  # torchmetrics forbids assignment
-        """True for comprehensiveness; False for sufficiency, since erasing unimportant units should change little."""
+        """True for comprehensiveness; False for sufficiency, where erasing unimportant units should change little."""
         return self.order == "comprehensiveness"
 
     def passes(self, num_units: int, num_methods: int) -> float:
@@ -193,7 +193,7 @@ class NormalizedAOPC(AttributionMetric):
         return (ranks < num_units.view(-1, 1, 1) - counts) | (ranks >= num_units.view(-1, 1, 1))
 
     def _bounds(self, rows: _Rows, predict: PredictOnce) -> Tensor:
-        """Returns the smallest and the largest AOPC [R, 2] in float64. Bounds in the memo are not searched again."""
+        """Returns the smallest and the largest AOPC [R, 2] in float64, from `predict.memo` if they are stored there."""
         definition = ("aopc bounds", self.erasure, predict.pad_id, self.search.beam_size, self.search.exact_up_to)
         memo: dict[tuple[int, int, bytes], Tensor] = predict.memo.setdefault(definition, {})
         pairs = zip(rows.example.tolist(), rows.target.tolist(), strict=True)

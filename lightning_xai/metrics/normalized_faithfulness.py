@@ -20,7 +20,7 @@ Empty = Literal["zero_embeddings", "zero_ids"]
 def normalized_comprehensiveness(prob: Tensor, removed: Tensor, empty: Tensor, *, capped: bool = True) -> Tensor:
     """Returns the drop of the probability without the most important units, divided by the drop for the empty input.
 
-    Higher is better. Negative drops count as 0. NaN where the probability does not drop for the empty input.
+    Higher is better. Negative drops count as 0. The result is NaN where the empty input does not lower the probability.
 
     Args:
         prob: probability for the whole input.
@@ -43,7 +43,7 @@ def normalized_sufficiency(prob: Tensor, kept: Tensor, empty: Tensor) -> Tensor:
     Higher is better. The result is clipped to [0, 1].
 
     The value is 1 if the most important units give the probability of the whole input or more. The value is 0 if they
-    give the probability of the empty input or less. NaN where the probability does not drop for the empty input.
+    give the probability of the empty input or less. It is NaN where the empty input does not lower the probability.
 
     Args:
         prob: probability for the whole input.

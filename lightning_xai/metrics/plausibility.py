@@ -55,9 +55,9 @@ def uniform_kl(scores: Tensor, evidence: Tensor) -> Tensor:
 
 
 def without_hits(num_evidence: Tensor, num_hits: int) -> Tensor:
-    """Returns the threshold-independent numbers [R, 4 + num_hits] for rows whose evidence was all truncated.
+    """Returns the columns [R, 4 + num_hits] that need no threshold, for rows that lost all evidence to truncation.
 
-    These are `num_evidence`, 1 span, an intersection over union of 0, the `uniform_kl` of scores of 0, and zeros.
+    They are `num_evidence`, 1 span, intersection over union 0, `uniform_kl` for scores of 0, and 0 for all hits.
 
     Example:
         >>> without_hits(torch.tensor([2]), num_hits=1).round(decimals=1).tolist()  # log(1 / 2 / 1e-11) is 24.6
@@ -104,8 +104,8 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
         parts: variants for which all values are computed again and named "<part>_<value>": "predicted", only gold
             classes that are predicted (true positives); "missed", only gold classes that are not predicted (false
             negatives); "zeroed", all rows, with the scores of tokens without an ASCII letter or digit set to 0 before
-            normalization; "with_cut", all rows and also rows whose evidence was all truncated, where every evidence
-            token counts as missed and every selected token as wrong. Such rows are not used to tune the threshold.
+            normalization; "with_cut", all rows and also rows that lost all their evidence to truncation. In the latter,
+            every evidence token counts as missed and every selected token as wrong; they do not tune the threshold.
         **kwargs: see EvidenceMetric.
 
     Example:
@@ -123,7 +123,7 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
         Records", arXiv 2406.08958, section 4.
     Differs: the published code selects among 101 thresholds from 0 to 0.1, and computes the area by trapezoids over 101
         thresholds from 0 to 1, as in the preset edin_code. The paper's tables swap span_recall and span_cover. The
-        paper does not give the threshold for "zeroed"; the authors' result files use the same one as before zeroing.
+        paper does not give the threshold for "zeroed"; the authors' result files use the threshold without zeroing.
     """
 
     def __init__(
@@ -162,7 +162,7 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
         self.selections = tuple(f"{part}_" for part in parts if part in ("predicted", "missed"))
         zeroed = [f"zeroed_{name}" for name in names] if "zeroed" in parts else []
         self.columns = (*names, *zeroed, *(["part"] if self.selections else []))
-        self.columns += ("uncut",) if "with_cut" in parts else ()  # NaN in rows whose evidence was all truncated
+        self.columns += ("uncut",) if "with_cut" in parts else ()  # NaN in rows that lost all evidence to truncation
 
     @property
     def num_compared(self) -> int:
@@ -187,7 +187,7 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
         return torch.cat(records, dim=-1)
 
     def _add_cut_rows(self, records: Tensor, attribution: Attribution, batch: Batch) -> Tensor:
-        """Writes records of rows whose evidence was all truncated. Returns [B, K]: NaN for these rows, otherwise 1."""
+        """Fills in rows that lost all evidence to truncation. Returns [B, K]: NaN for these rows, otherwise 1."""
         num_evidence = evidence_cut_of(attribution, batch, match=self.match)
         rows = (num_evidence > 0) & attribution.target_mask
         if rows.any():
@@ -227,7 +227,7 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
         counts = self._counts(self._records_of("all", self.table()[1]))
         if not len(counts["num_hits"]):
             reason = f"{self.name} has no evidence in the validation split to tune its threshold on"
-            raise ValueError(f"{reason}: give rationales, or a threshold, such as threshold: 0.1, or leave it out")
+            raise ValueError(f"{reason}: give rationales, or a threshold (such as 0.1), or leave the metric out")
         sums = (counts[name].sum(dim=0) for name in ("num_hits", "num_selected", "num_evidence"))
         return {"threshold": best_f1_threshold(self.thresholds, *sums)}
 
@@ -240,7 +240,7 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
         return values
 
     def _records_of(self, part: Part | Literal["all"], records: Tensor) -> Tensor:
-        """Returns the records [n, num_compared] from which the values of a part are computed."""
+        """Returns the records [n, num_compared] from which the values of a part (see `parts`) are computed."""
         if part == "zeroed":
             return records[:, self.num_compared : 2 * self.num_compared]
         return records[self._rows_of(part, records), : self.num_compared]

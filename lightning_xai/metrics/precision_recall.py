@@ -14,7 +14,7 @@ Area = Literal["trapezoid", "step"]
 
 
 def counts_above(scores: Tensor, weights: Tensor, thresholds: Tensor) -> Tensor:
-    """Returns [R, G] float64: for each of G thresholds, the sum of the weights [R, T] whose scores [R, T] exceed it.
+    """Returns [R, G] float64: for each of G thresholds, the sum of the weights [R, T] of larger scores [R, T].
 
     Example:
         >>> counts_above(torch.tensor([[0.2, 0.5, 0.9]]), torch.ones(1, 3), torch.tensor([0.1, 0.5])).tolist()

@@ -23,7 +23,7 @@ def racu(random: Tensor, method: Tensor, fractions: Tensor, *, clipped: bool = T
         random: [..., P] scores of networks after random erasures; higher scores are better.
         method: [..., P] scores of networks after the method's erasures.
         fractions: [P] fraction of tokens erased at each point, ascending from 0 to 1.
-        clipped: clips the value to [-1, 1], as the authors do for each seed.
+        clipped: whether the value is clipped to [-1, 1], as the authors do for each seed.
 
     Raises:
         ValueError: a curve has another number of points than `fractions`, or `fractions` do not ascend from 0 to 1.
@@ -75,7 +75,7 @@ def _share(heights: Tensor, random: Tensor, fractions: Tensor) -> Tensor:
             "each fraction"
         )
     if len(x) < 2 or x[0] != 0 or x[-1] != 1 or not (x.diff() > 0).all():
-        raise ValueError(f"fractions are {x.tolist()}: give ascending ones from 0 to 1")
+        raise ValueError(f"fractions are {x.tolist()}: give ascending fractions from 0 to 1")
     largest = torch.trapezoid(scores - scores[..., -1:], x, dim=-1)
     return torch.trapezoid(heights, x, dim=-1) / largest.masked_fill(largest <= 0, torch.nan)
 

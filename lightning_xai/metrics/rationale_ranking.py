@@ -1,4 +1,4 @@
-"""Metrics that are high if an attribution ranks the tokens of a human rationale first; means over examples."""
+"""Metrics that are high if an attribution ranks the tokens of a human rationale before the other tokens."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from lightning_xai.types import TextInputs
 
 
 class ReadsSymbols:
-    """Mixin for metrics that need to know which token ids are symbols. AttributionEvaluation supplies this mask.
+    """Mixin for metrics that need a mask of the token ids that are symbols. AttributionEvaluation supplies the mask.
 
     Example:
         >>> import torch

@@ -1,4 +1,4 @@
-"""Similarities of the explanations that several networks give for one text, for all pairs of networks at once."""
+"""Similarities between the explanations of one text by several networks, for all pairs of networks at once."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def spearman(scores: Tensor) -> Tensor:
     ordered = scores.sort(dim=-1).values.contiguous()
     # equal scores share their mean rank
     first, last = (torch.searchsorted(ordered, scores.contiguous(), side=side) for side in ("left", "right"))
-    # twice the centered rank; the factor 2 does not change correlations
+    # this is twice the centered rank; the factor 2 does not change correlations
     centered = (first + last).double() - scores.shape[1]
     return _correlation(centered @ centered.T)
 

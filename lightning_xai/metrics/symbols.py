@@ -60,7 +60,7 @@ class SymbolShare(ReadsSymbols, AttributionMetric):
         tokens = attribution.token_mask.unsqueeze(1)
         scores = with_sign(attribution.scores.double(), self.sign)
         top = top_mask(scores, tokens.expand_as(evidence), torch.full_like(attribution.targets, self.k), ties=self.ties)
-        # each of a text's rows holds 1 / num_rows of the text's counts, so the text counts once among all tokens
+        # the counts of all tokens are divided equally among the rows of a text, so that summing rows counts a text once
         num_rows = rows.sum(dim=1, keepdim=True).clamp(min=1)
         counts = [
             (tokens & symbols).sum(dim=-1) / num_rows,

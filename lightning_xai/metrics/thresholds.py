@@ -1,4 +1,4 @@
-"""Thresholds tuned on the validation split: for predicted classes, and for tokens that count as a rationale."""
+"""Thresholds tuned on the validation split, above which a class is predicted or a token belongs to a rationale."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from lightning_xai.types import TextInputs
 
 @dataclass(frozen=True)
 class Ranking:
-    """Ranks a text's units from the largest score down; of units with equal scores, the first in the text ranks higher.
+    """Ranks the units of a text by descending score. Of units with equal scores, the first in the text ranks higher.
 
     Args:
         unit: "token" or "word". The score of a word is the sum of its tokens' scores.
@@ -97,7 +97,7 @@ class Range:
 
 @dataclass(frozen=True)
 class Percentages:
-    """Numbers k of top units that are percentages of a text's units.
+    """Numbers k of top units, given as percentages of the number of units in a text.
 
     Args:
         percentages: percent in [0, 100]; each percentage gives one k.
@@ -170,7 +170,7 @@ class Window(Counts):
 
     Args:
         counts: the numbers k, each at least 0.
-        window: number of top units for k = 0; in a text with fewer units, the number of units replaces `window`.
+        window: number of top units for k = 0. In a text with fewer units, the number of its units replaces `window`.
 
     Example:
         >>> Window([0, 1, 2], window=3).of(torch.tensor([2, 20])).tolist()  # two texts, of 2 and of 20 units

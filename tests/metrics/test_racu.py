@@ -57,7 +57,7 @@ def test_racu_is_undefined_where_random_erasures_help():
 
 
 def test_fractions_that_miss_the_ends_are_refused():
-    with pytest.raises(ValueError, match="ascending ones from 0 to 1"):
+    with pytest.raises(ValueError, match="ascending fractions from 0 to 1"):
         racu(tensor([0.9, 0.5]), tensor([0.9, 0.5]), tensor([0.1, 1]))
 
 
