@@ -149,7 +149,8 @@ class AML(Objective):
         trained = load_trained(path, trust_remote_code=bool(self.network.init_args.get("trust_remote_code")))
         if self.data_module is not None:
             check_class_order(trained.class_names, self.data_module.class_names, path)
-        # only checks that the vocabularies are equal. The network's is not copied, since texts already have token ids
+        # only checks that the vocabularies are equal. The network's vocabulary is not copied, since texts already have
+        # token ids
         self.take_encoder(trained.encoder and {**trained.encoder, "learned": {}}, path)
         if self.scorer_settings.path is not None and self._tokenizer is None:
             self.take_encoder(tokenizer_at(self.scorer_settings.path), self.scorer_settings.path)

@@ -45,8 +45,8 @@ class ComposedObjective(Objective):
         **kwargs: arguments of `Objective`.
 
     Attributes:
-        minima: "train/<term>", "val/<term>", "train/task" and "val/task" -> the smallest mean of this loss in an epoch
-            so far.
+        minima: "train/<term>", "val/<term>", "train/task" and "val/task" -> the smallest epoch mean of this loss so
+            far.
         expected_weights: name of a term -> mean weight of a training example, for terms that weigh examples.
 
     Raises:
@@ -182,7 +182,7 @@ class ComposedObjective(Objective):
             say(f"terms: own loss {self.task_weight:g}, {', '.join(shown)}")
 
     def shown_weight(self, name: str) -> str:
-        """Returns a term's weight as text for the line about the terms printed at the start of training."""
+        """Returns a term's weight as text. A line at the start of training shows it."""
         weight = self._term(name).weight
         return str(weight) if isinstance(weight, list) else f"{weight:g}"
 

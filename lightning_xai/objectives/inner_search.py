@@ -29,8 +29,8 @@ class Search:
         weight_decay: weight decay of AdamW.
         tolerance: at each step, the loss before the step is compared with the loss two steps earlier. If the two losses
             differ by at most this fraction, the search ends after the step. With None, the search takes all steps.
-        stop: the loss to which `tolerance` applies. With "example", the search for each example stops depending on its
-            own loss. With "batch", the searches for all examples stop together depending on their mean loss, so the
+        stop: the loss to which `tolerance` applies. With "example", each example's loss decides when the search for
+            this example stops. With "batch", the mean loss decides when the searches for all examples stop, so the
             result depends on the micro-batch.
 
     Raises:

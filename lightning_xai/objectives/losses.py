@@ -75,7 +75,7 @@ def evidence_weights(evidence: Tensor, pair_mask: Tensor, *, reduction: Reductio
 
 
 def mean_evidence_divergence(attention: Tensor, evidence: Tensor, pair_mask: Tensor, *, reduction: Reduction) -> Tensor:
-    """Returns the mean [B] in nats of the `evidence_divergences` of each example's pairs (example, class).
+    """Returns, for each example, the mean [B] in nats of the `evidence_divergences` of its pairs (example, class).
 
     Args:
         attention: [B, K, T] probabilities over T.

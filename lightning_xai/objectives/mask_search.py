@@ -84,13 +84,14 @@ def sparse_variable(
             values,
             start,
             search,
-            # undoes the mean over D dimensions, which divides gradients by D, so that they are not near AdamW's epsilon
+            # the mean over D dimensions divides gradients by D; this factor undoes it, because AdamW's epsilon would
+            # distort small gradients
             gradient_scale=width,
         )
 
 
 def masked_logits(network: Classifier, inputs: TextInputs, keep: Tensor) -> Tensor:
-    """Returns the logits [B, C] of the inputs, in which whatever is outside `keep` is replaced by its baseline.
+    """Returns the logits [B, C] after everything outside `keep` is replaced by the embeddings of the baseline.
 
     Args:
         keep: [B, T, 1] bool for whole tokens, or [B, T, D] for embedding dimensions.

@@ -1,4 +1,4 @@
-"""Trains a student that predicts from few tokens the same as its teacher from all tokens."""
+"""Trains a student to predict from a few tokens what its teacher predicts from all tokens."""
 
 from __future__ import annotations
 
@@ -135,7 +135,8 @@ class TokenMasking(ComposedObjective):
             align_classes(trained.network, trained.class_names, self.data_module.class_names, path)
         teacher = trained.network
         if stage == "fit":
-            # only checks that the vocabularies are equal. The teacher's is not copied: texts already have token ids
+            # only checks that the vocabularies are equal. The teacher's vocabulary is not copied: texts already have
+            # token ids
             self.take_encoder(trained.encoder and {**trained.encoder, "learned": {}}, path)
             copy_weights(teacher, self.network, path)
         teacher.eval().requires_grad_(False)

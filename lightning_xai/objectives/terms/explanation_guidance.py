@@ -139,10 +139,10 @@ class ExplanationGuidance(Term):
             )
         if (layers is not None or heads is not None) and not isinstance(method, Attention):
             raise ValueError(
-                f"layers and heads are for Attention, but the method is {type(method).__name__}: leave out"
+                f"layers and heads are for Attention, but the method is {type(method).__name__}: leave them out"
             )
         if layers == [] or heads == []:
-            raise ValueError("layers or heads is []: name at least one, or leave out")
+            raise ValueError("layers or heads is []: name at least one, or leave the option out")
         numbers: dict[str, Any] = {} if scaling is None else {"scaling": scaling}
         self.used: GuidanceSettings = default_settings(method, score)._replace(**given, **numbers)
         check_settings(method, score, self.used)

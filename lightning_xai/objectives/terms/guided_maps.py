@@ -123,7 +123,7 @@ def check_layers_and_heads(network: Classifier, layers: Sequence[int] | None, he
     """
     if network.readout_is_attention:
         raise ValueError(
-            "layers and heads are those of an encoder, but the network's head attends to tokens: leave out"
+            "layers and heads are those of an encoder, but the network's head attends to tokens: leave them out"
         )
     inputs = random_inputs(network, [3])
     with torch.no_grad(), eager_attention(network), evaluation_mode(network):

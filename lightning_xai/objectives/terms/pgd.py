@@ -1,4 +1,4 @@
-"""Adversarial training: a term that is the loss under the small noise on token embeddings that raises it most."""
+"""Adversarial training: a term that is the loss for token embeddings with the small noise that raises it most."""
 
 from __future__ import annotations
 

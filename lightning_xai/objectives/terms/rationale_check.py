@@ -9,7 +9,7 @@ from lightning_xai.objectives.terms.guided_rows import guided_rows
 
 
 def require_evidence(data: Any, owner: str) -> None:
-    """Checks that any training text has evidence for a gold class. Without a data module, nothing is checked.
+    """Checks that at least one training text has evidence for a gold class. Without a data module, checks nothing.
 
     Args:
         data: the data module of the fit, or None.

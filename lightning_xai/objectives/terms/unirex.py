@@ -1,4 +1,4 @@
-"""A term that trains predictions to change without an attribution's top tokens, and to stay equal with only these."""
+"""A term for predictions that change without an attribution's top tokens, and stay equal with these tokens alone."""
 
 from __future__ import annotations
 
