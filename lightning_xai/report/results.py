@@ -15,10 +15,11 @@ def results_tables(results: pd.DataFrame, width: int | None = None) -> str:
     """Returns a table of the classification metrics, and one table of attribution metrics per split and preset.
 
     A table of attribution metrics has a row for each method. If the numbers of passes differ much, methods are grouped
-    by them (K is the number of explained classes, N of tokens). The columns are the metrics and the cost of explaining
-    one example: forward and backward passes, seconds, and the largest growth of memory. If the network encodes a
-    segment that several erased versions of a text share only once, another column shows how many segments it encoded
-    per version, and how many a version has.
+    by them; in the groups' names, K is the number of explained classes and N the number of tokens. The columns are the
+    metrics and the cost of explaining one example: forward and backward passes, seconds, and the largest growth of
+    memory. Some networks cut texts into segments, and encode only once a segment that several erased versions of a text
+    have in common. For these networks, another column shows how many segments were encoded per version, and how many a
+    version has.
 
     Args:
         results: rows of results.csv.
@@ -78,7 +79,7 @@ def left_out_notes(rows: pd.DataFrame) -> list[str]:
 def selection_notes(rows: pd.DataFrame) -> list[str]:
     """Returns a line for each metric by which methods selected the best of several scores.
 
-    It names these methods, because the selection gives them an advantage.
+    The line names these methods, because the selection gives them an advantage.
 
     Example:
         >>> selection_notes(pd.DataFrame({"method": ["faml", "random"], "selected_on": ["comprehensiveness", ""]}))

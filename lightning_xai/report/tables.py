@@ -9,7 +9,7 @@ from itertools import groupby
 
 GAP = 2  # spaces before a column
 INDENT = "  "  # indentation of the second and later lines of a row name that is wrapped
-HEADER_WIDTH = 10  # longer headers are wrapped to this width or, if larger, to that of a cell or of an unbreakable part
+HEADER_WIDTH = 10  # longer headers are wrapped to this width, or to that of the widest cell or word if it is larger
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,8 @@ def seed_agreement(first: Sequence[StoredScores], second: Sequence[StoredScores]
 def agreement_frame(runs: Mapping[str, Sequence[Path]], split: str) -> pd.DataFrame:
     """Returns the agreement of each experiment with the first one, for each method and text. The columns are COLUMNS.
 
-    Runs of the first experiment are compared with each other. This is the reference: it shows the effect of the seed.
+    Runs of the first experiment are compared with each other. Their agreement is the reference, because they differ
+    only in the seed.
 
     Args:
         runs: name of an experiment -> its runs, which stored attributions.
@@ -87,7 +88,7 @@ def agreement_frame(runs: Mapping[str, Sequence[Path]], split: str) -> pd.DataFr
                 f"{run} has stored no attributions on {split}: test it with callbacks/attribution_cache.yaml"
             )
     if len(runs[reference]) < 2:
-        raise ValueError(f"{reference} has one run, but its agreement between seeds is the reference: test another")
+        raise ValueError(f"{reference} has one run, but agreement of its seeds is the reference: test another seed")
     methods = sorted(set.intersection(*stored.values()))
     if not methods:
         raise ValueError(f"the runs have no method in common on {split}: test them with the same methods")

@@ -106,7 +106,7 @@ def faithfulness_panels(rows: pd.DataFrame, preset: str) -> list[Panel]:
 def predictor_rows(
     rows: pd.DataFrame, *, metric: str, plausibility: str, preset: str | None, in_domain: str, others: Sequence[str]
 ) -> pd.DataFrame:
-    """Returns the quantities of every run between which correlations are computed.
+    """Returns, for every run, the quantities whose correlations are computed.
 
     Args:
         rows: rows that `read_experiments` returns.

@@ -23,7 +23,7 @@ LOWER_IS_BETTER = frozenset({"empty", "kl", "entropy", "sufficiency", "log_loss"
 PARTS = ("predicted", "missed", "zeroed", "with_cut")
 _EVIDENCE = "evidence/"  # prefix of the metrics of EvidenceOverlap
 _COSTS = ("forward_passes", "backward_passes", "seconds")
-_SEGMENTS = ("version_segments", "encoded_segments")  # of methods that erase tokens, if versions share encoded segments
+_SEGMENTS = ("version_segments", "encoded_segments")  # for methods that erase tokens, if versions share segments
 _GAIN = "gain"  # version_segments divided by encoded_segments
 _WITHOUT_DIRECTION = "symbol_share/"  # prefix of metrics that are neither good nor bad
 
@@ -49,7 +49,8 @@ def read_models(
         A table with the columns model, run, part, method, metric and value.
 
     Raises:
-        ValueError: one of the `places` has no results of the split and preset, or there are not as many `names`.
+        ValueError: one of the `places` has no results of the split and preset, or the number of `names` is not the
+            number of models.
 
     Example:
         >>> import tempfile
@@ -89,8 +90,8 @@ def read_models(
 def _read_run(folder: Path, model: str, split: str, preset: str) -> pd.DataFrame:
     """Returns the results of one run of this package.
 
-    All of them are of one test: the run's own one, or else the newest later test that has the split and the preset. A
-    later test of other examples counts only for a split that the run's own test lacks.
+    All results are from one test: the run's own test or, if it lacks the split or the preset, the newest later test
+    that has both. A later test on other examples counts only if the run's own test lacks the split.
     """
     tests = run_tables(folder)
     has_split = split in set(tests[0].rows["split"])
