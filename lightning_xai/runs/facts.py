@@ -53,9 +53,10 @@ class FactsOfTest:
 def table_of_test(run: RunFolder, checkpoint: str, settings: Mapping[str, Any]) -> ResultsTable:
     """Returns the files for the results of the command `test`. Results of other tests are never overwritten.
 
-    By default, these are the files of the run's current table, `results.*`. Hashes are added to the names if the test
-    uses other examples than the run (hashes of checkpoint and examples), or if the current table has results of another
-    checkpoint (hash of the checkpoint) or of other evaluation settings (hash of the settings).
+    By default, these are the files of the run's current table, `results.*`. If the test uses other examples than the
+    run, hashes of the checkpoint and the examples are added to the names. If the current table has results of another
+    checkpoint, a hash of the checkpoint is added; if it has results of other evaluation settings, a hash of the
+    settings.
 
     Args:
         run: the run.

@@ -154,7 +154,7 @@ class RunFolder:
 
     @property
     def attributions_dir(self) -> Path:
-        """Folder of the stored attribution scores, `<split>/<method>`."""
+        """Folder of the stored attribution scores, in subfolders `<split>/<method>`."""
         return self.path / "attributions"
 
     def predictions_file(self, split: str, other_data: str = "") -> Path:
@@ -175,7 +175,7 @@ class RunFolder:
 
     @property
     def erasures_dir(self) -> Path:
-        """Folder `<name>/<split>` of the tokens to erase in the data of a chain's later runs."""
+        """Folder of the tokens to erase in the data of a chain's later runs, in subfolders `<name>/<split>`."""
         return self.path / "erasures"
 
     @property

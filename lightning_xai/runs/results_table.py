@@ -43,7 +43,7 @@ def read_table(file: Path, columns: list[str] | None = None) -> pd.DataFrame:
 
 
 def _remedy(file: Path) -> str:
-    """Returns how to get back a damaged table: the command that reads it, run again, would only miss it."""
+    """Returns the remedy for a damaged table: the command that writes it, not the command that reads it."""
     config = file.with_name("config.yaml")
     if file.stem != RESULTS or not config.is_file():
         return "remove it and run the test that wrote it again"
@@ -53,7 +53,7 @@ def _remedy(file: Path) -> str:
 def run_results(folder: Path) -> pd.DataFrame:
     """Returns all results of a run's tested checkpoint, including later tests on other data.
 
-    If several tables have a row with the same KEYS, that of results.parquet is kept or, without one, the newest.
+    If several tables have a row with the same KEYS, the row of results.parquet is kept or, without one, the newest row.
 
     Example:
         >>> import tempfile

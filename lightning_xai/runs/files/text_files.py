@@ -125,8 +125,7 @@ def other_encoding(
 
 
 def _wrong_place(path: Path, encoding: str) -> tuple[int, int, bytes] | None:
-    """Finds the first line that is not UTF-8: returns its number, the offset of its first wrong byte in the file, and
-    the line.
+    """Returns the first line that is not UTF-8, as (number of the line, offset of the wrong byte in the file, line).
 
     Returns None if all lines are UTF-8 or if `encoding` is not UTF-8.
     """

@@ -75,7 +75,7 @@ class Lock:
             with contextlib.suppress(OSError):
                 try:
                     _remove(self.file, self._contents, self._owner)
-                except OSError:  # a full disk holds no claim
+                except OSError:  # a claim needs space on the disk
                     if _contents(self.file) == self._contents:
                         self.file.unlink()
 
@@ -164,10 +164,10 @@ def require_free(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_S
 
 
 def follow(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_SECONDS) -> None:
-    """Waits until the first process of a distributed command has taken the lock. Only its other processes call this.
+    """Waits until the first process of a distributed command has taken the lock. The other processes call this.
 
-    These never take the lock themselves. If another command owns the lock, they raise the same error as the first
-    process, at about the same time.
+    The other processes never take the lock themselves. If another command owns the lock, they raise the same error as
+    the first process, at about the same time.
 
     Args:
         file, remedy, patience: as in `take`.
@@ -207,7 +207,7 @@ def remove_claims(file: Path) -> None:
         >>> [path.name for path in file.parent.iterdir()], release()
         (['owner.lock'], None)
     """
-    own = _claim(file, _contents(file) or b"")  # of a process that takes this one for dead
+    own = _claim(file, _contents(file) or b"")  # the claim of a process that takes this one for dead
     for claim in file.parent.glob(f"{file.name}.*{CLAIM}"):
         if claim != own:
             claim.unlink(missing_ok=True)
