@@ -45,4 +45,4 @@ def test_pass_that_goes_on_after_a_kill_counts_for_all_examples(tmp_path):
     clock.record(run, num_examples=10)
     assert run.manifest[ERASURE_PASS]["methods"] == {"slow": 15.0}
     ScoringClock().record(run, num_examples=10)  # a later test in which nothing was left to score
-    assert run.manifest[ERASURE_PASS]["methods"] == {"slow": 15.0} and run.manifest[ERASURE_PASS]["seconds"] < 1
+    assert run.manifest[ERASURE_PASS]["methods"] == {"slow": 15.0} and run.manifest[ERASURE_PASS]["seconds"] < 15

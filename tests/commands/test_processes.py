@@ -30,7 +30,7 @@ from tests.commands.conftest import (
     weights,
 )
 from tests.commands.test_chain import chain_config, status
-from tests.runs.processes import owner_of
+from tests.runs.processes import WAIT_SECONDS, owner_of
 
 TWO = ["--trainer.devices", "2", "--trainer.strategy", "ddp"]
 
@@ -40,7 +40,7 @@ def run_script(*argv, cwd: Path) -> subprocess.CompletedProcess:
     environment = {name: value for name, value in os.environ.items() if name not in ("LOCAL_RANK", "NODE_RANK")}
     return subprocess.run(
         [sys.executable, str(ROOT / "run.py"), *map(str, argv)],
-        cwd=cwd, env=environment | {"OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=120,
+        cwd=cwd, env=environment | {"OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=WAIT_SECONDS,
     )  # fmt: skip
 
 
@@ -81,7 +81,7 @@ def run_ranks(*argv, folder: Path) -> tuple[list[int | None], list[str]]:
     for process in processes:
         process.start()
     for process in processes:
-        process.join(timeout=60)
+        process.join(timeout=WAIT_SECONDS)
     codes = [process.exitcode for process in processes]
     for process in processes:
         process.kill()
@@ -104,7 +104,7 @@ def kill_ranks_when(happened: Callable[[], bool], argv: list[str], folder: Path)
     logs = log_files(folder)
     group = preloaded().Process(target=group_of_ranks, args=(free_port(), argv, logs))
     group.start()
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + WAIT_SECONDS
     try:
         while not happened():
             assert group.is_alive() and time.monotonic() < deadline, [log.read_text() for log in logs if log.exists()]

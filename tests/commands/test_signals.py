@@ -13,6 +13,7 @@ from lightning_xai.commands.main import main
 from lightning_xai.commands.signals import ending_in_one_line
 from lightning_xai.runs.folder import RunFolder
 from tests.commands.conftest import PRELOADED, save, tiny_config
+from tests.runs.processes import WAIT_SECONDS
 
 
 def run_logged(argv: list[str], log: Path) -> None:
@@ -24,20 +25,20 @@ def run_logged(argv: list[str], log: Path) -> None:
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 @pytest.mark.slow
 def test_fit_ends_in_one_line_with_a_checkpoint_to_go_on_from(tmp_path, number, code):
-    config = save(tiny_config(max_epochs=40, callbacks=[]), tmp_path / "tiny.yaml")
+    config = save(tiny_config(max_epochs=4000, callbacks=[]), tmp_path / "tiny.yaml")
     run, log = tmp_path / "runs" / "tiny" / "seed0", tmp_path / "log"
     argv = ["fit", "--config", config, "--runs_dir", str(tmp_path / "runs")]
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)
     process = context.Process(target=run_logged, args=(argv, log))
     process.start()
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + WAIT_SECONDS
     while not (run / "checkpoints" / "last.ckpt").exists():
         assert process.is_alive() and time.monotonic() < deadline
         time.sleep(0.01)
     assert process.pid is not None
     os.kill(process.pid, number)
-    process.join(timeout=60)
+    process.join(timeout=WAIT_SECONDS)
     assert process.exitcode == code
     printed = log.read_text()
     assert f"ended by {number.name}: the same command continues" in printed and "Traceback" not in printed

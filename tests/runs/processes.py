@@ -18,6 +18,7 @@ from lightning_xai.runs.locks.lock import check_owned, release, take
 from lightning_xai.runs.locks.owner import Owner
 
 FORK = multiprocessing.get_context("fork")
+WAIT_SECONDS = 300  # only for a process that never answers; a slow machine needs a part of it
 
 
 def write_lock(file: Path, **facts) -> Owner:
@@ -71,10 +72,10 @@ def owner_of(
 
     def ask(what: Any) -> str:
         here.send(what)
-        assert here.poll(20)
+        assert here.poll(WAIT_SECONDS)
         return here.recv()
 
-    assert here.poll(20)
+    assert here.poll(WAIT_SECONDS)
     here.recv()
     try:
         yield process, ask

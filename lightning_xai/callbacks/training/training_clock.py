@@ -27,8 +27,8 @@ class TrainingClock(Callback):
         >>> clock.on_fit_start(trainer, LightningModule())
         >>> clock.on_fit_end(trainer, LightningModule())
         >>> manifest = RunFolder(Path(trainer.default_root_dir)).manifest
-        >>> manifest["trained"], round(manifest["training_seconds"])
-        (True, 5)
+        >>> manifest["trained"], manifest["training_seconds"] >= 5
+        (True, True)
     """
 
     def __init__(self, began: float) -> None:

@@ -23,6 +23,7 @@ from lightning_xai.data.sources.planted import Planted
 from lightning_xai.data.vocabulary import VocabularyEncoder
 from lightning_xai.functional.model_files.cache_folder import cache_folder
 from tests.data.corpora.test_encoded_source import WORDS, planted, written
+from tests.runs.processes import WAIT_SECONDS
 
 
 class Wrapped(TextSource):
@@ -150,7 +151,7 @@ def test_where_locks_do_nothing_both_processes_encode_and_one_folder_stays(tmp_p
     workers = [context.Process(target=encode_without_locks, args=(tmp_path, barrier, queue)) for _ in range(2)]
     for worker in workers:
         worker.start()
-    results = [queue.get(timeout=120) for _ in workers]
+    results = [queue.get(timeout=WAIT_SECONDS) for _ in workers]
     for worker in workers:
         worker.join()
     assert [whole for *_, whole in results] == [True, True] and len({folder for _, folder, _ in results}) == 1

@@ -12,7 +12,7 @@ import pytest
 from lightning_xai.runs.locks.lock import _claim, _remove, check_owned, release, require_free, take
 from lightning_xai.runs.locks.owner import Owner
 from lightning_xai.runs.stores.store import RaggedStore, RaggedWriter
-from tests.runs.processes import FORK, hold, owner_in, owner_of, pause, write_lock
+from tests.runs.processes import FORK, WAIT_SECONDS, hold, owner_in, owner_of, pause, write_lock
 
 
 def test_second_owner_is_refused_with_the_first_and_a_remedy(lock_file):
@@ -77,16 +77,20 @@ def test_silent_owner_elsewhere_is_taken_over_after_a_wait_that_is_announced(loc
 def test_owner_elsewhere_that_touches_its_lock_keeps_it(lock_file, facts):
     first = write_lock(lock_file, **facts)
 
+    has_touched = FORK.Event()
+
     def touch() -> None:
-        for _ in range(100):
-            time.sleep(0.05)
+        while True:
             os.utime(lock_file)
+            has_touched.set()
+            time.sleep(0.05)
 
     process = FORK.Process(target=touch, daemon=True)
     process.start()
     try:
+        assert has_touched.wait(WAIT_SECONDS)
         with pytest.raises(ValueError, match="belongs to process"):
-            take(lock_file, patience=1)
+            take(lock_file, patience=20)  # ends at the first touch that it sees
     finally:
         process.kill()
         process.join()
@@ -296,6 +300,6 @@ def test_two_containers_of_one_host_name_share_a_lock(lock_file, run):
         first = owner_in(lock_file)
         assert first.host == Owner.of_this_process().host and first.pid == 1  # here, 1 is another process
         with pytest.raises(ValueError, match="belongs to process 1 on"):
-            take(lock_file, patience=2)
+            take(lock_file, patience=20)  # ends at the first touch that it sees
     lock_file.write_text(first.to_json())
     take(lock_file, patience=0.2)
