@@ -32,7 +32,7 @@ def check_num_classes(num_classes: int, *, multilabel: bool) -> None:
 
 
 def encoder_and_head(network: Classifier) -> list[list[nn.Parameter]]:
-    """Returns the trained parameters (those that require a gradient) of the encoder, and those of the head.
+    """Returns two lists of trained parameters (those that require a gradient): the encoder's and the head's.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -45,7 +45,7 @@ def encoder_and_head(network: Classifier) -> list[list[nn.Parameter]]:
 
 
 class Classifier(nn.Module, ABC):
-    """Maps TextInputs to logits [B, C]. Token embeddings can be computed, replaced, and differentiated with respect to.
+    """Maps TextInputs to logits [B, C]. A caller can compute or replace token embeddings, and take their gradients.
 
     Every classifier must keep the following laws, which `lightning_xai.check_model` checks:
 
@@ -59,9 +59,9 @@ class Classifier(nn.Module, ABC):
     - The output has hidden states only if `output_hidden_states` is True. The readout holds weights of the last hidden
       state: `head_layers`, if there are any, map readout @ last hidden state to the logits. Column t of readout and
       hidden states belongs to token t, even if padding is on the left.
-    - A padding id inside the attention mask is a token like any other, and counts for the positions of later tokens.
+    - A token with the padding id inside the attention mask is a token like any other, with a position of its own.
     - With "eager" attention and `output_attentions`, the attentions are tensors in the graph of the logits, one fewer
-      than the hidden states. Without "eager", or with padding on the left, asking for them raises ValueError.
+      than the hidden states. Without "eager", or with padding on the left, `output_attentions` raises ValueError.
     - With "eager", a gradient with respect to embeddings can be differentiated again with respect to every weight of
       the encoder.
     - A forward pass leaves no hooks behind, even if it fails. `predict` returns the probabilities of a forward pass.
@@ -118,12 +118,12 @@ class Classifier(nn.Module, ABC):
     num_classes: int
     multilabel: bool
     pad_id: int  # id of the padding token
-    weight_gaps: WeightGaps = WeightGaps()  # weights missing in the network or in its pretrained folder
+    weight_gaps: WeightGaps = WeightGaps()  # weights that only the network has, or only its pretrained folder
     init_args: dict[str, Any]  # constructor arguments (primitives), from which checkpoints rebuild the network
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Classifier:
         self = super().__new__(cls)
-        # arguments may be missing here, because copying calls __new__ without any; __init__ reports missing ones
+        # `bind_partial`, because copying an object calls __new__ without arguments; __init__ reports missing arguments
         bound = inspect.signature(cls.__init__).bind_partial(self, *args, **kwargs)
         bound.apply_defaults()
         # nn.Module.__init__ has not run yet, so nn.Module.__setattr__ would raise an error
@@ -156,10 +156,10 @@ class Classifier(nn.Module, ABC):
 
     @abstractmethod
     def head_parameters(self) -> list[nn.Parameter]:
-        """Returns the head's parameters. They start at random, so they may need a higher learning rate."""
+        """Returns the head's parameters. Usually they start at random, so they may need a higher learning rate."""
 
     def encoder_layers(self) -> list[EncoderLayer]:
-        """Returns the encoder's layers, first layer first, with the role of each part.
+        """Returns the encoder's layers, first layer first, with the roles of their modules (see EncoderLayer).
 
         Raises:
             ValueError: the architecture's layers cannot be decomposed.

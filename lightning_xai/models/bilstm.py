@@ -61,7 +61,7 @@ class BiLSTM(nn.Module):
         to_left, _ = self.right_to_left(take_columns(embeds, reverse))
         states = torch.cat([to_right, take_columns(to_left, reverse)], dim=-1)
         last = take_columns(to_right, (lengths - 1).clamp(min=0)).squeeze(1)
-        last = torch.cat([last, states[:, 0, to_right.shape[-1] :]], dim=-1)  # right to left, the last token is 0
+        last = torch.cat([last, states[:, 0, to_right.shape[-1] :]], dim=-1)  # from right to left, token 0 comes last
         states = nn.functional.pad(states, (0, 0, 0, keep.shape[1] - longest))
         if order is not None:
             states = take_columns(states, order.argsort(dim=1))
@@ -110,14 +110,14 @@ class BiLSTMAttention(Classifier):
         pad_id: id of the padding token, whose row of the embedding table stays 0.
         mask_id: id of the mask token; None if the vocabulary has none. Configuration files leave out `mask_id` and
             `pad_id`, since both come from the data's encoder.
-        mask_row: initial value of the mask token's row: "zero", or "random" as for words without a vector.
+        mask_row: initial value of the mask token's row: "zero", or "random" (drawn like a word without a vector).
         word_vectors: [V, D] pretrained vectors. A row of NaN marks a word without a vector, whose row in the table is
             drawn from N(0, 1). If None, all rows are drawn from N(0, 1). Configuration files leave `word_vectors` out,
             since they come from the data.
 
     Raises:
         ValueError: a size is not positive, an id is outside the vocabulary, or `word_vectors` does not have the table's
-            shape. `forward` raises it if a network for pairs gets no token_type_ids.
+            shape. `forward` raises ValueError if a network for pairs gets no token_type_ids.
 
     Example:
         >>> network = BiLSTMAttention(vocab_size=9, embedding_size=2, hidden_size=3).eval()

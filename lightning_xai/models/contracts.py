@@ -12,7 +12,9 @@ from lightning_xai.functional.network.modes import eager_attention, evaluation_m
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import TextInputs
 
-TOLERANCE = 1e-4  # as a fraction of (largest logit + _FLOOR); float32 rounding errors are a hundred times smaller
+# largest accepted change of logits, as a fraction of (largest logit + _FLOOR). Rounding errors of float32 are a hundred
+# times smaller
+TOLERANCE = 1e-4
 _FLOOR = 1e-2
 _LENGTHS = (7, 4)  # numbers of tokens in the two texts
 
@@ -89,7 +91,7 @@ def _changed_logits(model: Classifier, inputs: TextInputs, special_ids: Sequence
         "padding on the left changes logits": (model(padded_left).logits, logits[1:]),
         "a neighbor in the batch changes logits": (model(padded).logits, logits[1:]),
         "ids at padding change logits": (model(other_padding).logits, logits),
-        "pad or special ids inside the text do more than their embeddings": (
+        "pad or special ids inside the text change logits in addition to the effect of their embeddings": (
             model(special).logits,
             model(inputs, model.embed(special)).logits,
         ),
@@ -113,12 +115,12 @@ def _unread_states(model: Classifier, inputs: TextInputs) -> list[str]:
     share = gradient.norm(dim=-1)  # [B, T]
     share = share / share.sum(dim=1, keepdim=True).clamp(min=1e-30)
     unread = float((share * (output.readout.sum(dim=1) == 0)).sum(dim=1).max())
-    return [f"the head takes {unread:.0%} from tokens outside its pooling"] if unread > 1e-6 else []
+    return [f"{unread:.0%} of the head's gradient is at tokens with weight 0 in the readout"] if unread > 1e-6 else []
 
 
 @torch.no_grad()
 def _unusable_attentions(model: Classifier, inputs: TextInputs, *, segmented: bool) -> list[str]:
-    """Returns a message if eager attentions are missing, not [B * N, H, S, S], or have rows that do not sum to 1."""
+    """Returns a message if eager attentions have another shape than [B * N, H, S, S] or rows that do not sum to 1."""
     attentions = model(inputs, output_attentions=True).attentions
     assert attentions is not None
     shapes = {tuple(attention.shape) for attention in attentions}

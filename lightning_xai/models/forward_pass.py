@@ -1,4 +1,4 @@
-"""A forward pass that several readers (loss terms or attribution methods) share."""
+"""A forward pass that several readers share. A reader is a loss term or an attribution method."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Needs(NamedTuple):
         embeds: the token embeddings [B, T, D], with respect to which gradients are taken.
         attentions: the attention weights of all layers, which need eager attention.
         hidden_states: the states after every layer.
-        double_backward: a gradient that can be differentiated again, which needs eager attention.
-        own_attentions: eager attention of the network, because the reader takes attention weights from a forward pass
-            of its own.
+        double_backward: gradients that can be differentiated again, which need eager attention.
+        own_attentions: eager attention in the network, because the reader makes a forward pass of its own and takes
+            attention weights from it.
         readout: the weights with which the head reads token states. Without them, PLM-CA can use fused attention.
 
     Example:
@@ -51,15 +51,15 @@ own_attentions=False, readout=True)
 
 
 class ForwardPass:
-    """A forward pass whose graph is kept, so that its readers need no passes of their own.
+    """A forward pass whose graph is kept, so that its readers (losses, methods) need no passes of their own.
 
     Args:
         network: the classifier, already in the train or eval mode to use.
         inputs: B texts.
         needs: the union of the readers' needs.
         create_graph: whether gradients of this pass are differentiated again.
-        shared: whether several readers take gradients of this pass, so that its graph must be kept after each.
-        classes: [B, K] long, if only these classes' logits and rows of the readout are needed.
+        shared: whether several readers take gradients of this pass, so that its graph must be kept after each reader.
+        classes: [B, K] long, if only the logits and readout rows of these classes are needed; None for all classes.
 
     Attributes:
         embeds: [B, T, D] token embeddings that require a gradient; None if no reader needs them.
@@ -162,4 +162,5 @@ class ForwardPass:
 
     def _embeds(self) -> Tensor:
         embeds = self.network.embed(self.inputs)
-        return embeds if embeds.requires_grad else embeds.detach().requires_grad_()  # the embedding table is frozen
+        # if the embedding table is frozen, the embeddings become a leaf of the graph
+        return embeds if embeds.requires_grad else embeds.detach().requires_grad_()

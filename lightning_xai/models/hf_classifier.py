@@ -105,7 +105,8 @@ class HFClassifier(HuggingFaceClassifier):
         self.weight_gaps = loaded.gaps
         self.num_classes = num_classes
         self.multilabel = multilabel
-        # decoders apply a layer named `score` to the last token; check_contracts refuses decoders that do otherwise
+        # a decoder applies a layer named `score` to the last token; check_contracts refuses networks with `score` that
+        # read other tokens
         is_decoder = hasattr(self.transformer, "score")
         self.pooling: Pooling = "last" if is_decoder else getattr(settings, "classifier_pooling", "cls")
         self._given_pad_id: int | None = self.transformer.config.pad_token_id
@@ -137,7 +138,7 @@ class HFClassifier(HuggingFaceClassifier):
         return TransformerCall(arguments, inputs_embeds, inputs.attention_mask)
 
     def head_output(self, output: Any, inputs: TextInputs, columns: Tensor | None) -> HeadOutput:
-        """Returns the logits of the transformer's own head. The readout weighs the states that it reads (`pooling`)."""
+        """Returns the logits of the transformer's own head, and the weights with which this head reads token states."""
         readout = pooling_readout(inputs.attention_mask, pooling=self.pooling, dtype=self.embedding_matrix.dtype)
         states = output.hidden_states
         if states is not None:

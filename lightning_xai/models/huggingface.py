@@ -1,4 +1,4 @@
-"""Base class of classifiers that use a Hugging Face network: replaces embeddings, sets attention kernels, checks."""
+"""Base class of classifiers with a Hugging Face network: replaces embeddings, sets kernels and checks contracts."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class HuggingFaceClassifier(Classifier):
     the transformer (`transformer_call`) and the logits for its output (`head_output`).
 
     The transformer always gets input ids. If embeddings are given, too, a forward hook makes the embedding module
-    return these. Everything else that the network computes from the ids stays the same.
+    return the given embeddings. Everything else that the network computes from the ids stays the same.
 
     Args:
         transformer: network with or without a classification head.
@@ -78,7 +78,7 @@ class HuggingFaceClassifier(Classifier):
     """
 
     base_names: frozenset[str] = frozenset()  # with LoRA, names of weights that are not trained and not in state dicts
-    base_hash: str = ""  # hash of these weights
+    base_hash: str = ""  # with LoRA, hash of the weights in `base_names`
     segment_length: int | None = None  # if set, position ids start again in every segment of this length
 
     def __init__(self, transformer: PreTrainedModel, embedding: Embedding) -> None:
@@ -257,8 +257,8 @@ class HuggingFaceClassifier(Classifier):
             if reads_weights or key not in _accepted:
                 self.check_contracts()
             else:
-                # transformers registers hooks in the first forward pass. Run it here, so that a later preflight, which
-                # restores the hooks that it finds, does not remove these
+                # transformers registers hooks in the first forward pass. This pass is run here, because a later
+                # preflight would remove hooks that are registered during the preflight
                 with evaluation_mode(self), torch.no_grad():
                     self(random_inputs(self, [1]), output_hidden_states=True)
         if not reads_weights:

@@ -13,7 +13,7 @@ from lightning_xai.functional.laws import VOCAB_SIZE, random_texts, require, req
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import TextInputs
 
-TOLERANCE = 1e-10  # in float64, relative to the largest expected value, or to 1 if this value is smaller
+TOLERANCE = 1e-10  # in float64, relative to the largest expected value, but at least to 1
 
 
 def check_model(model: Classifier) -> None:
@@ -54,7 +54,7 @@ def readout_weighs_the_last_hidden_state(model: Classifier) -> None:
     states = output.hidden_states
     shaped = states is not None and states[-1].shape[:2] == inputs.input_ids.shape == output.readout.shape[::2]
     require(shaped, rule, "return the embeddings and the output of every layer if output_hidden_states is True")
-    require(model(inputs).hidden_states is None, f"{_name(model)}: hidden states come unasked", "return None then")
+    require(model(inputs).hidden_states is None, f"{_name(model)}: unrequested hidden states", "return None for them")
     try:
         layers = model.head_layers()
     except ValueError:
@@ -63,7 +63,7 @@ def readout_weighs_the_last_hidden_state(model: Classifier) -> None:
     pooled = output.readout @ states[-1]
     for layer in layers:
         pooled = layer(pooled)
-    rule = f"{_name(model)}: head_layers on readout @ last hidden state miss the logits"
+    rule = f"{_name(model)}: head_layers applied to readout @ last hidden state do not give the logits, but differ"
     _close(
         pooled.reshape(output.logits.shape), output.logits, rule, "return the layers in the order of the forward pass"
     )
@@ -107,7 +107,7 @@ def pad_ids_move_no_position(model: Classifier) -> None:
     ids = inputs.input_ids.clone()
     ids[:, 2] = model.pad_id
     erased = replace(inputs, input_ids=ids)
-    rule = f"{_name(model)}: a padding id inside a text does more than its embedding"
+    rule = f"{_name(model)}: a padding id inside a text has other effects than its embedding"
     _close(model(inputs, model.embed(erased)).logits, model(erased).logits, rule, "find padding by attention_mask only")
 
 
@@ -160,14 +160,14 @@ def kernels_give_the_same_logits(model: Classifier) -> None:
     model.set_attention("eager")
     stored = model.attention_implementation
     require(stored == "eager", f"{_name(model)}: attention_implementation is {stored!r}", "store the last name given")
-    _close(model(inputs).logits, fast, f"{_name(model)}: the attention kernel changes logits", "mask both in one way")
+    _close(model(inputs).logits, fast, f"{_name(model)}: the attention kernel changes logits", "mask both alike")
 
 
 def double_backward_reaches_encoder_weights(model: Classifier) -> None:
     """With eager attention, the norm of the input gradient has nonzero gradients for the encoder's weight matrices.
 
-    This concerns all matrices on which logits depend, except embedding tables, on which the gradient with respect to
-    embeddings need not depend.
+    This law concerns all matrices on which logits depend, except embedding tables: the gradient with respect to
+    embeddings need not depend on a table.
     """
     inputs, weights = _texts(model), encoder_matrices(model)
     model.set_attention("eager")

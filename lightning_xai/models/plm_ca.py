@@ -25,7 +25,7 @@ from lightning_xai.types import ClassifierOutput, TextInputs
 
 
 def last_segment_padding(lengths: Tensor, *, segment_length: int) -> tuple[Tensor, Tensor]:
-    """Returns the S columns [B, S] after each text's tokens, and a mask [B, S] of those that pad its last segment.
+    """Returns the S columns [B, S] after each text's tokens, and a mask [B, S] of columns that pad its last segment.
 
     If the last segment of a text is full, the mask is True for a whole additional segment of padding.
 
@@ -136,7 +136,7 @@ class PLMCA(HuggingFaceClassifier):
         if path is not None and pretrained:
             head = (name for name, _ in self.named_parameters() if not name.startswith("transformer."))
             self.weight_gaps = WeightGaps((*loaded.gaps.fresh, *head), loaded.gaps.unread)
-        self.segment_length = min(segment_length, 3)  # so that the short texts of the check have several segments, too
+        self.segment_length = min(segment_length, 3)  # so that the short texts of the check have several segments
         self.check_new_contracts()
         self.segment_length = segment_length
 
@@ -147,7 +147,7 @@ class PLMCA(HuggingFaceClassifier):
             size = max(min(self.segment_length, length), 1)  # texts shorter than a segment are one segment of length T
             num_segments = max(-(-length // size), 1)
         else:
-            # with room for a segment of padding after a text whose last segment is full
+            # leaves room for a segment of padding after a text whose last segment is full
             size, num_segments = self.segment_length, length // self.segment_length + 1
         return self._segment_call(inputs, inputs_embeds, size, num_segments)
 
@@ -164,7 +164,8 @@ class PLMCA(HuggingFaceClassifier):
             name: value.reshape(num_rows * num_segments, size) for name, value in self.network_inputs(padded).items()
         }
         keep = padded.attention_mask.reshape(num_rows * num_segments, size)
-        # tokens never attend to padding. A segment of padding only attends to itself, since kernels need nonempty rows
+        # tokens never attend to padding. In a segment that is all padding, padding attends to itself, because kernels
+        # need at least one attended token in each row
         attended = (keep | ~keep.any(dim=1, keepdim=True)).long()
         return TransformerCall(arguments | {"attention_mask": attended}, inputs_embeds, keep)
 
@@ -221,12 +222,12 @@ class PLMCA(HuggingFaceClassifier):
         if self.mask_mode == "legacy":
             lengths = inputs.attention_mask.sum(dim=1)
             columns_of_padding, is_padding = last_segment_padding(lengths, segment_length=self.segment_length)
-            # only S columns of padding are used, because with all columns, the largest tensors would double in size
+            # only S columns of padding are used; with all columns, the largest tensors would be twice as large
             padding = take_columns(padded[-1], columns_of_padding.clamp(max=padded[-1].shape[1] - 1))  # [B, S, D]
             tokens, keep = torch.cat([tokens, padding], dim=1), torch.cat([keep, is_padding], dim=1)
         queries = self.class_queries if classes is None else self.class_queries[classes]
         values = self.value(tokens)
-        if fused and bool(keep.any(dim=1).all()):  # kernels differ in the softmax of a row without tokens
+        if fused and bool(keep.any(dim=1).all()):  # for a row without tokens, kernels compute different softmaxes
             pooled = fused_class_attention(queries, self.key(tokens), values, keep)
             return HeadOutput(self.head_logits(pooled), pooled.new_zeros(num_rows, 0, length), states)
         scores = class_attention(queries, self.key(tokens), keep)
@@ -254,7 +255,7 @@ class PLMCA(HuggingFaceClassifier):
         return self.output(self.norm(pooled)).squeeze(-1)
 
     def segment_states(self, segments: TextInputs, embed_mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Returns the last hidden states [U, S', D] of segments, and a mask [U, S'] of those to which classes attend.
+        """Returns last hidden states [U, S', D] of segments, and a mask [U, S'] of the states that classes attend to.
 
         Args:
             segments: U segments, each as a text of at most S tokens with padding on the right. With "legacy", a
@@ -279,7 +280,7 @@ class PLMCA(HuggingFaceClassifier):
     def segment_graph(
         self, inputs: TextInputs, embeds: Tensor, classes: Tensor | None = None, *, output_readout: bool = True
     ) -> SegmentGraph | None:
-        """Returns a forward pass that encodes segments again for its gradients; None outside `gradients_by_segment`."""
+        """Returns a forward pass that encodes segments again for gradients; None outside `gradients_by_segment`."""
         if self.segments_at_once is None:
             return None
         number = self.segments_at_once

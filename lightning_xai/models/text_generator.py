@@ -12,7 +12,7 @@ from lightning_xai.functional.model_files.model_folders import resolve_model_pat
 
 
 class TextGenerator:
-    """Answers messages one at a time, on the CPU, by greedy decoding, with the tokenizer's chat template if it has one.
+    """Answers messages one at a time, on the CPU, by greedy decoding. Uses the tokenizer's chat template if it has one.
 
     Args:
         path: folder, hub id, "package:NAME/FOLDER" or GGUF file of a causal language model with a tokenizer.

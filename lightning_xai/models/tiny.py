@@ -1,4 +1,4 @@
-"""Tiny random networks for checking the laws (required properties) of methods and objectives."""
+"""Tiny random networks, on which the laws (required properties) of methods and objectives are checked."""
 
 from __future__ import annotations
 

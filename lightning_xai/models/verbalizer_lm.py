@@ -109,7 +109,8 @@ class VerbalizerLM(HuggingFaceClassifier):
 
     def transformer_call(self, inputs: TextInputs, inputs_embeds: Tensor | None) -> TransformerCall:
         attended = inputs.attention_mask.clone()
-        attended[:, 0] |= ~inputs.attention_mask.any(dim=1)  # kernels give different results for rows without tokens
+        # a row without tokens attends to its first column, since kernels give different results for empty rows
+        attended[:, 0] |= ~inputs.attention_mask.any(dim=1)
         arguments = self.network_inputs(inputs) | {"attention_mask": attended.long()}
         columns = 0
         if inputs.prompt_mask is not None and len(inputs):
@@ -143,7 +144,7 @@ class VerbalizerLM(HuggingFaceClassifier):
         if torch.is_grad_enabled() and any(parameter.requires_grad for parameter in self.parameters()):
             return False  # the gradients of weights would lack the contribution of the prompt's columns
         if has_hooks(self.transformer):
-            return False  # hooks of methods record or change the computation, also in the prompt's columns
+            return False  # a method's hooks record or change computations, and expect those of the prompt, too
         if call.embeds is None:
             return True
         if type(call.embeds) is not Tensor:  # tracked tensors of methods such as DeepLift need all columns

@@ -265,5 +265,5 @@ def test_a_chunk_of_no_source_is_refused():
 def test_an_architecture_with_unknown_layers_is_refused_by_name():
     model = tiny_classifier("modernbert")
     model.set_attention("eager")
-    with pytest.raises(ValueError, match="the layers of modernbert have no known roles"):
+    with pytest.raises(ValueError, match="the structure of modernbert's layers is unknown"):
         DecompX().attribute(model, text_inputs([6]), torch.tensor([[0]]))

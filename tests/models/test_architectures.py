@@ -57,7 +57,7 @@ WORD_EMBEDDING_ONLY: dict[str, dict[str, Any]] = {
 }
 # the second value is a part of the error's message
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "eurobert": (DECODER, "outside its pooling"),
+    "eurobert": (DECODER, "at tokens with weight 0"),
     "bart": (
         {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 24, "decoder_ffn_dim": 24,
          "encoder_attention_heads": 2, "decoder_attention_heads": 2, **IDS},

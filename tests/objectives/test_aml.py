@@ -245,7 +245,7 @@ def test_a_metric_that_reads_labels_is_refused(metric, message, explained):
 def test_a_scorer_that_cannot_be_built_is_refused_with_the_remedy(explained):
     with pytest.raises(ValueError, match="BiLSTMAttention has no encoder of transformers: give scorer.path"):
         aml(explained, network=BiLSTMAttention(20, embedding_size=2, hidden_size=2))
-    with pytest.raises(ValueError, match="llama: its tokens do not see later tokens"):
+    with pytest.raises(ValueError, match="llama: its tokens do not attend to later tokens"):
         aml(explained, network=tiny_classifier("llama"))
     with pytest.raises(ValueError, match="start is explained, but the scorer has the path bert"):
         Scorer(path="bert", start="explained")

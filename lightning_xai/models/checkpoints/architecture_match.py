@@ -85,13 +85,13 @@ def check_architecture(spec: dict[str, Any], network: Classifier, path: str | Pa
         >>> check_architecture(network_spec(network), network, "x")
         >>> check_architecture(network_spec(BiLSTMAttention(9)), network, "x")
         Traceback (most recent call last):
-        ValueError: x does not fit: paired is False there and True here; give its run's config.yaml, or evaluate.yaml
+        ValueError: x does not fit: paired is False in the file and True in the configuration; give ...
     """
     difference = first_setting_difference(spec, network_spec(network))
     if difference is not None:
         raise ValueError(
-            f"{path} does not fit: {difference.name} is {difference.given!r} there and {difference.needed!r} here; "
-            "give its run's config.yaml, or evaluate.yaml"
+            f"{path} does not fit: {difference.name} is {difference.given!r} in the file and {difference.needed!r} in "
+            "the configuration; give the config.yaml of the file's run, or evaluate.yaml"
         )
 
 

@@ -131,7 +131,7 @@ def read_checkpoint(path: str) -> dict[str, Any]:
     checkpoint = read_tensors(file)
     if "network" not in checkpoint or "state_dict" not in checkpoint:
         raise ValueError(
-            f"{file}: does not say which network it holds; it was not written by an objective of this suite"
+            f"{file} does not say which network it holds, since no objective of this suite wrote it: give another file"
         )
     if format_of(checkpoint) > FORMAT:
         raise ValueError(
@@ -178,7 +178,7 @@ def read_encoder(path: str) -> dict[str, Any]:
 
 
 def check_format(checkpoint: dict[str, Any], path: str | Path = "this checkpoint") -> None:
-    """Raises ValueError unless a checkpoint has the current format. Resuming a fit and testing a run need it.
+    """Raises ValueError unless a checkpoint has the current format, which is needed to resume a fit or to test a run.
 
     Example:
         >>> check_format({"format": FORMAT})

@@ -52,7 +52,7 @@ def pretrained_class_names(network: Classifier, given: list[str] | None = None) 
 
 @torch.no_grad()
 def reorder_classes(network: Classifier, positions: Sequence[int]) -> bool:
-    """Reorders the rows of a network's head such that the former class positions[i] becomes class i.
+    """Reorders the rows of a network's head. The former class number positions[i] becomes class i.
 
     Returns:
         True if the logits then have the new order. Otherwise False, and the weights are left unchanged.
@@ -68,7 +68,7 @@ def reorder_classes(network: Classifier, positions: Sequence[int]) -> bool:
     inputs, rows = random_inputs(network, [7, 4]), list(positions)
     head = [weight for weight in network.head_parameters() if weight.shape[:1] == (network.num_classes,)]
     given = [weight.clone() for weight in head]
-    # without autocast, because it would keep a copy of the head as it was
+    # autocast is off, because it would go on using its copy of the former head
     with evaluation_mode(network), torch.autocast(network.embedding_matrix.device.type, enabled=False):
         expected = network(inputs).logits[:, rows]
         for weight in head:
@@ -99,7 +99,7 @@ def align_classes(
         class_names: class names of the network, in the order of the logits; None if they are not known.
         data_names: names of the data's classes.
         origin: path of the network, for messages.
-        remedy: advice at the end of the error message that the names do not show which classes correspond.
+        remedy: advice at the end of the error message, if the names do not show which classes correspond.
 
     Returns:
         The names of the network's classes after the call.
@@ -132,7 +132,8 @@ def check_class_order(
 ) -> None:
     """Raises ValueError unless a network and the data have the same class names in the same order.
 
-    Names are compared as in `named_positions`. If one list merely numbers its classes, only their number is checked.
+    Names are compared as in `named_positions`. If the names of one list are only numbers, such as LABEL_0, only the
+    number of classes is checked.
 
     Args:
         class_names: names of the network's classes; None if they are not known, so that nothing is checked.

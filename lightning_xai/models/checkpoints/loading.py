@@ -1,4 +1,4 @@
-"""Reads tensor files, builds networks, and checks and copies weights, for the loaders of trained networks."""
+"""Steps of loading a trained network: read tensor files, build the network, check its weights and copy them."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def build_network(spec: dict[str, Any], *, trust_remote_code: bool = False) -> C
 
 
 class WeightDifference(NamedTuple):
-    """A weight that does not match a network.
+    """A weight that only one of two sides has (given weights, network), or that has another shape in each.
 
     Example:
         >>> WeightDifference("output.bias", shape=(3,), needed="absent").needed

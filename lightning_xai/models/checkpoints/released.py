@@ -124,8 +124,8 @@ def released_settings(folder: Path) -> DictConfig:
     """Returns the settings in config.yaml of a folder of released weights.
 
     Raises:
-        ValueError: config.yaml is missing or names no encoder, or has a setting with which the forward pass would be
-            another one than here.
+        ValueError: config.yaml is missing or names no encoder, or has a setting for which this package computes another
+            forward pass than the authors' code.
 
     Example:
         >>> import tempfile
@@ -170,7 +170,7 @@ def read_classes(file: Path) -> list[str]:
         ValueError: .../target_tokenizer.json names ['401.9'] twice: each class needs a name of its own
     """
     if not file.is_file():
-        raise ValueError(f"{file} is missing: copy it from the released archive, since only it has the classes' order")
+        raise ValueError(f"{file} is missing: copy it from the released archive, since it holds the order of classes")
     try:
         names = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -188,7 +188,7 @@ def _read_weights(file: Path) -> dict[str, Any]:
     with file.open("rb") as stream:
         head = stream.read(512)
     if head.lstrip().startswith(b"<"):
-        raise ValueError(f"{file} is a web page, not weights: download the file again, past the page that asks first")
+        raise ValueError(f"{file} is a web page, not weights: confirm the download on that page, and save the file")
     if head.startswith(b"PK") and not zipfile.is_zipfile(file) or not head:
         raise ValueError(f"{file} is cut off after {file.stat().st_size:,} bytes: download it again")
     saved = read_tensors(file)

@@ -42,7 +42,7 @@ def stored_settings() -> Iterator[None]:
 
 
 def known_keys(config_class: type[PretrainedConfig]) -> set[str]:
-    """Returns the names of all settings that a config class declares or that its networks use without declaration.
+    """Returns the names of all settings that a config class declares, or that the code of its networks reads anyway.
 
     Example:
         >>> keys = known_keys(transformers.BertConfig)
@@ -71,7 +71,8 @@ def check_config_keys(config_class: type[PretrainedConfig], keys: Iterable[str])
         ValueError: config has the key 'hiden_size', which bert does not read: the nearest known key is 'hidden_size'
     """
     declared = {field.name for field in dataclasses.fields(config_class)} | set(config_class.attribute_map)
-    undeclared = {key for key in keys if not key.endswith("_token_id")} - declared  # this package reads token ids
+    # keys of token ids are always allowed, because this package reads them
+    undeclared = {key for key in keys if not key.endswith("_token_id")} - declared
     if not undeclared or _is_stored.get():
         return
     unknown = min(undeclared - known_keys(config_class), default=None)

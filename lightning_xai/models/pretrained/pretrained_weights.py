@@ -54,7 +54,7 @@ def refuse_gaps(gaps: WeightGaps, path: str) -> None:
     """
     if gaps.fresh and gaps.unread:
         raise ValueError(
-            f"{path}: no weights for {shown(gaps.fresh)}, but {shown(gaps.unread)}, which this network does not have: "
+            f"{path}: no weights for {shown(gaps.fresh)}, but weights {shown(gaps.unread)}, which this network lacks: "
             "rename them, or fit this network first"
         )
     if gaps.fresh:
@@ -82,7 +82,7 @@ def gap_lines(gaps: WeightGaps, path: str) -> list[str]:
 
 
 def weight_gaps(network: PreTrainedModel, missing: Iterable[str], unexpected: Iterable[str]) -> WeightGaps:
-    """Returns the missing or unexpected weights because of which the loaded network may differ from the trained one.
+    """Returns the missing and unexpected weights that may make the loaded network differ from the trained network.
 
     A missing weight counts if the output depends on it. An unexpected weight counts if it belongs to the encoder, or if
     it may belong to the trained head: that is, if the network has a head, and if no pretraining network of transformers

@@ -1,4 +1,4 @@
-"""The reason, in one line, why transformers or peft refuses a file."""
+"""Shortens an error of transformers or peft to one line, for messages about a file that they refuse."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def read_config(
         # a block_sparse network would switch to original_full at its first short batch, and its logits would change
         settings.attention_type = "original_full"
     if settings._attn_implementation not in (None, "eager", "sdpa"):
-        settings._attn_implementation = None  # for the name of a hub kernel, transformers would download code
+        settings._attn_implementation = None  # transformers would download the code of a kernel that is on the hub
     if dropout is not None:
         for name, value in settings.to_dict().items():
             if "dropout" in name and isinstance(value, (int, float)) and not isinstance(value, bool):

@@ -40,7 +40,7 @@ class DualMask:
     Example:
         >>> DualMask(kept_weight=0.0, inverse_weight=0.0)
         Traceback (most recent call last):
-        ValueError: kept_weight and inverse_weight are both 0, so nothing keeps the mask from being empty: raise one
+        ValueError: kept_weight and inverse_weight are both 0, so the loss is lowest for an empty mask: raise one
     """
 
     kept_weight: float = 1.0
@@ -58,7 +58,7 @@ class DualMask:
                 raise ValueError(f"{name} is {getattr(self, name)}: give a factor from 0")
         if not self.kept_weight and not self.inverse_weight:
             raise ValueError(
-                "kept_weight and inverse_weight are both 0, so nothing keeps the mask from being empty: raise one"
+                "kept_weight and inverse_weight are both 0, so the loss is lowest for an empty mask: raise one"
             )
 
 
@@ -173,7 +173,7 @@ def masked_losses(
 
 
 def at_least_float32(values: Tensor) -> Tensor:
-    """Returns values in half precision as float32, and any others unchanged.
+    """Returns values of half precision in float32, and other values unchanged.
 
     Example:
         >>> at_least_float32(torch.ones(1, dtype=torch.bfloat16)).dtype

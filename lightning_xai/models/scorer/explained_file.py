@@ -11,7 +11,8 @@ AML = "aml"  # key in the checkpoints of AML runs: facts about the scorer and th
 def explained_path(explained: Mapping[str, str], run: str, hash_of: Callable[[str], str]) -> str:
     """Returns the path of the network that an AML run explains.
 
-    The network's path relative to the AML run is tried first, in case both were moved together. The hash must agree.
+    The network's path relative to the AML run is tried first, because the network and the run may have been moved
+    together. The hash of the file must agree with the stored hash.
 
     Args:
         explained: "path" and "hash" of the network's file, and perhaps "relative", the path relative to the run.

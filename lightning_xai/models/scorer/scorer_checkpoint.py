@@ -71,7 +71,7 @@ class TrainedScorer:
             )
 
     def facts(self) -> dict[str, Any]:
-        """Returns what a checkpoint stores besides the scorer's weights, as primitives."""
+        """Returns the facts, as primitives, that a checkpoint stores besides the scorer's weights."""
         return {
             "scorer": self.scorer.architecture(),
             "loss": asdict(self.loss),

@@ -19,13 +19,13 @@ class Scorer:
     """Settings of the scorer.
 
     Args:
-        path: folder, hub id or "package:NAME/FOLDER" of the scorer's encoder; None takes the explained network's
-            encoder, as it was before that network was trained.
-        condition: the prediction that the scorer gets: with "probabilities", the network's predictions; the scorer then
-            explains the predicted class only. With "class", one-hot classes, in training half of them other than the
-            predicted class; the scorer then explains any class.
-        start: initial weights of the encoder: "pretrained" for those at its path, or "explained" for those of the
-            explained network.
+        path: folder, hub id or "package:NAME/FOLDER" of the scorer's encoder; None takes the pretrained encoder from
+            which the explained network was trained.
+        condition: what the scorer reads besides the text. With "probabilities", it reads the probabilities that the
+            explained network predicts, and explains the predicted class only. With "class", it reads a one-hot class,
+            and explains any class; in training, half of these classes are not the predicted class.
+        start: initial weights of the encoder: "pretrained" takes the weights at the encoder's path, "explained" those
+            of the explained network.
         align: "none" if the tokenizer at `path` is the explained network's. Otherwise, the scorer scores tokens of its
             own tokenizer, and each token of the explained network gets the "max" or "mean" of the scores of the tokens
             with which it shares characters.
@@ -55,7 +55,7 @@ class Scorer:
 
     @property
     def alignment(self) -> dict[str, str] | None:
-        """The scorer's own tokenizer ("path") and how scores are pooled ("pool"); None if it has no own tokenizer."""
+        """Path of the scorer's own tokenizer ("path"), and how its scores are pooled ("pool"); None if it has none."""
         return None if self.align == "none" else {"path": str(self.path), "pool": self.align}
 
     def build(self, network: Classifier) -> TokenScorer:

@@ -15,7 +15,7 @@ from lightning_xai.types import TextInputs
 
 
 class RowText(NamedTuple):
-    """A text, and those of the explained network's tokens of this text that may be explained.
+    """A text and its explainable tokens, as the explained network's tokenizer divides the text.
 
     Example:
         >>> RowText("a film", torch.tensor([5, 6]), torch.tensor([[0, 1], [2, 6]])).text
@@ -57,14 +57,14 @@ def text_rows(data: Any) -> TextRows | None:
 class ScorerTokenizer:
     """Encodes texts with the tokenizer of a scorer.
 
-    If the scorer's tokenizer truncates a text, tokens of the explained network after this place get no score. A token
-    that shares no character with a token of the scorer gets the score of the nearest one.
+    If the scorer's tokenizer truncates a text, tokens of the explained network after the cut get no score. A token that
+    shares no character with a token of the scorer gets the score of the nearest token of the scorer.
 
     Args:
         path: folder, hub id or "package:NAME/FOLDER" of the tokenizer.
         max_length: largest number of tokens of a text; None if there is no limit.
-        pool: whether each token of the explained network gets the "max" or the "mean" of the scores of those tokens of
-            the scorer with which it shares characters.
+        pool: "max" or "mean". Each token of the explained network gets the maximum or mean score of the tokens of the
+            scorer with which it shares characters.
 
     Raises:
         ValueError: there is no tokenizer, or it gives no character offsets.
@@ -180,16 +180,16 @@ def _window(source: RowText, ids: Tensor, row: int, inputs: TextInputs) -> Tenso
 
 
 def _characters(offsets: Tensor, text: str) -> tuple[int, int]:
-    """Returns the start of the first and the end of the last token.
+    """Returns the positions in `text` of the start of the first token and of the end of the last token.
 
-    If only white space precedes (or follows) the tokens, returns the start (or end) of the text instead.
+    If only white space precedes (or follows) the tokens, the position is the start (or end) of the text instead.
     """
     begin, end = (int(offsets[0, 0]), int(offsets[:, 1].max())) if len(offsets) else (0, 0)
     return begin if text[:begin].strip() else 0, end if text[end:].strip() else len(text)
 
 
 def _bare(offsets: Tensor, text: str) -> Tensor:
-    """Returns offsets [S, 2] that exclude white space which some tokenizers include at the start or end of a token."""
+    """Returns offsets [S, 2] without the white space that some tokenizers include at the start or end of a token."""
     bare = offsets.clone()
     for token, (begin, end) in enumerate(offsets.tolist()):
         piece = text[begin:end]

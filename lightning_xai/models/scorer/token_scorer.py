@@ -21,7 +21,7 @@ Condition = Literal["probabilities", "class"]
 
 
 class TokenReader(nn.Module):
-    """The part of a TokenScorer after the word embeddings: an encoder, and a head that is the same for all tokens.
+    """The layers of a TokenScorer after the word embeddings: an encoder, and a head that gives each token a logit.
 
     Args:
         encoder: a transformers network without a head.
@@ -63,8 +63,8 @@ class TokenScorer(nn.Module):
         path: folder, hub id or "package:NAME/FOLDER" of the encoder.
         num_classes: number of classes C of the explained network.
         config: used instead of `path`: a Hugging Face config with "model_type", for an encoder with random weights.
-        condition: kind of the prediction y: "probabilities", which explains the predicted class only, or "class"
-            (one-hot), which explains any class.
+        condition: the form of the prediction y: "probabilities" or "class" (one-hot). With "probabilities", the scorer
+            explains the predicted class only; with "class", it explains any class.
 
     Raises:
         ValueError: there is no encoder at `path`, or its tokens do not attend to later tokens.
@@ -106,7 +106,7 @@ class TokenScorer(nn.Module):
         words = encoder.get_input_embeddings().weight
         self.z = nn.Parameter(torch.empty(num_classes + 1, words.shape[1]).normal_(std=std))
         getattr(encoder, "embeddings", encoder.get_input_embeddings()).requires_grad_(False)
-        # stored now, since requires_grad may be False later, while the scorer is frozen
+        # stored now, because a frozen scorer has requires_grad False for all parameters
         self._trained_names = [name for name, p in self.reader.named_parameters() if p.requires_grad]
         self._require_both_directions(str(path or settings.model_type))
 
@@ -208,11 +208,11 @@ class TokenScorer(nn.Module):
         with evaluation_mode(self.reader):
             one, other = (self.reader.encoder(inputs_embeds=e).last_hidden_state[0, 0] for e in (embeds, changed))
         if torch.equal(one, other):
-            raise ValueError(f"{name}: its tokens do not see later tokens, so it cannot score them: give an encoder")
+            raise ValueError(f"{name}: its tokens do not attend to later tokens: give an encoder, not a decoder")
 
 
 def _without_pooler(settings: PretrainedConfig) -> dict[str, Any]:
-    """Returns the option, if the encoder has it, to omit the pooling layer, whose weights would get no gradient."""
+    """Returns the option that omits the pooling layer, whose weights would get no gradient; {} if there is none."""
     encoder_class: Any = MODEL_MAPPING[type(settings)] if type(settings) in MODEL_MAPPING else object
     has_option = "add_pooling_layer" in inspect.signature(encoder_class.__init__).parameters
     return {"add_pooling_layer": False} if has_option else {}

@@ -1,4 +1,4 @@
-"""Weights of a module that are tuned separately for each of several examples, stored as rows of one tensor each."""
+"""Weights of a module that are tuned separately for each of B examples: one tensor with B rows for each parameter."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class StackedRows:
         ]
 
     def weights(self) -> list[dict[str, Tensor]]:
-        # the backward pass of unbind stacks the gradients of all rows once; that of indexing would fill a tensor of B
-        # rows for each row
+        # `unbind` instead of indexing: its backward pass stacks the gradients of all rows once, while the backward pass
+        # of indexing would fill a tensor of B rows for each row
         columns = [leaf.unbind() for leaf in self.leaves]
         return [dict(zip(self.names, values, strict=True)) for values in zip(*columns, strict=True)]
 

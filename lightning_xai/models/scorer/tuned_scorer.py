@@ -35,7 +35,7 @@ def tuned_rows(scorer: TokenScorer, tuned: str, rows: int) -> TunedRows:
 
 
 def row_logits(scorer: TokenScorer, inputs: TextInputs, y: Tensor, rows: TunedRows) -> Tensor:
-    """Returns a logit for each token [B, T], computed with the row of weights of its text; 0 at padding.
+    """Returns a logit for each token [B, T], computed with the weights that were tuned for its text; 0 at padding.
 
     Args:
         scorer: the scorer, which supplies all weights that are not tuned.

@@ -23,7 +23,7 @@ def class_attention(queries: Tensor, keys: Tensor, keep: Tensor) -> Tensor:
     """
     # bmm instead of matmul, which copies its result if it broadcasts
     scores = torch.bmm(queries.expand(keys.shape[0], -1, -1), keys.transpose(1, 2))  # [B, C, T]
-    # in place, because with thousands of classes and tokens, this is the largest of all tensors
+    # masked in place, because with thousands of classes and tokens, `scores` is the largest of all tensors
     return scores.masked_fill_(~keep.unsqueeze(1), torch.finfo(scores.dtype).min)
 
 

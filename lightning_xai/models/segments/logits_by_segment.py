@@ -61,7 +61,7 @@ def logits_by_segment(
     pad_id: int,
     chunk_size: int | None = None,
 ) -> Tensor | None:
-    """Returns the logits [R, K] of R versions of texts, each for its own K classes; None if classes are too many.
+    """Returns the logits [R, K] of R versions of texts, each for its own K classes; None if there are too many classes.
 
     Most segments of a version usually occur in other versions, too, so only distinct segments are encoded. A forward
     pass may hold segments of any versions. For each segment and class, token states are summed with the weights of the
@@ -201,7 +201,7 @@ class _Texts:
 
 
 def _explained_classes(example: Tensor, classes: Tensor, num_texts: int) -> tuple[Tensor, Tensor]:
-    """Returns all classes [B, K'] requested for versions of each text, and the column [R, K] of each of `classes`."""
+    """Returns the classes [B, K'] that any version of a text requests, and the columns [R, K] of `classes` in them."""
     wanted = torch.zeros(num_texts, int(classes.max()) + 1, dtype=torch.bool)
     wanted[example.unsqueeze(1), classes] = True
     num_explained = int(wanted.sum(dim=1).max())

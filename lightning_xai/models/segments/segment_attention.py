@@ -12,7 +12,7 @@ from torch.nn import functional as F
 class SegmentAttention(NamedTuple):
     """Sums of the token states in each of U segments, weighted by the attention of each of K classes in the segment.
 
-    `attend` combines these sums to averages over whole texts. They take K * (D + 2) floats for each segment.
+    `attend` combines these sums to averages over whole texts. The sums take K * (D + 2) floats for each segment.
 
     Example:
         >>> states, keep = torch.tensor([[[1.0], [3.0]], [[5.0], [9.0]]]), torch.tensor([[True, True], [True, False]])

@@ -136,7 +136,8 @@ class SegmentGraph:
                 states = self._encode(rows, embeds)
             for number, gradient in enumerate(of_states):
                 keep = number < len(of_states) - 1
-                # overwrites the gradient with respect to states, used only here, by that with respect to embeddings
+                # nothing else needs this gradient with respect to states, so the gradient with respect to embeddings
+                # takes its place
                 (gradient[rows],) = torch.autograd.grad(states, embeds, gradient[rows], retain_graph=keep)
         for number, gradient in enumerate(of_states):
             keep = keep_graph or number < len(of_states) - 1

@@ -1,4 +1,4 @@
-"""Finds out which modules play which role in the layers and the head of a Hugging Face network.
+"""Finds the modules that have the roles of an EncoderLayer in a Hugging Face network, and the layers of its head.
 
 Methods that decompose the network need these roles. The network itself is not changed.
 
@@ -106,7 +106,7 @@ def encoder_layers(transformer: PreTrainedModel) -> list[EncoderLayer]:
     layers = [layer for module in modules if (layer := _layer(module, num_heads)) is not None]
     if not layers or len(layers) < len(modules):
         raise ValueError(
-            f"the layers of {base.config.model_type} have no known roles: decompositions support {DECOMPOSABLE}; "
+            f"the structure of {base.config.model_type}'s layers is unknown: decompositions support {DECOMPOSABLE}; "
             "choose a gradient or perturbation method"
         )
     return layers
@@ -144,6 +144,6 @@ def head_layers(transformer: PreTrainedModel) -> list[Callable[[Tensor], Tensor]
     if _part(network, "score") is not None and _part(base, "norm") is not None:
         return [base.norm, network.score]
     raise ValueError(
-        f"the head of {config.model_type} has no known form: decompositions support {DECOMPOSABLE}; "
+        f"the structure of {config.model_type}'s head is unknown: decompositions support {DECOMPOSABLE}; "
         "choose a gradient or perturbation method"
     )

@@ -27,13 +27,13 @@ def keep_first_layers(config: PretrainedConfig, num_layers: int) -> None:
     if not 1 <= num_layers <= num_before:
         raise ValueError(f"num_layers is {num_layers}: give 1 to {num_before}, the layers of this {config.model_type}")
     config.num_hidden_layers = num_layers
-    kinds = getattr(config, "layer_types", None)  # kind of attention in each layer
+    kinds = getattr(config, "layer_types", None)  # type of the attention in each layer, such as "full_attention"
     if kinds is not None:
         config.layer_types = kinds[:num_layers]
 
 
 def without_left_out_layers(names: Iterable[str], network: PreTrainedModel, num_layers: int) -> set[str]:
-    """Returns `names` without the weights of layers that a network reduced to its first layers leaves out.
+    """Returns the names of weights without those of layers that were left out of a network.
 
     Args:
         names: names of weights in the pretrained folder, with or without the encoder's prefix.

@@ -44,9 +44,9 @@ class PromptCache:
         return self._entry is None
 
     def first_columns(self, transformer: PreTrainedModel, ids: Tensor, positions: Tensor, state: tuple) -> int:
-        """Computes and stores keys and values for a prompt, unless stored ones cover at least its first half.
+        """Stores keys and values for a prompt, and returns for how many of its first columns they are stored.
 
-        Returns the number of columns, from the first, that the stored keys and values cover.
+        Keys and values are computed only if those already stored cover less than the first half of the prompt.
 
         Args:
             transformer: decoder without a head.
@@ -70,7 +70,7 @@ class PromptCache:
 
     def copy(self, num_rows: int, num_columns: int) -> DynamicCache:
         """Returns the keys and values of the first `num_columns` columns, repeated for `num_rows` texts."""
-        assert self._entry is not None, "first_columns comes first"
+        assert self._entry is not None, "call first_columns before copy"
         cache = DynamicCache()
         for number, layer in enumerate(self._entry.layers):
             keys, values = (part[:, :, :num_columns].expand(num_rows, -1, -1, -1) for part in layer)
@@ -133,6 +133,6 @@ def shared_columns(ids: Tensor, may_be_shared: Tensor) -> int:
 
 
 def _versions(module: nn.Module) -> tuple[tuple[int, int], ...]:
-    """Returns the memory address of each weight, and how often it was changed in place."""
+    """Returns the memory address of each weight, and the number of times that it was changed in place."""
     weights = [*module.parameters(), *module.buffers()]
     return tuple((weight.data_ptr(), 0 if weight.is_inference() else weight._version) for weight in weights)

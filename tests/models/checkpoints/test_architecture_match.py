@@ -45,7 +45,9 @@ def test_a_setting_that_changes_logits_is_named_with_both_values(name):
     one, two = networks(name)
     assert first_difference(one.state_dict(), two.state_dict()) is None
     assert not torch.allclose(one(text_inputs([9])).logits, two(text_inputs([9])).logits)
-    with pytest.raises(ValueError, match=f"^x.ckpt does not fit: {name} is .* there and .* here") as error:
+    with pytest.raises(
+        ValueError, match=f"^x.ckpt does not fit: {name} is .* in the file and .* in the configuration"
+    ) as error:
         check_architecture(network_spec(one), two, "x.ckpt")
     assert "\n" not in str(error.value)
 
@@ -100,9 +102,9 @@ def checkpoint(tmp_path):
 def test_a_checkpoint_is_refused_for_another_architecture_before_and_while_it_is_loaded(checkpoint):
     check_checkpoint(checkpoint, Supervised(tiny_classifier("bert", dropout=0.3)), [])
     other = Supervised(networks("num_attention_heads")[1])
-    with pytest.raises(ValueError, match=f"{checkpoint} does not fit: num_attention_heads is 2 there and 4 here"):
+    with pytest.raises(ValueError, match=f"{checkpoint} does not fit: num_attention_heads is 2 in the file and 4 in"):
         check_checkpoint(checkpoint, other, [])
-    with pytest.raises(ValueError, match="num_attention_heads is 2 there and 4 here"):
+    with pytest.raises(ValueError, match="num_attention_heads is 2 in the file and 4 in the configuration"):
         other.on_load_checkpoint(torch.load(checkpoint, weights_only=True))
 
 

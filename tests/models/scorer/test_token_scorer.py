@@ -93,7 +93,7 @@ def test_a_scorer_takes_the_encoder_of_the_explained_network():
 
 
 def test_a_network_that_reads_from_left_to_right_is_refused():
-    with pytest.raises(ValueError, match="llama: its tokens do not see later tokens"):
+    with pytest.raises(ValueError, match="llama: its tokens do not attend to later tokens"):
         TokenScorer(config=TINY_CONFIGS["llama"])
 
 

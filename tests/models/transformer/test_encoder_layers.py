@@ -46,7 +46,7 @@ def test_layers_of_another_form_are_refused_when_traced(tiny_hf):
 
 
 def test_an_architecture_without_known_roles_is_refused_by_name():
-    with pytest.raises(ValueError, match="the layers of modernbert have no known roles"):
+    with pytest.raises(ValueError, match="the structure of modernbert's layers is unknown"):
         tiny_classifier("modernbert").encoder_layers()
 
 
