@@ -240,13 +240,13 @@ class XAICLI(LightningCLI):
 
     def predict(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
         """Predicts the classes of the data's `predict_split`, and writes them to a file in the run's folder."""
-        other_data = self.run.hash_of_other_test_data(self.settings)
-        predictions = PredictionsFile(self.run.predictions_file(self.datamodule.predict_split, other_data))
-        callbacks_of(self.trainer).append(predictions)
+        split, other_data = self.datamodule.predict_split, self.run.hash_of_other_test_data(self.settings)
+        callbacks_of(self.trainer).append(PredictionsFile(self.run.predictions_file(split, other_data)))
         self.trainer.predict(ckpt_path=self._resolve(ckpt_path), **(kwargs | {"return_predictions": False}))
         self.is_done = True
         if not self.is_dry:
-            say(f"written: {predictions.file}")
+            files = (self.run.predictions_file(split, other_data), self.run.heatmap_page(split))
+            say("\n".join(f"written: {file}" for file in files if file.exists()))
 
     def _fit(self, ckpt_path: str | None, **kwargs: Any) -> None:
         callbacks = callbacks_of(self.trainer)

@@ -18,6 +18,7 @@ from lightning_xai.commands.trained.trained_run import (
     method_classes,
     run_and_inputs,
     signed_arguments,
+    unknown_method,
 )
 from lightning_xai.functional.text.quantity import quantity
 from lightning_xai.report.explanation import json_record, print_document
@@ -64,7 +65,7 @@ def with_method_lists(argv: list[str], known: Mapping[str, type[AttributionMetho
             if all(name.replace(".", "_").isidentifier() for name in names):
                 for name in names:
                     if "." not in name and name not in known:
-                        raise ValueError(f"there is no attribution method {name!r}: choose one of {', '.join(known)}")
+                        raise ValueError(unknown_method(name, known))
                 specs = ", ".join(_spec(name, known.get(name)) for name in names)
                 argument = f"--method=[{specs}]" if len(names) > 1 else f"--method={specs}"
         arguments.append(argument)

@@ -20,6 +20,7 @@ Color = tuple[int, int, int]  # red, green and blue from 0 to 255
 SUPPORTS, OPPOSES, MAGNITUDE, EVIDENCE = (215, 84, 39), (49, 104, 189), (122, 72, 168), (0, 128, 60)
 MAX_STRENGTH = 0.85  # share of the pure color at a relative score of 1 or -1; below 1, so that black text stays legible
 MIN_TERMINAL_SCORE = 0.05  # smaller relative scores get no color in the terminal
+MIN_BACKGROUND_SCORE = 0.3  # smaller ones color the letters: pale backgrounds stand out on dark terminals
 
 
 @dataclass(frozen=True)
@@ -203,7 +204,7 @@ def background_color(score: float, *, has_sign: bool = True) -> Color:
 
 
 def ansi(document: ExplainedDocument, explained: ExplainedClass, method: str) -> str:
-    """Returns the text of a document, with the background of each token in a 24-bit terminal color.
+    """Returns the text of a document in 24-bit terminal colors: strong tokens as background, weaker ones as letters.
 
     Example:
         >>> positive = ExplainedClass("positive", 0.75, gold=True, predicted=True, scores={"ig": np.array([4.0, 0.0])})
@@ -215,6 +216,9 @@ def ansi(document: ExplainedDocument, explained: ExplainedClass, method: str) ->
         shown = printable(piece.text)
         if piece.score is None or abs(piece.score) < MIN_TERMINAL_SCORE:
             parts.append(shown)
+        elif abs(piece.score) < MIN_BACKGROUND_SCORE:
+            red, green, blue = pure_color(piece.score, has_sign=method not in explained.magnitudes)
+            parts.append(f"\x1b[38;2;{red};{green};{blue}m{shown}\x1b[0m")
         else:
             red, green, blue = background_color(piece.score, has_sign=method not in explained.magnitudes)
             parts.append(f"\x1b[48;2;{red};{green};{blue}m\x1b[38;2;0;0;0m{shown}\x1b[0m")

@@ -63,13 +63,19 @@ def test_damaged_table_of_results_is_named(tmp_path, content):
         assert line.startswith("error: results.parquet is damaged (") and "remove it" in line
 
 
-@pytest.mark.parametrize("content", [b"{", b"[]", b'{"checkpoint": "a"}'])
+BROKEN_SETTINGS = [b"{", b"[]", b'{"checkpoint": "a"}']
+
+
+@pytest.mark.parametrize("content", BROKEN_SETTINGS)
 def test_damaged_settings_of_results_are_named(tmp_path, content):
     (tmp_path / "results.json").write_bytes(content)
     assert "results.json is damaged" in line_of(lambda: RunFolder(tmp_path).results_table.settings)
 
 
-@pytest.mark.parametrize("content", [b"", b"\xff\xfe\0", b'a\n"b'])
+BROKEN_CURVES = [b"", b"\xff\xfe\0", b'a\n"b']
+
+
+@pytest.mark.parametrize("content", BROKEN_CURVES)
 def test_damaged_curves_of_a_chain_are_named(tmp_path, content):
     folder = tmp_path / "roar" / "seed0"
     folder.mkdir(parents=True)
@@ -193,7 +199,10 @@ def test_device_that_is_not_there_is_named(name):
     assert f"device is {name!r}" in line_of(usable_device, name)
 
 
-@pytest.mark.parametrize("content", ["caf\xe9".encode("latin-1"), "w1".encode("utf-16"), "w1".encode("utf-16-le")])
+OTHER_TEXTS = ["caf\xe9".encode("latin-1"), "w1".encode("utf-16"), "w1".encode("utf-16-le")]
+
+
+@pytest.mark.parametrize("content", OTHER_TEXTS)
 def test_texts_in_another_encoding_are_named(tmp_path, content):
     file = tmp_path / "notes.txt"
     file.write_bytes(content)

@@ -2,6 +2,7 @@
 
 import json
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -110,7 +111,8 @@ ARGUMENTS = {  # what is wrong -> a change of the configuration or an option, pa
     "choice of the trainer": ("--trainer.precision=7", ["trainer.precision is 7: give one of", "bf16-mixed"]),
     "true or false": ("--test_after_fit=maybe", ["test_after_fit is maybe: give true or false"]),
     "tuple": ("--model.init_args.optimizer.init_args.betas=[0.9]", ["betas is [0.9]", "2 elements"]),
-    "lr is text": ("--model.init_args.optimizer.init_args.lr=nan", ["optimizer.init_args.lr is nan: give a number"]),
+    "lr nan": ("--model.init_args.optimizer.init_args.lr=nan", ["optimizer.init_args.lr is nan: give a finite number"]),
+    "lr inf": ("--model.init_args.optimizer.init_args.lr=inf", ["optimizer.init_args.lr is inf: give a finite number"]),
     "seed is text": ("--seed_everything=abc", ["seed_everything is abc: give a whole number"]),
     "seed is true": ("--seed_everything=true", ["seed_everything is True: give a whole number"]),
     "dict_kwargs of an optimizer": (
@@ -154,20 +156,20 @@ def test_mistake_in_a_setting_names_key_value_and_choices(tmp_path, change, part
         assert part in line
 
 
-@pytest.mark.parametrize(
-    ("content", "named"),
-    [
-        (b"model: [1,\n", "line 2"),
-        (b"model:\n\tclass_path: x\n", "line 2"),
-        (b"- a\n- b\n", "holds"),
-        (b"hello", "holds 'hello'"),
-        (b"", "is empty"),
-        ("experiment: caf\xe9".encode("latin-1"), "is not UTF-8"),
-        ("a: 1".encode("utf-16"), "iconv -f utf-16"),
-        (b"a: &a [*a]\n", "alias"),
-        (b"model: !!python/object/apply:os.system [ls]\n", "could not determine a constructor"),
-    ],
-)
+CONFIGURATIONS = [
+    (b"model: [1,\n", "line 2"),
+    (b"model:\n\tclass_path: x\n", "line 2"),
+    (b"- a\n- b\n", "holds"),
+    (b"hello", "holds 'hello'"),
+    (b"", "is empty"),
+    ("experiment: caf\xe9".encode("latin-1"), "is not UTF-8"),
+    ("a: 1".encode("utf-16"), "iconv -f utf-16"),
+    (b"a: &a [*a]\n", "alias"),
+    (b"model: !!python/object/apply:os.system [ls]\n", "could not determine a constructor"),
+]
+
+
+@pytest.mark.parametrize(("content", "named"), CONFIGURATIONS)
 def test_file_that_is_no_configuration_is_named_with_the_line(tmp_path, content, named):
     file = tmp_path / "bad.yaml"
     file.write_bytes(content)
@@ -175,33 +177,36 @@ def test_file_that_is_no_configuration_is_named_with_the_line(tmp_path, content,
     assert str(file) in line and named in line and len(line) <= LONGEST_LINE + len(str(file))
 
 
+TRAINER_SETTINGS: list[dict[str, Any]] = [
+    {"accelerator": "tpu9"},
+    {"accelerator": "cuda"},
+    {"accelerator": "gpu"},
+    {"accelerator": "mps"},
+    {"devices": 0},
+    {"devices": -3},
+    {"devices": "many"},
+    {"devices": [7]},
+    {"devices": 1.5},
+    {"accelerator": "cuda", "devices": [0]},
+    {"num_nodes": 0},
+    {"strategy": "foo"},
+    {"max_epochs": -5},
+    {"max_steps": -7},
+    {"max_time": "soon"},
+    {"profiler": "foo"},
+    {"fast_dev_run": -1},
+    {"limit_train_batches": 1.5},
+    {"overfit_batches": -1},
+    {"gradient_clip_algorithm": "none"},
+    {"accumulate_grad_batches": 0},
+    {"check_val_every_n_epoch": 0},
+    {"reload_dataloaders_every_n_epochs": -1},
+]
+
+
 @pytest.mark.parametrize(
     "wrong",
-    [
-        {"accelerator": "tpu9"},
-        {"accelerator": "cuda"},
-        {"accelerator": "gpu"},
-        {"accelerator": "mps"},
-        {"devices": 0},
-        {"devices": -3},
-        {"devices": "many"},
-        {"devices": [7]},
-        {"devices": 1.5},
-        {"accelerator": "cuda", "devices": [0]},
-        {"num_nodes": 0},
-        {"strategy": "foo"},
-        {"max_epochs": -5},
-        {"max_steps": -7},
-        {"max_time": "soon"},
-        {"profiler": "foo"},
-        {"fast_dev_run": -1},
-        {"limit_train_batches": 1.5},
-        {"overfit_batches": -1},
-        {"gradient_clip_algorithm": "none"},
-        {"accumulate_grad_batches": 0},
-        {"check_val_every_n_epoch": 0},
-        {"reload_dataloaders_every_n_epochs": -1},
-    ],
+    TRAINER_SETTINGS,
     ids=lambda wrong: " ".join(f"{name}={value}" for name, value in wrong.items()),
 )
 @pytest.mark.filterwarnings("ignore:.*")
@@ -221,14 +226,22 @@ def test_setting_that_the_trainer_refuses_is_named(wrong):
     build({"accelerator": "auto", "logger": False})  # the remedy
 
 
-@pytest.mark.parametrize("seed", [-1, 5_000_000_000, 1.5, True, None])
+SEEDS = [-1, 5_000_000_000, 1.5, True, None]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_seed_out_of_range_is_named(seed):
     assert f"seed_everything is {seed}: give a whole number from 0 to 4294967295" in line_of(check_global_seed, seed)
 
 
+OPTIMIZERS: list[dict[str, Any]] = [
+    {"lr": math.nan}, {"lr": -1.0}, {"lr": math.inf}, {"weight_decay": -1.0}, {"betas": (2.0, 0.9)},
+]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     "arguments",
-    [{"lr": math.nan}, {"lr": -1.0}, {"lr": math.inf}, {"weight_decay": -1.0}, {"betas": (2.0, 0.9)}],
+    OPTIMIZERS,
     ids=lambda arguments: json.dumps(arguments),
 )
 def test_argument_that_the_optimizer_refuses_is_named(arguments):

@@ -79,7 +79,7 @@ def test_explanation_does_not_depend_on_the_other_lines(fitted, tmp_path):
 @pytest.mark.parametrize("option", [["--method", "AttInGradd"], ["--method=AttInGradd"]])
 def test_unknown_method_is_named_with_those_there_are(fitted, option):
     message = refusal("explain", "--ckpt", fitted.path, "--text", TEXT, *option)
-    assert "'AttInGradd'" in message
+    assert "'AttInGradd': did you mean AttInGrad? " in message
     assert "AttInGrad, " in message and "IntegratedGradients" in message
 
 

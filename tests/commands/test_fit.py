@@ -139,8 +139,9 @@ def test_validate_measures_the_best_checkpoint(fitted, run_copy):
 
 def test_predict_draws_heatmaps(run_copy):
     (run_copy / "heatmaps" / "test.html").unlink()
-    command("predict", "--config", run_copy / "config.yaml")
-    assert (run_copy / "heatmaps" / "test.html").is_file()
+    printed = command("predict", "--config", run_copy / "config.yaml")
+    page = run_copy / "heatmaps" / "test.html"
+    assert page.is_file() and f"written: {page}" in printed
 
 
 def test_predict_writes_the_class_and_all_probabilities_of_every_example(plain_copy):

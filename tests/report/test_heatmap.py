@@ -52,6 +52,12 @@ def test_terminal_text_is_the_source_text_with_colors():
     assert printed == "\x1b[48;2;221;110;71m\x1b[38;2;0;0;0mgood\x1b[0m bad"
 
 
+def test_weak_tokens_have_colored_letters_and_no_background_in_the_terminal():
+    shown = document("good bad", [[0, 4], [5, 8]], [1.0, -0.2])
+    printed = ansi(shown, shown.classes[0], "method")
+    assert printed.endswith(" \x1b[38;2;49;104;189mbad\x1b[0m")
+
+
 def test_text_cannot_steer_the_terminal():
     shown = document("a\x1b[2Jb", [[0, 6]], [0.0])
     assert "\x1b" not in ansi(shown, shown.classes[0], "method")

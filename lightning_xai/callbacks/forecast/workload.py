@@ -103,6 +103,7 @@ def workload_of(trainer: Trainer, source: Any, splits: list[str], network: Any =
     segments: dict[str, float] = {}
     segments_of_text = 1
     presets = [r for r in receivers_after(trainer, source) if hasattr(r, "preset") and hasattr(r, "metrics")]
+    presets = [] if trainer.predicting else presets  # in predict, nothing is measured
     for split in splits:
         rows = data.split(split)
         evaluated = min(_limit(source, len(rows)), _limit_of_batches(trainer, data, len(rows)))

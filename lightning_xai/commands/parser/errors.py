@@ -22,6 +22,7 @@ TYPES = {
     "int": "a whole number", "float": "a number", "bool": "true or false", "str": "a text", "list": "a list",
     "dict": "a mapping of names to values",
 }  # fmt: skip
+NOT_FINITE = ("nan", "inf", "infinity")
 _NOT_A_CLASS = re.compile(
     r"No module named|has no attribute|Expected a dot import path|Unexpected import path|Expected a path|is abstract"
 )
@@ -125,6 +126,8 @@ class _Explanation:
         expected = _expected(self.problem.sentences)
         if place == "seed_everything":  # its declared type also allows bool, which a message should not suggest
             expected = ["a whole number"]
+        if str(value).lower().lstrip("+-.") in NOT_FINITE:  # such words are numbers elsewhere, but text in YAML
+            expected = ["a finite number" if kind == TYPES["float"] else kind for kind in expected]
         if _NOT_A_CLASS.search(text) and (not expected or _may_be_class(value)):
             return self._about_class(place, text)
         if expected:

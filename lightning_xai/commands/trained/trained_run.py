@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +171,20 @@ def _listed(methods: str | AttributionMethod | Sequence[str | AttributionMethod]
     return [methods] if isinstance(methods, AttributionMethod) or not isinstance(methods, Sequence) else list(methods)
 
 
+def unknown_method(name: str, known: Iterable[str]) -> str:
+    """Returns the error message for a name that no attribution method has. The tables of runs have other names.
+
+    Example:
+        >>> unknown_method("att_in_grad", ["ALTI", "AttInGrad"])
+        "there is no attribution method 'att_in_grad': did you mean AttInGrad? The names are ALTI, AttInGrad"
+    """
+    names = list(known)
+    by_letters = {other.lower(): other for other in names}
+    nearest = get_close_matches(name.replace("_", "").lower(), by_letters, n=1)
+    hint = f"did you mean {by_letters[nearest[0]]}? The names are" if nearest else "choose one of"
+    return f"there is no attribution method {name!r}: {hint} {', '.join(names)}"
+
+
 def method_of_name(name: str, *, signed: bool = False) -> AttributionMethod:
     """Builds the attribution method with a given class name, with its default arguments.
 
@@ -191,7 +206,7 @@ def method_of_name(name: str, *, signed: bool = False) -> AttributionMethod:
         known = method_classes()
         method_class = known.get(name)
         if method_class is None:
-            raise ValueError(f"there is no attribution method {name!r}: choose one of {', '.join(known)}")
+            raise ValueError(unknown_method(name, known))
     needed = [p.name for p in inspect.signature(method_class).parameters.values() if _is_needed(p)]
     if needed:
         raise ValueError(f"method {name} needs {', '.join(needed)}: give an object, {name.split('.')[-1]}(...)")

@@ -99,6 +99,16 @@ def test_work_counts_limits_methods_and_metrics(tmp_path):
     assert alone.seconds_left(0.1) == pytest.approx(0.1 * 3 * tokens)
 
 
+def test_a_prediction_measures_nothing(tmp_path):
+    source, preset = compute(Gradient()), AttributionEvaluation("preset", [Comprehensiveness(Counts([1]))])
+    trainer = Trainer(accelerator="cpu", logger=False, callbacks=[source, preset], default_root_dir=tmp_path)
+    data = planted_data()
+    setattr(trainer, "datamodule", data)  # noqa: B010 - Lightning does not declare the attribute
+    trainer.predicting = True
+    work = workload_of(trainer, source, ["test"])
+    assert work is not None and set(work.passes["test"]) == {"Gradient"}
+
+
 @pytest.mark.parametrize(("limit", "expected"), [(1.0, 7), (2, 4), (0.5, 4), (9, 7), (0, None)])
 def test_limit_on_batches_limits_the_work(limit, expected, tmp_path):
     source, data = compute(Gradient()), planted_data(eval_batch_size=2)  # 7 test examples
