@@ -42,8 +42,8 @@ from lightning_xai.types import Attribution, Batch
 class ComputeAttributions(Callback):
     """Explains every evaluated batch and passes the attributions to the callbacks after this one.
 
-    These callbacks, the receivers, define `on_explained(explained: ExplainedBatch)` and stand between this callback
-    and the next ComputeAttributions. They may come from other packages, and are called in the order of
+    These callbacks, the receivers, define `on_explained(explained: ExplainedBatch)` and are listed between this
+    callback and the next ComputeAttributions. They may come from other packages, and are called in the order of
     `trainer.callbacks`. If `max_examples` excludes all examples of a batch, no receiver is called for this batch.
 
     The callback runs in validate, test and predict under any Trainer. Attributions are computed in float32 and outside
@@ -97,7 +97,7 @@ class ComputeAttributions(Callback):
         self.during_fit = during_fit
         self.costs = {name: Cost() for name in methods}
         self._changed_classes = ChangedClasses()
-        self.work: WorkInBatches | None = None  # times the running evaluation; receivers add the time of their metrics
+        self.work: WorkInBatches | None = None  # measures the evaluation's time; receivers add that of metrics
         self._receivers: list[ExplainedReceiver] = []
         self._attention_before: Any = None  # attention kernel that teardown restores; None if unchanged
 
@@ -193,7 +193,7 @@ class ComputeAttributions(Callback):
         work.end_batch()
 
     def _work(self, trainer: Trainer, split: str, network: Classifier) -> WorkInBatches:
-        """Returns `self.work`, which displays and times the running evaluation. The first batch creates it."""
+        """Returns `self.work`, which displays the evaluation and measures its time. The first batch creates it."""
         if self.work is None:
             clear_counts(self.methods)  # drops what the methods counted in the preflight
             splits = [split]

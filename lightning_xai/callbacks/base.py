@@ -28,7 +28,7 @@ class ResultRow(CostPerExample, MetricSegments):
     num_examples: int
     num_skipped: int
     num_evidence_cut: int  # number of examples skipped because truncation removed all of their evidence
-    selected_on: NotRequired[str]  # metric by which the method selected the best of several scores; "" for no selection
+    selected_on: NotRequired[str]  # metric by which the method chose the best of several scores; "" for no choice
 
 
 @runtime_checkable
@@ -53,7 +53,7 @@ class ExplainedBatch:
     Attributes:
         batch: the explained examples, at least one.
         attributions: name of the method -> attributions of the examples in `batch`.
-        predict: function that returns the network's probabilities. It computes those of `batch.inputs` once.
+        predict: returns the network's probabilities. For `batch.inputs`, they are computed only once.
         split: name of the split.
         magnitudes: names of the methods whose scores have no sign.
 

@@ -57,7 +57,7 @@ class CostPerExample(TypedDict):
 
 
 class MetricSegments(TypedDict, total=False):
-    """The same means as in CostPerExample (`version_segments`, `encoded_segments`), for a metric's erased versions."""
+    """The means `version_segments` and `encoded_segments` of CostPerExample, but for a metric's erased versions."""
 
     metric_version_segments: float
     metric_encoded_segments: float

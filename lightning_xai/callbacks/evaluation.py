@@ -104,7 +104,7 @@ class AttributionEvaluation(ExplainedCallback):
                     f"two evaluations measure {metric} of {method} as preset {preset!r}: rename one `preset`"
                 )
         self._copies, self._segments = {}, {}
-        encoder = getattr(data_of(trainer), "encoder", None)  # data modules of other packages may lack it
+        encoder = getattr(data_of(trainer), "encoder", None)  # data modules of other packages may lack an encoder
         for reader in self.metrics:
             if isinstance(reader, ReadsSymbols) and reader.needs_symbols and encoder is not None:
                 reader.take_symbols(encoder.symbol_mask)

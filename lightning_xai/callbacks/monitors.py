@@ -1,4 +1,4 @@
-"""Checks that the values that callbacks such as EarlyStopping monitor are logged."""
+"""Checks that the values monitored by callbacks, such as EarlyStopping, are logged."""
 
 from __future__ import annotations
 

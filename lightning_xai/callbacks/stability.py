@@ -43,8 +43,7 @@ class Stability(ExplainedCallback):
     Args:
         others: folders of runs whose scores AttributionCacheWriter has stored, or patterns such as "stability/seed*". A
             pattern matches only tested runs. Names are relative to the folder of all runs or to the working directory.
-        percentage: the overlap compares the highest-scoring tokens of a text; `percentage` percent of its tokens,
-            rounded up, belong to these.
+        percentage: the overlap compares only the top tokens of each text: this percentage of its tokens, rounded up.
 
     Raises:
         ValueError: `others` is empty, or `percentage` is outside (0, 100]. During a test: another run lacks the scores

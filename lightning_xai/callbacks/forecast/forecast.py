@@ -34,10 +34,10 @@ class Forecast(Callback):
     """Prints how long explaining and measuring will take, before a test, a validation, or a fit that a test follows.
 
     The estimate is the number of passes that methods and metrics declare, times the tokens of the explained examples,
-    times the measured time of a forward pass per token. It is too low for methods whose passes cost more than that.
-    Some networks cut texts into segments. If several erased versions of a text have a segment in common, they encode
-    this segment only once. For these networks, a second line gives the mean number of segments that are encoded for
-    each version.
+    times the measured time of a forward pass per token. The estimate is too low for methods whose passes take longer
+    than a plain forward pass. Some networks cut texts into segments. If several erased versions of a text have a
+    segment in common, they encode this segment only once. For these networks, a second line gives the mean number of
+    segments that are encoded for each version.
 
     Args:
         tests_after_fit: whether a test follows the fit.

@@ -19,7 +19,7 @@ class ShowsWork(Protocol):
     """
 
     def show_work(self, text: Callable[[], str]) -> None:
-        """Shows `text()`. A bar may skip calls that follow the last display too soon."""
+        """Shows the result of `text()`. A bar may skip a call that comes too soon after its last update."""
         ...
 
 

@@ -121,7 +121,7 @@ def workload_of(trainer: Trainer, source: Any, splits: list[str], network: Any =
             new = None if length is None else _new_segments(method, mean, length)
             if new is not None:
                 segments[name] = new
-                # the text costs one pass, and each erased version only the share of its new segments
+                # the text costs one pass; an erased version costs only its new segments' share of a pass
                 forward = min(forward, 1 + forward * new / segments_of_text)
             parts[name] = forward + BACKWARD * backward
         for preset in presets:
@@ -184,7 +184,7 @@ def _mean_targets(source: Any, rows: Any, num_classes: int) -> float:
 
 
 class WorkInBatches:
-    """Displays which part of an evaluation (a method or metric) is processing which examples, and times each part.
+    """Displays which part of an evaluation (a method or metric) processes which examples, and measures its time.
 
     Args:
         trainer: the trainer, in whose progress bar this is displayed.
@@ -213,7 +213,7 @@ class WorkInBatches:
 
     @contextmanager
     def part(self, name: str, text: str, share: float = 1.0) -> Iterator[None]:
-        """Displays `text` and times the body of the `with` block, as a step of the part `name`.
+        """Displays `text` and measures the time of the `with` block, as a step of the part `name`.
 
         A part may need several steps for one batch: `share` (0 to 1) is this step's fraction of the part's work on the
         batch.
@@ -237,9 +237,9 @@ class WorkInBatches:
 
 @contextmanager
 def part_of(source: Any, name: str, text: str, share: float) -> Iterator[None]:
-    """Displays and times the body of the `with` block as a step of the part `name` of `source.work`.
+    """Displays the `with` block, and measures its time, as a step of the part `name` of `source.work`.
 
-    If the source has no `work`, nothing is displayed or timed.
+    If the source has no `work`, nothing is displayed or measured.
 
     Example:
         >>> with part_of(object(), "eraser/iou", "eraser/iou measures random on", 1.0):

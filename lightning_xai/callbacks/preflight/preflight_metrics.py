@@ -54,7 +54,8 @@ def try_metrics(preflight: PreflightRun, evaluation: Any) -> None:
     Args:
         preflight: the preflight.
         evaluation: a callback with a `preset`, a list of `metrics`, the `source` of their attributions, and a set
-            `left_out`. If a metric fails on a method's scores and may be left out, (method, metric) is added to it.
+            `left_out`. If a metric fails on a method's scores and may be left out, the pair (method, metric) is added
+            to this set.
     """
     made: dict[str, ExplainedBatch] = {}
 
@@ -96,7 +97,7 @@ def _try_scores(preflight: PreflightRun, evaluation: Any, metric: AttributionMet
 def _measure_scores(preflight: PreflightRun, metric: AttributionMetric, scores: Mapping[str, Scored]) -> None:
     """Measures the methods' scores of one text with a copy of a metric, as if each method had explained its own text.
 
-    The text is the first of the preflight, which has evidence if any text has.
+    The text is the preflight's first text, which has evidence if any of its texts has evidence.
     """
     if not scores:
         return

@@ -60,7 +60,7 @@ class Failure:
 
 
 class WeightsChanged(ValueError):
-    """A method changed the network's weights. Leaving the method out does not help, because they cannot be restored.
+    """A method changed the network's weights. Leaving the method out is no remedy: the weights cannot be restored.
 
     Example:
         >>> str(WeightsChanged("it changed the network's head.bias"))
