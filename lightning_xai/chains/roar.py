@@ -36,7 +36,7 @@ from lightning_xai.types import Batch
 Metric = Literal["macro_f1", "accuracy", "auroc"]
 
 EVIDENCE_ORDERS = {"evidence_first": 1, "evidence_last": -1}  # evidence is added to random scores with this sign
-ONCE = "_once"  # suffix of a method's name: the root's network scores the tokens once, for all runs of the method
+ONCE = "_once"  # suffix of a method if the root's network scores the tokens once, for all runs of the method
 COLUMNS = ["seed", "method", "amount", "split", "metric", "value", "control", "amount_unit", "run"]
 
 

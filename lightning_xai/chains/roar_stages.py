@@ -10,7 +10,7 @@ from lightning_xai.chains.stages import Stage
 AmountUnit = Literal["percentage", "token"]
 
 RANDOM = "random"  # the baseline that erases tokens in random order
-EVERYTHING = "all"  # takes the place of the method in the name of the stage in which all tokens are erased
+EVERYTHING = "all"  # replaces the method in the name of the stage in which all tokens are erased
 POSITIONS = "_positions"  # suffix of the method in a control's name; a control sees only which positions are erased
 
 

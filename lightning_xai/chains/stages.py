@@ -120,7 +120,7 @@ class Chain:
         return next((run for run in alike if run.has_begun), self.root)
 
     def to_compare(self, current: Stage) -> list[Stage]:
-        """Returns the first stage with a `config`, whose command checks that file; [] if `current` has a `config`."""
+        """Returns the first stage with a `config`: its command checks this file. [] if `current` has a `config`."""
         return [stage for stage in self.stages if stage.config is not None and current.config is None][:1]
 
     def begin(self, stage: Stage, data: TextDataModule, *, writes: bool = True) -> None:

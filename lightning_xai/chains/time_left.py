@@ -61,7 +61,7 @@ def stage_time(manifest: Mapping[str, Any], group: str, *, is_done: bool, scores
 
 
 class ScoringClock:
-    """Measures how long an erasure pass takes, in which methods score all examples: in total, and for each method.
+    """Measures the seconds of an erasure pass: in total, and for each method that scores the examples.
 
     Attributes:
         num_examples: number of examples that this process has scored so far, not counting those scored before an
@@ -86,7 +86,7 @@ class ScoringClock:
 
     @contextmanager
     def timed(self, method: str) -> Iterator[None]:
-        """Measures the seconds of a `with` block, and adds them to those of a method."""
+        """Measures the seconds of a `with` block, and adds them to the seconds of a method."""
         began = time.monotonic()
         yield
         self.seconds[method] = self.seconds.get(method, 0.0) + time.monotonic() - began
@@ -111,7 +111,7 @@ def seconds_left(stages: Sequence[StageTime]) -> float | None:
 
     The estimate for a stage is the median time of the finished stages in its group, or in all groups if its group has
     no finished stage. The erasure pass is estimated separately for each method, because methods differ in cost by
-    orders of magnitude and the cheap ones may come first. If a training was killed, its seconds so far are subtracted.
+    orders of magnitude, and cheap methods may come first. If a training was killed, its seconds so far are subtracted.
 
     Example:
         >>> root = StageTime("root", True, 60.0, True, 5.0, scoring={"slow": 300.0})
