@@ -1,4 +1,4 @@
-"""Prints what a fit will do, before the runs that must precede it, such as the training of its teacher."""
+"""Prints what a fit will do before its prerequisites start, such as the training of its teacher."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lightning_xai.callbacks.run_summary import RunSummary
 
 
 def say_ahead(trainer: Trainer, module: LightningModule, data: Any) -> None:
-    """Prints a fit's summary and the estimated time of its test, before the runs that must precede the fit.
+    """Prints a fit's summary and the estimated time of its test, before the prerequisites of the fit start.
 
     With several processes or a GPU, prints nothing, because the network is not on its device yet.
 

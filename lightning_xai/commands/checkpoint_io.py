@@ -26,7 +26,7 @@ class WholeCheckpointIO(TorchCheckpointIO):
     """
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
-        """Saves a checkpoint atomically; on remote file systems, such as s3://, as Lightning does."""
+        """Saves a checkpoint atomically. On remote file systems, such as s3://, saves it by Lightning's own method."""
         if "://" in str(path) or storage_options is not None:
             super().save_checkpoint(checkpoint, path, storage_options)
         else:

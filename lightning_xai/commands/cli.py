@@ -99,7 +99,7 @@ class XAICLI(LightningCLI):
         )
 
     def subcommands(self) -> dict[str, set[str]]:  # type: ignore[override]  # the parent calls it on the instance
-        """Returns the subcommand on the command line (if none, all), because building all parsers takes a second."""
+        """Returns the subcommand of the command line, or all if it has none. Building all parsers takes a second."""
         known = LightningCLI.subcommands()
         return {name: known[name] for name in self._args[:1] if name in known} or known
 
@@ -186,7 +186,7 @@ class XAICLI(LightningCLI):
             trainer = super().instantiate_trainer(**kwargs)
         use_whole_checkpoints(trainer)
         # writes last.ckpt after every epoch. With save_last, a resumed fit would lose the epochs after the best one.
-        # The last callback, so that last.ckpt records the best checkpoint
+        # This callback comes last, so that last.ckpt records which checkpoint is the best.
         callbacks_of(trainer).append(
             BestCheckpoint(config.checkpoint.dirpath, filename="last", enable_version_counter=False)
         )

@@ -16,8 +16,8 @@ def without_collections(*, freeze: bool = False) -> Iterator[None]:
     again, which takes a quarter of the start-up time.
 
     Args:
-        freeze: whether, if the block imports modules, the collector ignores for ever all objects that exist at the end
-            of the block. Set this only at the start of a process, because objects of a run could never be freed.
+        freeze: whether the collector, after a block that imports modules, ignores for ever all objects that exist then.
+            Set this only at the start of a process: objects of a run could never be freed.
 
     Example:
         >>> with without_collections():

@@ -45,7 +45,7 @@ def check_checkpoint_settings(checkpoint: Any, *, weights_only: bool | None = No
 
 
 def validation_directions(objective: Objective) -> dict[str, str]:
-    """Returns, for each metric that an objective logs in validation: name -> the better direction, "max" or "min".
+    """Returns name -> better direction ("max" or "min") for each metric that an objective logs in validation.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -64,7 +64,7 @@ def validation_directions(objective: Objective) -> dict[str, str]:
 
 
 def measured_in_fit(callbacks: Sequence[Callback]) -> list[str]:
-    """Returns the prefixes of the logged names of all attribution metrics that are measured in validation during a fit.
+    """Returns the prefixes of the log names of all attribution metrics that a fit measures in validation.
 
     Example:
         >>> measured_in_fit([])
@@ -149,7 +149,7 @@ def chain_in(callbacks: Sequence[Callback]) -> ChainCallback:
     """Returns the callback, among `callbacks`, that runs a chain.
 
     Raises:
-        ValueError: none of them runs a chain.
+        ValueError: no callback runs a chain.
 
     Example:
         >>> from lightning_xai.attributions.gradient import Gradient

@@ -59,7 +59,7 @@ def ending_in_one_line(command: str = "fit") -> Iterator[None]:
         raise SystemExit(128 + signal.SIGINT) from None
     finally:
         if in_main_thread:
-            for number, handler in before.items():  # SIGINT too: Lightning ignores it after the first
+            for number, handler in before.items():  # SIGINT too: after the first, Lightning ignores it
                 signal.signal(number, handler)
 
 

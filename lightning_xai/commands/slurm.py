@@ -24,7 +24,7 @@ def slurm_environment() -> SLURMEnvironment | None:
 
 
 def plugins_of_job(given: Any) -> list[Any] | None:
-    """Returns the trainer's plugins: the user's and, in a SLURM job, a SLURM environment if the user gives none.
+    """Returns the user's plugins. In a SLURM job, adds a SLURM environment unless the user gives an environment.
 
     Args:
         given: the user's plugins: None, one plugin, or a list.

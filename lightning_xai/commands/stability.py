@@ -40,8 +40,7 @@ def stability(
         runs: folders of two or more runs that stored attributions, such as runs/tm/seed0 runs/tm/seed1.
         split: splits to compare; by default all splits, except validation, for which every run has stored scores.
         method: attribution methods to compare; by default all methods whose scores every run has stored.
-        percentage: the overlap compares the highest-scoring tokens of a text; `percentage` percent of its tokens,
-            rounded up, belong to these.
+        percentage: the overlap compares only the top tokens of each text: this percentage of its tokens, rounded up.
         output: folder for the report; by default report/stability in the common folder of the runs.
 
     Raises:
@@ -69,8 +68,7 @@ def compare_runs(
         output: folder to write to; by default `report/stability` in the common folder of the runs.
         splits: splits to compare; if empty, all splits, except validation, for which every run has stored scores.
         methods: methods to compare; if empty, all methods whose scores every run has stored.
-        percentage: the overlap compares the highest-scoring tokens of a text; `percentage` percent of its tokens,
-            rounded up, belong to these.
+        percentage: the overlap compares only the top tokens of each text: this percentage of its tokens, rounded up.
 
     Raises:
         ValueError: there are fewer than two runs, or a run is missing, named twice or of another format; `percentage`

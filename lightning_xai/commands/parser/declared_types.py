@@ -40,9 +40,9 @@ def is_callable_type(hint: Any) -> bool:
 
 
 def bases_of(hints: Sequence[Any]) -> list[tuple[type, Any]]:
-    """Returns (class, type) for each type in `hints` that allows a class path: a class path must name a subclass.
+    """Returns (base class, type) for each type in `hints` that allows the class path of a subclass of the base class.
 
-    For a Callable, the class is the type that it returns.
+    For a Callable, the base class is the type that it returns.
 
     Example:
         >>> from torch.optim import Optimizer
@@ -77,7 +77,7 @@ def takes_text(hint: Any) -> bool:
 
 
 def item_types(hints: Sequence[Any], key: Any = None) -> list[Any]:
-    """Returns the declared types of a collection's items; with `key`, those of a mapping's value for this key.
+    """Returns the declared types of a collection's items; with `key`, the types of a mapping's value for it.
 
     Example:
         >>> item_types([list[int], tuple[str, ...], None])

@@ -185,7 +185,7 @@ class _Explanation:
         place = ".init_args.".join(parts)
         links = getattr(getattr(self.parser, "_links_group", None), "_group_actions", [])
         sources = {link._target: link._source[0] for link in links if isinstance(link, ActionLink)}
-        return sources.get(place, place)  # if the parser copied the value from another key, the key that the user wrote
+        return sources.get(place, place)  # if the parser copied the value, the key that the user wrote
 
     def _members(self, node: Node) -> list[Any]:
         """Returns the types that are allowed for a key's value or for its items."""
@@ -254,7 +254,7 @@ def _short(node: Node) -> str:
 
 
 def _expected(sentences: Iterable[str]) -> list[str]:
-    """Returns, in plain words, the types that the parser's sentences say it expected."""
+    """Returns, in plain words, the types that the parser expected according to its sentences."""
     types: list[str] = []
     for sentence in sentences:
         built_in = re.match(r"Expected an? <class '(\w+)'>", sentence)

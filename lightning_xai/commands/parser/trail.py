@@ -135,9 +135,9 @@ def _indent(line: str) -> int:
 def _built_class(lines: list[str], number: int) -> str | None:
     """Returns the path of the class to which line `number` belongs; None if the message shows no class.
 
-    The message shows class paths in lines with values. Among the lines that are indented below line `number`, the last
-    such line shows its own class, and earlier ones show classes nested in that class. If there is none, the line
-    belongs to an alternative of a union, and the next line with a value shows the class for all alternatives.
+    The message shows class paths in lines with values. Of the lines that are indented below line `number`, the last one
+    with a value shows the class of line `number`, and earlier ones show classes nested in it. If none has a value, the
+    line belongs to an alternative of a union, and the next line with a value shows the class for all alternatives.
     """
     below = takewhile(lambda line: _indent(line) > _indent(lines[number]), lines[number + 1 :])
     own = _BUILT.findall("\n".join([lines[number], *below]))

@@ -80,7 +80,7 @@ class TrainedRun:
 
 
 def run_and_inputs(place: str) -> tuple[RunFolder | None, dict[str, Path]]:
-    """Returns a run and the files of it that a command will read; (None, {}) if `place` is a Hugging Face model.
+    """Returns a run and those of its files that a command will read; (None, {}) if `place` is a Hugging Face model.
 
     Raises:
         ValueError: `place` is a folder without a model, or neither an existing file or folder nor a hub id.
@@ -136,7 +136,7 @@ def chosen_methods(methods: Methods, *, signed: bool = False) -> dict[str, Attri
     """Returns name -> attribution method. The name is the method's class; a second one of the same class gets "_2".
 
     Args:
-        methods: a method, a name, or a list of these. A name is that of a class of this package ("ALTI", or
+        methods: a method, a name, or a list of these. A name is the name of a class of this package ("ALTI", or
             "ALTI,Random" for two) or a full class_path; the class is built without arguments. None chooses integrated
             gradients with signed scores, which sum to the text's logit minus the baseline's logit.
         signed: as in `method_of_name`.
