@@ -93,7 +93,7 @@ class Encoder(ABC):
         return None
 
     def take_classes(self, class_names: Sequence[str], evaluated: Iterable[str] = ()) -> None:  # noqa: B027
-        """Receives the names of the classes before `fit`, if `needs_fit`. Encoders that need no names do nothing.
+        """If `needs_fit`, receives the names of the classes before `fit`. Encoders that need no names do nothing.
 
         Args:
             class_names: names of the classes 0, 1, ...
@@ -125,7 +125,7 @@ class Encoder(ABC):
     def fingerprint(self) -> str:
         """Returns a hash that changes if the meaning of an id or the tokenization of a text changes.
 
-        By default, the hash contains the tokens of texts of up to 30 tokens. An encoder whose `max_length` may be below
+        By default, the hash covers the tokens of texts of up to 30 tokens. An encoder whose `max_length` may be below
         30 must override this method, so that the hash does not depend on `max_length`.
         """
         return encoder_fingerprint(self)

@@ -50,7 +50,7 @@ def apply_erasures(
     Args:
         folder, split: the store is read from `<folder>/<split>`.
         data: the split's examples with all tokens.
-        removal, unk_token_id: as in `erase`.
+        removal, unk_token_id: as in `remove_tokens`.
         encoder: facts about the encoder of `data`; None if they are not known.
 
     Raises:

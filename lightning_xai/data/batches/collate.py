@@ -15,7 +15,7 @@ from lightning_xai.types import Attribution, Batch, TextInputs
 
 
 def pad(values: np.ndarray, places: np.ndarray, value: int, dtype: type = np.int64) -> np.ndarray:
-    """Returns [B, T]: the values [N], written row by row to the N places that are True; `value` elsewhere.
+    """Returns an array [B, T] with the values [N], row by row, where `places` is True, and `value` elsewhere.
 
     Args:
         values: [N] values of all rows, one row after another.
@@ -80,7 +80,7 @@ def collate_rationales(table: TokenTable, token_mask: Tensor) -> Attribution:
 
 
 def collate_evidence_cut(table: TokenTable, num_classes: int) -> Tensor:
-    """Returns [B, C] int: for classes whose evidence was all truncated, the number of its tokens; 0 for all others.
+    """Returns [B, C] int: the number of a class's evidence tokens if truncation removed all of them, otherwise 0.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder

@@ -42,7 +42,7 @@ class AnnotatedNote:
 
     @property
     def pairs(self) -> set[tuple[str, str]]:
-        """The (system, code) of all annotations."""
+        """The distinct pairs (system, code) of all annotations."""
         return {(one.system, one.code) for one in self.annotations}
 
 

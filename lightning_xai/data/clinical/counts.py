@@ -15,7 +15,7 @@ PUBLISHED = {
     "mdace": {"train": 181, "validation": 60, "test": 61},
     "joint": {"train": 47_900, "validation": 1_691, "test": 3_131},
 }
-LARGER = {"train": 47_719, "validation": 60, "test": 242}  # MIMIC-III full, and MDACE with a larger test set
+LARGER = {"train": 47_719, "validation": 60, "test": 242}  # another published corpus, with MDACE's larger test set
 # number of MDACE's test admissions -> (document, code) pairs and evidence tokens in the result files of Edin et al.
 OF_RESULTS = {61: "586 with 2,091 evidence tokens, or 583 with 2,079", 242: "2,441 with 9,074 evidence tokens"}
 

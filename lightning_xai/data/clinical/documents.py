@@ -125,7 +125,7 @@ def annotated_document(
         text: the note's text.
         rename: function of code system and code that returns the class of the code, or None to drop it.
         trim: as in `trimming.trimmed`.
-        dropped: kind of dropped span -> number, to which spans that become empty or repeat another span are added.
+        dropped: kind of dropped span -> number. Spans that become empty or repeat another span are counted here.
 
     Example:
         >>> from lightning_xai.data.clinical.annotations import Annotation

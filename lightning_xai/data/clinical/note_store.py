@@ -111,7 +111,7 @@ def read_notes(
 
     Args:
         folder: folder of the tables of MIMIC-III 1.4.
-        wants: function of a note's ROW_ID, HADM_ID and CATEGORY that returns whether to store the note.
+        wants: gets a note's ROW_ID, HADM_ID and CATEGORY, and returns whether to store the note.
         scratch_dir: folder of the store's file.
 
     Returns:

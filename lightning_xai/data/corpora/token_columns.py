@@ -59,7 +59,7 @@ def joined_or_none(lists: Iterable[Iterable[int | None]]) -> np.ndarray:
 def clean_offsets(
     texts: Sequence[str], in_text: np.ndarray, offsets: np.ndarray, *, count_words: bool
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Returns offsets that exclude white space at both ends of a token, and the number of the word where it begins.
+    """Returns the tokens' offsets without white space at both ends, and the number of the word where each begins.
 
     Args:
         texts: the texts.

@@ -141,7 +141,7 @@ def fetch_vader(folder: Path) -> None:
         try:
             ready.rename(folder)
         except OSError:
-            if not all((folder / name).is_file() for name in names):  # no other process has renamed its folder before
+            if not all((folder / name).is_file() for name in names):  # otherwise, another process was faster
                 raise
 
 
