@@ -109,13 +109,13 @@ class AML(Objective):
 
     @property
     def monitors(self) -> dict[str, str]:
-        """Tag of the metric by which the checkpoint is chosen -> "max" or "min", whichever value is better."""
+        """Tag of the metric that chooses the checkpoint -> "max" or "min", the better direction."""
         tag, mode = next(iter(self.measured_directions.items()))
         return {tag: mode}
 
     @property
     def measured_directions(self) -> dict[str, str]:
-        """Tag -> "max" or "min", whichever is better, for all metrics. The checkpoint is chosen by the first metric."""
+        """Tag -> "max" or "min", the better direction, for all metrics. The first metric chooses the checkpoint."""
         return {
             f"{log_prefix(VALIDATION)}/aml/{metric.name}": "max" if metric.higher_is_better else "min"
             for metric in self._measured()

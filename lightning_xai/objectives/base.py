@@ -258,7 +258,7 @@ class Objective(LightningModule, ABC):
         return self.evaluate(batch)
 
     def parameter_groups(self) -> list[list[nn.Parameter]]:
-        """Returns the parameters to train in groups, by default the encoder's and then the head's."""
+        """Returns groups of the parameters to train: by default, the encoder's and then the head's."""
         return encoder_and_head(self.network)
 
     def configure_optimizers(self) -> OptimizerLRScheduler:

@@ -92,7 +92,7 @@ class ComposedObjective(Objective):
 
     @property
     def own_loss_reads_readout(self) -> bool:
-        """Whether `own_loss` uses the readout of the clean pass. The default `own_loss` uses only logits."""
+        """Whether `own_loss` uses the readout (the head's weights on tokens) of the clean pass, and not only logits."""
         return type(self).own_loss is not ComposedObjective.own_loss
 
     @abstractmethod
@@ -123,7 +123,7 @@ class ComposedObjective(Objective):
         if stage != "fit":
             return
         for name, term in self.used_terms().items():
-            if self._trainer is not None:  # None while the laws are checked
+            if self._trainer is not None:  # None while laws.py checks the objective
                 term.check_precision(str(self.trainer.precision), self.network)
             term.check_data(self.data_module)
             if term.weighs_examples:

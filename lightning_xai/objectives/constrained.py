@@ -60,7 +60,7 @@ class Constrained(Supervised):
         **kwargs: arguments of `Supervised`.
 
     Attributes:
-        bound_met: [] bool, whether all constraints were met in a validation so far.
+        bound_met: [] bool, whether any validation so far met all constraints.
 
     Raises:
         ValueError: a constraint names no term, a constrained term has a weight of its own, or a number is out of range.

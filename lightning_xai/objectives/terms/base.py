@@ -150,8 +150,8 @@ class Term(nn.Module, ABC):
         """Returns the term's additional cost, in forward passes.
 
         The clean pass and its backward pass are not included. A forward pass costs 1. A backward pass costs 1 for the
-        gradient of embeddings alone, and 2 for that of embeddings and weights. Differentiating through a backward pass
-        costs 2 more.
+        gradient of embeddings alone, and 2 for the gradient of embeddings and weights. Differentiating through a
+        backward pass costs 2 more.
 
         Args:
             num_tokens: number of explainable tokens of an example.
@@ -168,7 +168,7 @@ class Term(nn.Module, ABC):
         return type(self).example_weights is not Term.example_weights
 
     def prepare(self, task: Task) -> Any:
-        """Computes what does not depend on the clean pass, such as a search or a detached target, before this pass.
+        """Computes, before the clean pass, what does not depend on it, such as a search or a detached target.
 
         The network is in train mode when `prepare` is called. An implementation therefore puts it in eval mode for its
         computations (`functional.network.modes.frozen`), and keeps no graph.

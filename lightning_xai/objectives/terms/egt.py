@@ -87,9 +87,10 @@ class EGT(Term):
 
     An attribution method scores the tokens for the gold class in eval mode, without a graph. The absolute scores are
     divided by their sum over the tokens that are not special. If the classification head attends to tokens, its
-    attention for the gold class is compared with the scores. Otherwise, the attention of the last layer is, averaged
-    over attention heads. Both divergences use the scores for the whole input. With several gold classes, the value is
-    the mean over these classes, and words are masked by the sum of their scores over these classes.
+    attention for the gold class is compared with the scores. Otherwise, the attention of the last layer, averaged over
+    attention heads, is compared with the scores. Both divergences use the scores for the whole input. With several gold
+    classes, the value is the mean over these classes, and words are masked by the sum of their scores over these
+    classes.
 
     Args:
         method: the attribution method. The paper compares Gradient, InputXGradient, DeepLift and IntegratedGradients,

@@ -78,8 +78,8 @@ class ExplanationGuidance(Term):
         **kwargs: arguments of `Term`.
 
     Raises:
-        ValueError: a setting is out of range, settings contradict, the method is not differentiable, or it cannot
-            explain the network. Before training: no training text has evidence.
+        ValueError: a setting is out of range, settings contradict each other, the method is not differentiable, or it
+            cannot explain the network. Before training: no training text has evidence.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

@@ -37,7 +37,7 @@ class GuidanceSettings(NamedTuple):
 
 
 def default_settings(method: AttributionMethod, score: Score) -> GuidanceSettings:
-    """Returns the default settings for a method; for methods in Ferreira et al. (2024), those of the paper.
+    """Returns the default settings for a method. For methods in Ferreira et al. (2024), they are the paper's.
 
     Some of them depend on `score`: "bce" needs binary targets, and "kl" needs scores and targets that sum to 1. With
     "kl" and "order", texts without evidence are left out, since their loss is always 0 and would only lower the mean.

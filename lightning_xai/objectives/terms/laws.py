@@ -151,8 +151,8 @@ def with_padding(batch: Batch, columns: int) -> Batch:
 class _SecondPass(Term):
     """The loss of a second pass with new dropout masks.
 
-    It needs all outputs of the clean pass for which this pass might draw other random numbers, so that the checked term
-    cannot change these numbers by its own needs.
+    It requests every output whose computation changes the random numbers of the clean pass. So a request by the checked
+    term changes them no further.
     """
 
     def needs(self, network: Classifier) -> Needs:
