@@ -82,9 +82,9 @@ def piece_directions(texts: Sequence[str]) -> list[Direction | Literal["number"]
 def piece_levels(directions: Sequence[Direction | Literal["number"] | None], base: Direction) -> list[int]:
     """Returns the level of each piece of a line: odd if it is written from right to left.
 
-    A piece without a direction takes that of its neighbors if they agree, and otherwise the direction `base`. A number
-    after a word from right to left has a level of its own. This function and `piece_directions` follow the rules W4,
-    W5, W7, N1 and N2 of the Unicode Standard Annex 9.
+    A piece without a direction takes the direction of its neighbors if they agree, and otherwise the direction `base`.
+    A number after a word from right to left has a level of its own. This function and `piece_directions` follow the
+    rules W4, W5, W7, N1 and N2 of the Unicode Standard Annex 9.
 
     Args:
         directions: direction of each piece, in reading order, from `piece_directions`.
@@ -96,7 +96,7 @@ def piece_levels(directions: Sequence[Direction | Literal["number"] | None], bas
     """
     left, number = (0, 2) if base == "left" else (2, 2)
     levels: list[int] = []
-    before = strong = base  # directions of the last piece that has one, and of the last one that is no number
+    before = strong = base  # direction of the last piece that has one; `strong` does not count numbers
     for place, own in enumerate(directions):
         if own == "number" and strong == "right":
             levels.append(number)

@@ -18,7 +18,7 @@ _WITHOUT_SHAPE = frozenset("\u200c\u200d\ufe0e\ufe0f")  # joiners and variation 
 # font families that cover many scripts, tried before other installed fonts
 _PREFERRED = ("NotoColorEmoji", "NotoSans", "NotoSansCJK", "SourceHanSans", "WenQuanYi", "DroidSansFallback", "Unifont")
 _STYLES = ("Bold", "Black", "Light", "Thin", "Italic", "Oblique", "Medium")  # tried after the regular style
-_BITMAP_SIZES = (109, 160, 128, 96, 64)  # in pixels, in which fonts of colored pictures have their glyphs
+_BITMAP_SIZES = (109, 160, 128, 96, 64)  # sizes of glyphs, in pixels, in fonts of colored pictures
 
 
 class GlyphRun(NamedTuple):
@@ -27,7 +27,8 @@ class GlyphRun(NamedTuple):
     Attributes:
         text: the characters of the part.
         font: the font. Characters that no font has are drawn in the first font, as boxes.
-        scale: what the glyphs are scaled by; below 1 for a font of pictures, such as colored emoji, in one fixed size.
+        scale: factor by which the glyphs are scaled; below 1 for a font whose glyphs are pictures of one fixed size,
+            such as colored emoji.
 
     Example:
         >>> (run,) = glyph_runs("good", 16)
@@ -99,7 +100,7 @@ def font_file(cluster: str) -> str | None:
 
 @cache
 def _font(file: str, size: int) -> tuple[ImageFont.FreeTypeFont, float]:
-    """Returns a font, and what its glyphs must be scaled by to have the size.
+    """Returns a font, and the factor by which its glyphs must be scaled to have the size.
 
     Raises:
         OSError: the file is no font, or its glyphs are pictures in an unknown size.

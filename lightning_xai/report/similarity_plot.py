@@ -63,7 +63,8 @@ def matrices_figure(rows: Sequence[Sequence[Matrix]], names: Sequence[str]) -> F
 def _write_numbers(axis: Axes, matrix: Matrix) -> None:
     """Writes each value into its cell, in white if the cell is dark.
 
-    The color map for values from 0 to 1 is dark in its lower half; that for values from -1 to 1 is dark at both ends.
+    The color map for values from 0 to 1 is dark in its lower half; the color map for values from -1 to 1 is dark at
+    both ends.
     """
     for (row, column), value in np.ndenumerate(matrix.values):
         dark = value < 0.5 if matrix.low == 0 else abs(value) > 0.6

@@ -132,8 +132,7 @@ def stability_table(
         comparison: mean similarities between R runs.
         names: names of the R runs.
         split: name of the split, for the title.
-        percentage: number of top-scoring tokens that Jaccard similarity compares, in percent of a text's tokens, for
-            the title.
+        percentage: percentage of each text's tokens that Jaccard similarity compares, for the title.
         width: number of characters in a line.
 
     Example:

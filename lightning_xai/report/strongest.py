@@ -70,7 +70,7 @@ def _is_of_a_word(character: str) -> bool:
 
 
 def _visible(text: str) -> str:
-    """Returns a text, or the numbers of its characters if a reader would see none of them."""
+    """Returns a text, or the code numbers of its characters if none of them is visible."""
     is_seen = any(c.isprintable() and not c.isspace() for c in text)
     return text if is_seen else " ".join(f"U+{ord(c):04X}" for c in text)
 

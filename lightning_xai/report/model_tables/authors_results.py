@@ -1,4 +1,4 @@
-"""Reads the result files of Edin et al. (2024) into the form of table that `read_models` returns."""
+"""Reads the result files of Edin et al. (2024) into tables like those of `read_models`."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ def over_seeds(rows: pd.DataFrame, *, unsupervised: str | None = None, supervise
     Returns:
         A table with the columns model, part, method, metric, mean, std, num_runs, beats_unsupervised and
         beats_supervised. The last two tell whether the mean is better than the mean of B_U or B_S for the same part,
-        method and metric, which need not be significant. They are False for costs and for shares of tokens.
+        method and metric; the difference need not be significant. They are False for costs and for shares of tokens.
 
     Raises:
         ValueError: `unsupervised` or `supervised` is not the name of a model.
