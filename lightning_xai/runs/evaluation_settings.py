@@ -27,8 +27,8 @@ def training_settings(settings: Settings) -> dict[str, Any]:
 
     These are all settings except those in ONLY_EVALUATION and those of callbacks that only evaluate. A callback only
     evaluates if its own class (not a base class) sets `only_evaluates = True`, and its argument `during_fit` is not
-    True. With `during_fit`, it can change the weights, because `checkpoint.monitor` can name a value that it logs. The
-    remaining callbacks are renumbered from 0, so that the positions of left-out callbacks have no effect.
+    True. A callback with `during_fit` can change the weights, because `checkpoint.monitor` can name a value that it
+    logs. The remaining callbacks are renumbered from 0, so that the positions of left-out callbacks have no effect.
 
     Example:
         >>> name = "lightning_xai.callbacks.heatmaps.Heatmaps"

@@ -1,4 +1,4 @@
-"""Leaves new options out of settings if they have their default value, to compare them with an older version's run."""
+"""Leaves out new options with their default value, so that settings can be compared with an older version's run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lightning_xai.runs.settings import flat
 
 
 def without_new_options(settings: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings without those that `other` lacks and that have the default value of their class.
+    """Returns the settings, except those that `other` lacks and that have their class's default value.
 
     Args:
         settings: dotted name -> setting.

@@ -76,7 +76,7 @@ class RunTable(NamedTuple):
 
 
 def run_tables(folder: Path) -> list[RunTable]:
-    """Returns the tables of all tests of a run's tested checkpoint: results.parquet first, then the newest one."""
+    """Returns the tables of all tests of a run's tested checkpoint: results.parquet, then the others, newest first."""
     own = ResultsTable(folder)
     others = sorted(folder.glob(f"{RESULTS}_*.parquet"), key=lambda file: file.stat().st_mtime, reverse=True)
     examples = _settings_of_examples(own)

@@ -164,7 +164,7 @@ def require_free(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_S
 
 
 def follow(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_SECONDS) -> None:
-    """Waits until the first process of a distributed command has taken the lock. The other processes call this.
+    """Waits until the first process of a distributed command has the lock. Only the other processes call this.
 
     The other processes never take the lock themselves. If another command owns the lock, they raise the same error as
     the first process, at about the same time.

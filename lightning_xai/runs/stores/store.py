@@ -102,8 +102,8 @@ class RaggedWriter:
 class RaggedStore:
     """Reads all shards of a store through memory maps.
 
-    If two shards have a row with the same key (example index, class), that of the lower rank is read. The process holds
-    in memory only the sorted keys and the places of their rows, usually at most 12 bytes per row.
+    If two shards have a row with the same key (example index, class), the row of the lower rank is read. The process
+    holds in memory only the sorted keys and the places of their rows, usually at most 12 bytes per row.
 
     Args:
         path: the store's folder.

@@ -22,8 +22,9 @@ def bounds_of_shards(entries: Sequence[np.ndarray]) -> np.ndarray:
 def sorted_keys(entries: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns the N distinct keys, sorted, as three arrays [N]: example index, class (target), and place of the row.
 
-    The place counts rows from 0 over all shards. If several rows have the same key, the place is that of the first.
-    Each array takes 4 bytes per row, or 8 if its values need them. If all targets are equal, their array takes none.
+    The place counts rows from 0 over all shards. If several rows have the same key, the place of the first row is
+    returned. Each array takes 4 bytes per row, or 8 if its values need them. If all targets are equal, their array
+    takes none.
 
     Args:
         entries: for each shard, its index entries of dtype ROW.
