@@ -110,7 +110,7 @@ class Run:
 
     def __repr__(self) -> str:
         return (
-            f"<Run {self.loaded.place}: {type(self.network).__name__} with {quantity(len(self.class_names), 'class')}>"
+            f"<Run {self.loaded.path}: {type(self.network).__name__} with {quantity(len(self.class_names), 'class')}>"
         )
 
     @property
@@ -178,10 +178,10 @@ class Run:
         pairs = given_pairs(text_pair, len(given.texts))
         methods = chosen_methods(method, signed=True)
         needs_attentions = any(chosen.needs_attentions for chosen in methods.values())
-        with eager_attention(self.network, wanted=needs_attentions):
+        with eager_attention(self.network, enabled=needs_attentions):
             explainer = self.loaded.explainer(list(methods.values()), num_classes=num_classes, text_pair=pairs)
             documents = list(explainer.documents(given.texts))
-        return Explanations(documents, f"{', '.join(methods)} on {self.loaded.place}", given.labels)
+        return Explanations(documents, f"{', '.join(methods)} on {self.loaded.path}", given.labels)
 
     def measure(
         self,

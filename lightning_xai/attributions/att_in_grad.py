@@ -57,14 +57,14 @@ class AttInGrad(OnePassAttribution):
     def needs(self, model: Classifier) -> Needs:
         return Needs(embeds=True, attentions=not model.readout_is_attention, double_backward=True)
 
-    def from_pass(self, done: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:
-        embeds, output = done.embeds, done.output
+    def from_pass(self, forward_pass: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:
+        embeds, output = forward_pass.embeds, forward_pass.output
         assert embeds is not None, "the pass needs embeds"
-        attention = token_attention(output, targets, readout_is_attention=done.network.readout_is_attention)
+        attention = token_attention(output, targets, readout_is_attention=forward_pass.network.readout_is_attention)
         factor = embeds
         if not create_graph:
             attention, factor = attention.detach(), embeds.detach()
-        gradients = done.target_gradients(targets, create_graph=create_graph)
+        gradients = forward_pass.target_gradients(targets, create_graph=create_graph)
         columns = [att_in_grad(attention[:, k], factor, gradient) for k, gradient in enumerate(gradients)]
         return torch.stack(columns, dim=1)
 

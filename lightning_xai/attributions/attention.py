@@ -41,8 +41,10 @@ class Attention(OnePassAttribution):
     def needs(self, model: Classifier) -> Needs:
         return Needs(attentions=not model.readout_is_attention)
 
-    def from_pass(self, done: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:
-        return token_attention(done.output, targets, readout_is_attention=done.network.readout_is_attention)
+    def from_pass(self, forward_pass: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:
+        return token_attention(
+            forward_pass.output, targets, readout_is_attention=forward_pass.network.readout_is_attention
+        )
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
         return Passes(forward=1, backward=0)

@@ -68,28 +68,30 @@ class AttentionGradient(OnePassAttribution):
         # the embeddings require a gradient, so attention is differentiable even if all weights are frozen
         return Needs(embeds=True, attentions=not model.readout_is_attention, double_backward=True)
 
-    def from_pass(self, done: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:
-        output = done.output
-        if done.network.readout_is_attention:
+    def from_pass(self, forward_pass: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:
+        output = forward_pass.output
+        if forward_pass.network.readout_is_attention:
             if self.layers == "all":
                 raise ValueError("layers is 'all', but the explained attention is the head's: choose layers='last'")
-            return self._head_scores(done, targets, create_graph=create_graph)
+            return self._head_scores(forward_pass, targets, create_graph=create_graph)
         attentions = encoder_attentions(output)[-1:] if self.layers == "last" else encoder_attentions(output)
         columns = []
         for gradients in target_gradients(
-            output.logits, targets, attentions, create_graph=create_graph, keep_graph=done.shared
+            output.logits, targets, attentions, create_graph=create_graph, keep_graph=forward_pass.shared
         ):
             products = [a * with_sign(g, self.sign) for a, g in zip(attentions, gradients, strict=True)]
             mixing = torch.stack([product.mean(dim=1) for product in products]).mean(dim=0)
             columns.append(read_tokens(output.readout, mixing).squeeze(1))
         return torch.stack(columns, dim=1)
 
-    def _head_scores(self, done: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:
+    def _head_scores(self, forward_pass: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:
         """Returns scores [B, K, T] from the attention of the head."""
-        logits, readout = done.output.logits, done.output.readout  # [B, C], [B, 1 or C, T]
-        keep = create_graph or done.shared
+        logits, readout = forward_pass.output.logits, forward_pass.output.readout  # [B, C], [B, 1 or C, T]
+        keep = create_graph or forward_pass.shared
         if readout.shape[1] == 1:  # one attention for all classes
-            gradients = target_gradients(logits, targets, readout, create_graph=create_graph, keep_graph=done.shared)
+            gradients = target_gradients(
+                logits, targets, readout, create_graph=create_graph, keep_graph=forward_pass.shared
+            )
             gradient = torch.cat([*gradients], dim=1)
         else:
             # a logit depends only on the attention of its own class, so one backward pass from the sum of the logits

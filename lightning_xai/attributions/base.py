@@ -231,17 +231,17 @@ class DifferentiableAttribution(AttributionMethod):
         """Returns what a forward pass of `model` must provide for `from_pass`, if the scores enter a loss."""
         return Needs(own_attentions=self.needs_attentions)
 
-    def from_pass(self, done: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:
+    def from_pass(self, forward_pass: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:
         """Returns the scores [B, K, T] that `scores` would return, computed from a finished forward pass.
 
         This default calls `scores`, which makes passes of its own, so no pass is saved.
 
         Args:
-            done: a forward pass with the parts that `needs` names.
+            forward_pass: a forward pass with the parts that `needs` names.
             targets: [B, K] long.
             create_graph: as in `scores`.
         """
-        return self.scores(done.network, done.inputs, targets, create_graph=create_graph)
+        return self.scores(forward_pass.network, forward_pass.inputs, targets, create_graph=create_graph)
 
 
 class OnePassAttribution(DifferentiableAttribution):
@@ -253,14 +253,15 @@ class OnePassAttribution(DifferentiableAttribution):
         ...     needs_attentions = True
         ...     def needs(self, model):
         ...         return Needs(attentions=True)
-        ...     def from_pass(self, done, targets, *, create_graph):
-        ...         return done.output.attentions[0][:, 0, :1].expand(*targets.shape, -1)
+        ...     def from_pass(self, forward_pass, targets, *, create_graph):
+        ...         return forward_pass.output.attentions[0][:, 0, :1].expand(*targets.shape, -1)
         ...     def passes(self, num_tokens, num_targets):
         ...         return Passes(forward=1, backward=0)
         >>> model, inputs, targets = random_bert(), TextInputs.of_ids([[1, 5, 6]]), torch.tensor([[0]])
         >>> method = FirstAttention()
-        >>> done = ForwardPass(model, inputs, method.needs(model), create_graph=False)
-        >>> torch.equal(method.from_pass(done, targets, create_graph=False), method.scores(model, inputs, targets))
+        >>> forward_pass = ForwardPass(model, inputs, method.needs(model), create_graph=False)
+        >>> scores = method.from_pass(forward_pass, targets, create_graph=False)
+        >>> torch.equal(scores, method.scores(model, inputs, targets))
         True
     """
 
@@ -273,11 +274,11 @@ class OnePassAttribution(DifferentiableAttribution):
         """Returns what a forward pass of `model` must provide for `from_pass`, if the scores enter a loss."""
 
     @abstractmethod
-    def from_pass(self, done: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:
+    def from_pass(self, forward_pass: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:
         """Returns scores [B, K, T], computed from a finished forward pass.
 
         Args:
-            done: the forward pass, with the parts that `needs` names.
+            forward_pass: the forward pass, with the parts that `needs` names.
             targets: [B, K] long, columns of the pass's logits. They are class ids, unless the pass computed only some
                 classes.
             create_graph: as in `scores`.
@@ -287,5 +288,7 @@ class OnePassAttribution(DifferentiableAttribution):
         needs = self.needs(model)
         needs = needs._replace(double_backward=needs.double_backward and create_graph)
         classes = targets if computes_by_class(model) else None
-        done = ForwardPass(model, inputs, needs, create_graph=create_graph, shared=False, classes=classes)
-        return self.from_pass(done, targets if classes is None else class_columns(targets), create_graph=create_graph)
+        forward_pass = ForwardPass(model, inputs, needs, create_graph=create_graph, shared=False, classes=classes)
+        return self.from_pass(
+            forward_pass, targets if classes is None else class_columns(targets), create_graph=create_graph
+        )

@@ -47,10 +47,10 @@ class Gradient(OnePassAttribution):
     def needs(self, model: Classifier) -> Needs:
         return Needs(embeds=True, double_backward=True)
 
-    def from_pass(self, done: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:
-        assert done.embeds is not None, "the pass needs embeds"
-        gradients = done.target_gradients(targets, create_graph=create_graph)
-        return torch.stack([self._pool(gradient, done.network) for gradient in gradients], dim=1)
+    def from_pass(self, forward_pass: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:
+        assert forward_pass.embeds is not None, "the pass needs embeds"
+        gradients = forward_pass.target_gradients(targets, create_graph=create_graph)
+        return torch.stack([self._pool(gradient, forward_pass.network) for gradient in gradients], dim=1)
 
     def _pool(self, gradient: Tensor, model: Classifier) -> Tensor:
         if self.pooling == "vocabulary":

@@ -46,12 +46,12 @@ class InputXGradient(OnePassAttribution):
     def needs(self, model: Classifier) -> Needs:
         return Needs(embeds=True, double_backward=True)
 
-    def from_pass(self, done: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:
-        embeds = done.embeds
+    def from_pass(self, forward_pass: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:
+        embeds = forward_pass.embeds
         assert embeds is not None, "the pass needs embeds"
         # detached, because without create_graph the scores must not keep the graph of the embeddings in memory
         factor = embeds if create_graph else embeds.detach()
-        gradients = done.target_gradients(targets, create_graph=create_graph)
+        gradients = forward_pass.target_gradients(targets, create_graph=create_graph)
         return torch.stack([pool(factor * gradient, self.pooling) for gradient in gradients], dim=1)
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:

@@ -50,9 +50,11 @@ class AttentionRollout(OnePassAttribution):
     def needs(self, model: Classifier) -> Needs:
         return Needs(attentions=True)
 
-    def from_pass(self, done: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:
-        attentions, residual = encoder_attentions(done.output), self.residual_fraction
-        return read_for_targets(done.output.readout, targets, lambda rows: rollout(rows, attentions, residual=residual))
+    def from_pass(self, forward_pass: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:
+        attentions, residual = encoder_attentions(forward_pass.output), self.residual_fraction
+        return read_for_targets(
+            forward_pass.output.readout, targets, lambda rows: rollout(rows, attentions, residual=residual)
+        )
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
         return Passes(forward=1, backward=0)

@@ -182,10 +182,10 @@ class Solvex(AttributionMethod):
             return gain.gather(1, column).squeeze(1)
 
         counts = num_units.repeat_interleave(num_targets)
-        places, totals, _ = best_orders(
+        positions, totals, _ = best_orders(
             gains, counts, beam_size=self.beam_size, exact_up_to=self.exact_up_to, beams=self.beams
         )
-        ranks = (counts.unsqueeze(1) - 1 - places).clamp(min=-1)
+        ranks = (counts.unsqueeze(1) - 1 - positions).clamp(min=-1)
         effects = (unerased.unsqueeze(1) - without_unit).transpose(1, 2).flatten(0, 1)[:, : ranks.shape[1]]
         return _Solution(ranks, effects, totals, units)
 

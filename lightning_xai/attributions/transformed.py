@@ -19,13 +19,13 @@ Transform = Literal[
 _WORD_POOLING: dict[Transform, WordPooling] = {"words_sum": "sum", "words_mean": "mean", "words_max": "max"}
 
 
-def share_words(scores: Tensor, word_ids: Tensor | None, how: WordPooling) -> Tensor:
+def share_words(scores: Tensor, word_ids: Tensor | None, pooling: WordPooling) -> Tensor:
     """Returns scores [B, K, T] in which all tokens of a word have the same score. Other tokens keep their scores.
 
     Args:
         scores: [B, K, T].
         word_ids: [B, T] long, the word of each token, -1 outside words.
-        how: the common score is the "sum", "mean" or "max" of the scores of the word's tokens.
+        pooling: the common score is the "sum", "mean" or "max" of the scores of the word's tokens.
 
     Raises:
         ValueError: `word_ids` is None.
@@ -36,7 +36,7 @@ def share_words(scores: Tensor, word_ids: Tensor | None, how: WordPooling) -> Te
     """
     if word_ids is None:
         raise ValueError("inputs.word_ids is None, so words cannot be pooled: encode with a fast tokenizer")
-    shared = from_words(to_words(scores, word_ids, how), word_ids)
+    shared = from_words(to_words(scores, word_ids, pooling), word_ids)
     return torch.where(word_ids.unsqueeze(1) >= 0, shared, scores)
 
 
@@ -125,9 +125,9 @@ class Transformed(DifferentiableAttribution):
     def needs(self, model: Classifier) -> Needs:
         return self._differentiable().needs(model)
 
-    def from_pass(self, done: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:
-        scores = self._differentiable().from_pass(done, targets, create_graph=create_graph)
-        return self._transform(scores, done.inputs)
+    def from_pass(self, forward_pass: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:
+        scores = self._differentiable().from_pass(forward_pass, targets, create_graph=create_graph)
+        return self._transform(scores, forward_pass.inputs)
 
     def _differentiable(self) -> DifferentiableAttribution:
         if not isinstance(self.method, DifferentiableAttribution):

@@ -24,7 +24,7 @@ from lightning_xai.callbacks.base import (
 )
 from lightning_xai.callbacks.changed_classes import ChangedClasses
 from lightning_xai.callbacks.cost import Cost, start_peak_memory
-from lightning_xai.callbacks.forecast.workload import WorkInBatches, workload_of
+from lightning_xai.callbacks.forecast.workload import EvaluationProgress, workload_of
 from lightning_xai.callbacks.method_counts import clear_counts, counts_of_methods, lines_of_counts
 from lightning_xai.functional.classes.targets import TargetPolicy, select_targets
 from lightning_xai.functional.erasure.evaluate import predict_of
@@ -97,7 +97,7 @@ class ComputeAttributions(Callback):
         self.during_fit = during_fit
         self.costs = {name: Cost() for name in methods}
         self._changed_classes = ChangedClasses()
-        self.work: WorkInBatches | None = None  # measures the evaluation's time; receivers add that of metrics
+        self.progress: EvaluationProgress | None = None  # measures the evaluation's time; receivers add that of metrics
         self._receivers: list[ExplainedReceiver] = []
         self._attention_before: Any = None  # attention kernel that teardown restores; None if unchanged
 
@@ -130,7 +130,7 @@ class ComputeAttributions(Callback):
         """Resets the costs and counts, so that each validation during a fit reports only its own."""
         self.costs = {name: Cost() for name in self.methods}
         self._changed_classes = ChangedClasses()
-        self.work = None
+        self.progress = None
 
     def on_validation_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._forget()
@@ -169,8 +169,10 @@ class ComputeAttributions(Callback):
         predict = PredictOnce(
             predict_of(network), explained.inputs, decision_threshold=decision_threshold, pad_id=network.pad_id
         )
-        work = self._work(trainer, split, network)
-        work.begin_batch(split, num_examples=len(explained), num_tokens=float(explained.inputs.attention_mask.sum()))
+        progress = self._progress(trainer, split, network)
+        progress.begin_batch(
+            split, num_examples=len(explained), num_tokens=float(explained.inputs.attention_mask.sum())
+        )
         probs = predict(explained.inputs)  # float32, so that explanations and metrics see the same predicted classes
         self._changed_classes.add(
             split,
@@ -185,22 +187,22 @@ class ComputeAttributions(Callback):
         )
         attributions = {}
         for number, name in enumerate(self.methods, start=1):
-            with work.part(name, f"{name} (method {number} of {len(self.methods)}) explains"):
+            with progress.part(name, f"{name} (method {number} of {len(self.methods)}) explains"):
                 attributions[name] = self._attribute(name, network, explained, split, targets, target_mask)
         magnitudes = frozenset(name for name, method in self.methods.items() if not method.has_sign)
         for receiver in self._receivers:
             receiver.on_explained(ExplainedBatch(explained, attributions, predict, split, magnitudes))
-        work.end_batch()
+        progress.end_batch()
 
-    def _work(self, trainer: Trainer, split: str, network: Classifier) -> WorkInBatches:
-        """Returns `self.work`, which displays the evaluation and measures its time. The first batch creates it."""
-        if self.work is None:
+    def _progress(self, trainer: Trainer, split: str, network: Classifier) -> EvaluationProgress:
+        """Returns `self.progress`, which displays the evaluation and measures its time. The first batch creates it."""
+        if self.progress is None:
             clear_counts(self.methods)  # drops what the methods counted in the preflight
             splits = [split]
             if trainer.testing:
                 splits = [s for s in test_splits(trainer) if s != VALIDATION or self._explains_validation_in_test]
-            self.work = WorkInBatches(trainer, workload_of(trainer, self, splits, network))
-        return self.work
+            self.progress = EvaluationProgress(trainer, workload_of(trainer, self, splits, network))
+        return self.progress
 
     def _finish(self, trainer: Trainer) -> None:
         """Sums the costs of all processes. Prints how many texts have other predicted classes in the run's precision.

@@ -17,7 +17,7 @@ from lightning_xai.callbacks.base import (
     data_of,
     test_splits,
 )
-from lightning_xai.callbacks.forecast.workload import part_of
+from lightning_xai.callbacks.forecast.workload import timed_part
 from lightning_xai.callbacks.preflight.preflight_metrics import try_metrics
 from lightning_xai.callbacks.preflight.preflight_run import PreflightRun
 from lightning_xai.functional.erasure.segment_counts import SegmentCounts, SegmentsOfVersions, segments_counted
@@ -137,7 +137,7 @@ class AttributionEvaluation(ExplainedCallback):
                 if metric.needs_tuning or not only_tunes:
                     text = f"{self.preset}/{metric.name} measures {method} on"
                     name, share = f"{self.preset}/{metric.name}", 1 / len(explained.attributions)
-                    with part_of(self.source, name, text, share), segments_counted() as segments:
+                    with timed_part(self.source, name, text, share), segments_counted() as segments:
                         metric.update(attribution, explained.batch, explained.predict)
                     counts = self._segments.setdefault((explained.split, method, metric.name), SegmentCounts())
                     counts.merge(segments)

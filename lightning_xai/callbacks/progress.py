@@ -82,7 +82,7 @@ class PlainProgress(_TrainingProgress):
         every: seconds between later lines.
 
     Example:
-        >>> PlainProgress().show_work(lambda: "test: random explains examples 1-32 of 40")  # too early for a line
+        >>> PlainProgress().show_status(lambda: "test: random explains examples 1-32 of 40")  # too early for a line
     """
 
     def __init__(self, first: float = FIRST_LINE, every: float = EVERY) -> None:
@@ -96,7 +96,7 @@ class PlainProgress(_TrainingProgress):
     def print(self, *args: Any, **kwargs: Any) -> None:
         say(" ".join(map(str, args)))
 
-    def show_work(self, text: Callable[[], str]) -> None:
+    def show_status(self, text: Callable[[], str]) -> None:
         if self.is_shown and self._pace.is_due():
             say(text())
 
@@ -177,7 +177,7 @@ class TerminalProgress(_TrainingProgress, TQDMProgressBar):
         super().on_test_batch_start(trainer, pl_module, batch, batch_idx, dataloader_idx)
         self.test_progress_bar.set_description(split_of_loader(trainer, dataloader_idx), refresh=False)
 
-    def show_work(self, text: Callable[[], str]) -> None:
+    def show_status(self, text: Callable[[], str]) -> None:
         bars = (self._test_progress_bar, self._predict_progress_bar, self._val_progress_bar)
         bar = next((bar for bar in bars if bar is not None and not bar.disable), None)
         if bar is not None and self._pace.is_due():

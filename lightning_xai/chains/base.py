@@ -155,7 +155,7 @@ class ChainCallback(Callback, ABC):
     def _try_erasures(
         self, preflight: PreflightRun, method: AttributionMethod | None, erasures: dict[str, dict[str, Any]]
     ) -> None:
-        with eager_attention(preflight.network, wanted=method is not None and method.needs_attentions):
+        with eager_attention(preflight.network, enabled=method is not None and method.needs_attentions):
             for split, batch in preflight.batches(["train", VALIDATION, *preflight.stages["test"]], method):
                 keep = torch.ones_like(batch.inputs.attention_mask)
                 if method is not None:
@@ -177,7 +177,7 @@ class ChainCallback(Callback, ABC):
 
         weights = weights_hash(network)
         used = [self.methods[facts["method"]] for facts in erasures.values() if facts["method"] in self.methods]
-        with eager_attention(network, wanted=any(method.needs_attentions for method in used)):
+        with eager_attention(network, enabled=any(method.needs_attentions for method in used)):
             write_erasures(
                 trainer,
                 {name: chain.erasures(name) for name in erasures},

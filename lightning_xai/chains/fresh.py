@@ -137,7 +137,7 @@ class FRESH(ChainCallback):
         metric: Metric = "macro_f1",
     ) -> None:
         require_choices({"selection": Selection, "metric": Metric}, {"selection": selection, "metric": metric})
-        check_names("methods", list(methods), taken=(FULL_TEXT, "report", ROOT))
+        check_names("methods", list(methods), reserved=(FULL_TEXT, "report", ROOT))
         ratios = {"ratio": ratio, **{f"split_ratios.{name}": value for name, value in (split_ratios or {}).items()}}
         for name, value in ratios.items():
             if not 0 < value <= 1:

@@ -151,7 +151,7 @@ class ROAR(ChainCallback):
         metric: Metric = "macro_f1",
     ) -> None:
         require_choices({"amount_unit": AmountUnit, "metric": Metric}, {"amount_unit": amount_unit, "metric": metric})
-        check_names("methods", list(methods), taken=(RANDOM, *EVIDENCE_ORDERS, EVERYTHING, "report"))
+        check_names("methods", list(methods), reserved=(RANDOM, *EVIDENCE_ORDERS, EVERYTHING, "report"))
         if any(name.endswith((POSITIONS, ONCE)) for name in methods):
             raise ValueError(f"methods are {list(methods)}: choose names that do not end in {POSITIONS} or {ONCE}")
         if not percentages or not all(0 < a < b for a, b in zip(percentages, [*percentages[1:], 100], strict=True)):

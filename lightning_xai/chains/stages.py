@@ -267,17 +267,17 @@ class Chain:
         return f"{name} stage {self.stages.index(stage) + 1} of {len(self.stages)}: {stage.title}{known}"
 
 
-def check_names(kind: str, names: Sequence[str], *, taken: Sequence[str]) -> None:
-    """Raises ValueError if there are no names, or if a name is in `taken` or cannot name a stage's folder.
+def check_names(kind: str, names: Sequence[str], *, reserved: Sequence[str]) -> None:
+    """Raises ValueError if there are no names, or if a name is in `reserved` or cannot name a stage's folder.
 
     Example:
-        >>> check_names("methods", ["gradient"], taken=["random"])
+        >>> check_names("methods", ["gradient"], reserved=["random"])
     """
-    wrong = [n for n in names if n in taken or not re.fullmatch(r"\w[\w .+-]*", n) or re.fullmatch(r"seed\d+", n)]
+    wrong = [n for n in names if n in reserved or not re.fullmatch(r"\w[\w .+-]*", n) or re.fullmatch(r"seed\d+", n)]
     if wrong or not names:
         raise ValueError(
             f"{kind} are {list(names)}: give one or more names of letters, digits, spaces and _ . + - that begin with "
-            f"a letter, digit or _ and are not seed<number> or {', '.join(taken)}"
+            f"a letter, digit or _ and are not seed<number> or {', '.join(reserved)}"
         )
     for name in names:
         check_name(f"a name in {kind}", name)

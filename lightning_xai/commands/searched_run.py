@@ -96,5 +96,5 @@ class SearchedRun(XAICLI):
                     # the name of the experiment may be a path; the suffix changes its last part
                     experiment = f"--experiment={self.config.fit.experiment}_teacher"
                     run_stages([*command, *overrides, experiment, "--test_after_fit=false"])
-                options.append(f"--model.init_args.{part.option}={part.place(self.trainer)}")
+                options.append(f"--model.init_args.{part.option}={part.location(self.trainer)}")
         return options

@@ -10,7 +10,7 @@ from lightning_xai.data.base import Encoder
 from lightning_xai.data.corpora.encoded_split import EncodedSplit
 from lightning_xai.data.removal import KEY, Removal, StoredErasures
 from lightning_xai.functional.choices import require_choices
-from lightning_xai.runs.encoder_facts import Facts, check_positions
+from lightning_xai.runs.encoder_facts import EncoderFacts, check_positions
 from lightning_xai.runs.stores.store import RaggedStore, is_store, stores_in
 
 AT_ONCE = 256  # examples that are checked together
@@ -41,7 +41,7 @@ def apply_erasures(
     data: EncodedSplit,
     removal: Removal,
     unk_token_id: int | None = None,
-    encoder: Facts | None = None,
+    encoder: EncoderFacts | None = None,
 ) -> EncodedSplit:
     """Returns a split's examples without the tokens that the store `<folder>/<split>` erases.
 

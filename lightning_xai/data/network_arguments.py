@@ -9,7 +9,7 @@ from torch import Tensor
 
 from lightning_xai.data.base import Encoder
 from lightning_xai.data.tokenizers.own_tokenizer import check_own_tokenizer
-from lightning_xai.runs.encoder_facts import Facts
+from lightning_xai.runs.encoder_facts import EncoderFacts
 
 
 class NetworkArguments:
@@ -72,11 +72,11 @@ class NetworkArguments:
         self._ensure_fitted_encoder()
         return self.encoder.facts()
 
-    def take_encoder(self, before: Facts | None, place: str) -> None:
+    def take_encoder(self, stored: EncoderFacts | None, path: str) -> None:
         """Copies the vocabulary that a network's encoder has learned, and then compares the encoders.
 
         `check_own_tokenizer` describes the arguments and the errors.
         """
-        if before is not None and before.get("learned"):
-            self.load_state_dict({"encoder": before["learned"]})
-        check_own_tokenizer(before, self.encoder_facts(), place)
+        if stored is not None and stored.get("learned"):
+            self.load_state_dict({"encoder": stored["learned"]})
+        check_own_tokenizer(stored, self.encoder_facts(), path)

@@ -150,9 +150,9 @@ def changed_parts(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     return [name for name in before if not _same(before[name], after[name])]
 
 
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, Tensor) and isinstance(other, Tensor):
-        return one.shape == other.shape and torch.equal(one, other)
-    if isinstance(one, list):
-        return len(one) == len(other) and all(map(_same, one, other))
-    return bool(one == other) if not isinstance(other, Tensor) else False
+def _same(first: Any, second: Any) -> bool:
+    if isinstance(first, Tensor) and isinstance(second, Tensor):
+        return first.shape == second.shape and torch.equal(first, second)
+    if isinstance(first, list):
+        return len(first) == len(second) and all(map(_same, first, second))
+    return bool(first == second) if not isinstance(second, Tensor) else False

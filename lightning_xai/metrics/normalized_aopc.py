@@ -74,15 +74,15 @@ class _Rows:
     targets: Tensor  # [B, K] long, the explained classes of each text
     units: Tensor  # [B, T] long, the unit of each token, -1 for a token without a unit
     example: Tensor  # [R] long, the text of each row
-    place: Tensor  # [R] long, the column of each row's class in `targets`
+    column: Tensor  # [R] long, the column of each row's class in `targets`
 
     @property
     def target(self) -> Tensor:
         """[R] long: the class of each row."""
-        return self.targets[self.example, self.place]
+        return self.targets[self.example, self.column]
 
     def __getitem__(self, rows: Tensor) -> _Rows:
-        return replace(self, example=self.example[rows], place=self.place[rows])
+        return replace(self, example=self.example[rows], column=self.column[rows])
 
 
 class NormalizedAOPC(AttributionMetric):
@@ -159,13 +159,13 @@ class NormalizedAOPC(AttributionMetric):
         inputs = replace(batch.inputs, token_mask=attribution.token_mask)
         ranks, num_units = self.ranking.ranks(attribution.scores, inputs)
         short = (num_units > 0) & (num_units <= self.search.max_units)
-        example, place = (short.unsqueeze(1) & attribution.target_mask.cpu()).nonzero(as_tuple=True)  # [R] each
+        example, column = (short.unsqueeze(1) & attribution.target_mask.cpu()).nonzero(as_tuple=True)  # [R] each
         if len(example):
             units = unit_ids(inputs.token_mask.cpu(), self.ranking.word_ids(inputs))
-            rows = _Rows(inputs, attribution.targets.cpu(), units, example, place)
+            rows = _Rows(inputs, attribution.targets.cpu(), units, example, column)
             lower, upper = self._bounds(rows, predict).unbind(dim=1)
-            aopc = self._aopc(rows, ranks[example, place], num_units[example], predict)
-            records[example, place] = torch.stack([lower, upper, aopc, normalized_aopc(aopc, lower, upper)], dim=1)
+            aopc = self._aopc(rows, ranks[example, column], num_units[example], predict)
+            records[example, column] = torch.stack([lower, upper, aopc, normalized_aopc(aopc, lower, upper)], dim=1)
         return records.to(attribution.scores.device)
 
     def aggregate(self, records: Tensor) -> dict[str, Tensor]:
@@ -207,16 +207,16 @@ class NormalizedAOPC(AttributionMetric):
         """Returns the smallest and the largest AOPC [R, 2] in float64."""
         # Each row needs two searches, one for the smallest and one for the largest AOPC.
         # A set of units that both searches erase is predicted once.
-        example, place = rows.example.repeat_interleave(2), rows.place.repeat_interleave(2)
+        example, column = rows.example.repeat_interleave(2), rows.column.repeat_interleave(2)
         direction = torch.tensor([-1.0, 1.0], dtype=torch.float64).repeat(len(rows.example))
-        prob = predict(predict.inputs).cpu()[example, rows.targets[example, place]].double()
+        prob = predict(predict.inputs).cpu()[example, rows.targets[example, column]].double()
 
         def drops(problem: Tensor, erased: Tensor) -> Tensor:
             versions = Versions(example[problem], kept_tokens(rows.units[example[problem]], ~erased))
             probs = target_outputs(
                 predict, rows.inputs, rows.targets, versions, erasure=self.erasure, pad_id=predict.pad_id
             )
-            return direction[problem] * (prob[problem] - probs[torch.arange(len(problem)), place[problem]])
+            return direction[problem] * (prob[problem] - probs[torch.arange(len(problem)), column[problem]])
 
         num_units = count_units(rows.units)[example]
         orders = best_orders(drops, num_units, beam_size=self.search.beam_size, exact_up_to=self.search.exact_up_to)

@@ -23,7 +23,7 @@ from lightning_xai.models.pretrained.pretrained_weights import WeightGaps, gap_l
 from lightning_xai.objectives.checks import check_precision, check_twice_differentiable, check_uncompiled
 from lightning_xai.objectives.fused import use_fused_kernel
 from lightning_xai.objectives.schedules import Decay, warmup_decay
-from lightning_xai.runs.encoder_facts import Facts
+from lightning_xai.runs.encoder_facts import EncoderFacts
 from lightning_xai.runs.format import FORMAT
 from lightning_xai.runs.progress import say
 from lightning_xai.runs.splits import VALIDATION, log_prefix
@@ -151,19 +151,19 @@ class Objective(LightningModule, ABC):
         """The trainer's data module; None if there is no trainer, or if the trainer was given loaders instead."""
         return getattr(self._trainer, "datamodule", None)
 
-    def take_encoder(self, before: Facts | None, place: str) -> None:
+    def take_encoder(self, stored: EncoderFacts | None, path: str) -> None:
         """Copies the vocabulary learned by a network's text encoder to the data, and checks that tokenizers are equal.
 
         Args:
-            before: facts about the network's text encoder; None if they are not known.
-            place: path of the network, for messages.
+            stored: facts about the network's text encoder; None if they are not known.
+            path: path of the network, for messages.
 
         Raises:
             ValueError: the tokenizers differ, so token ids would not have the same meaning as in the network's
                 training.
         """
         if hasattr(self.data_module, "take_encoder"):  # data modules of other packages may lack this method
-            self.data_module.take_encoder(before, place)
+            self.data_module.take_encoder(stored, path)
 
     def setup(self, stage: str) -> None:
         """Checks the trainer and the data before training or evaluation.

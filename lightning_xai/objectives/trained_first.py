@@ -46,12 +46,12 @@ class TrainedFirst:
         """
         if not self.is_trained_here:
             return []
-        run = self.place(trainer)
+        run = self.location(trainer)
         return (
             [] if self._is_trained(run) else ["--config", self.path, "--experiment", RunFolder(run).experiment_dir.name]
         )
 
-    def place(self, trainer: Trainer) -> Path:
+    def location(self, trainer: Trainer) -> Path:
         """Returns the checkpoint or folder from which the network is loaded."""
         return RunFolder(Path(trainer.default_root_dir)).teacher.path if self.is_trained_here else Path(self.path)
 
@@ -67,7 +67,7 @@ class TrainedFirst:
         if not self.is_trained_here:
             return self.path
         assert trainer is not None
-        path = self.place(trainer)
+        path = self.location(trainer)
         if not self._is_trained(path):
             raise ValueError(f"the {self.option}'s run {path} is not finished: use run.py fit, which trains it first")
         return str(path)

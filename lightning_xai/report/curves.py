@@ -139,16 +139,16 @@ def save_png(image: np.ndarray, file: Path) -> None:
     Image.fromarray(image).save(file, format="PNG", dpi=(DOTS_PER_INCH, DOTS_PER_INCH))
 
 
-def _draw_curve(axis: Axes, curve: Curve, place: int) -> Line2D:
-    """Draws a curve and returns its line. The number `place` selects color and marker."""
-    color = REFERENCE_COLOR if curve.role == "reference" else COLORS[place % len(COLORS)]
+def _draw_curve(axis: Axes, curve: Curve, position: int) -> Line2D:
+    """Draws a curve and returns its line. The number `position` selects color and marker."""
+    color = REFERENCE_COLOR if curve.role == "reference" else COLORS[position % len(COLORS)]
     (line,) = axis.plot(
         curve.x,
         curve.mean,
         color=color,
         linestyle="--" if curve.role == "control" else "-",
         linewidth=1.6 if curve.role == "curve" else 1.2,
-        marker=MARKERS[place % len(MARKERS)] if curve.role == "curve" else None,
+        marker=MARKERS[position % len(MARKERS)] if curve.role == "curve" else None,
         markersize=3.5,
     )
     if curve.role != "control":  # controls get no interval band, because too many bands would hide the curves

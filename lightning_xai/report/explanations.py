@@ -48,16 +48,16 @@ class Explanations(Sequence[ExplainedDocument]):
         self.labels = list(range(len(self.documents)) if labels is None else labels)
 
     @overload
-    def __getitem__(self, place: int) -> ExplainedDocument: ...
+    def __getitem__(self, position: int) -> ExplainedDocument: ...
 
     @overload
-    def __getitem__(self, place: slice) -> Explanations: ...
+    def __getitem__(self, position: slice) -> Explanations: ...
 
-    def __getitem__(self, place: int | slice) -> ExplainedDocument | Explanations:
+    def __getitem__(self, position: int | slice) -> ExplainedDocument | Explanations:
         """Returns one document for an index, or Explanations for a slice."""
-        if isinstance(place, slice):
-            return Explanations(self.documents[place], self.title, self.labels[place])
-        return self.documents[place]
+        if isinstance(position, slice):
+            return Explanations(self.documents[position], self.title, self.labels[position])
+        return self.documents[position]
 
     def __len__(self) -> int:
         return len(self.documents)

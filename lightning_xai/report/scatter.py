@@ -137,14 +137,14 @@ def panel_axes(number: int, *, max_columns: int = 3) -> tuple[Figure, list[Axes]
     return figure, axes
 
 
-def point_style(place: int) -> dict[str, Any]:
-    """Returns the color and marker of an experiment; `place` is its position in the legend, from 0.
+def point_style(position: int) -> dict[str, Any]:
+    """Returns the color and marker of an experiment; `position` is its position in the legend, from 0.
 
     Example:
         >>> point_style(0)
         {'color': '#0072B2', 'marker': 'o'}
     """
-    return {"color": COLORS[place % len(COLORS)], "marker": MARKERS[place % len(MARKERS)]}
+    return {"color": COLORS[position % len(COLORS)], "marker": MARKERS[position % len(MARKERS)]}
 
 
 def add_legend(figure: Figure, names: Sequence[str]) -> None:

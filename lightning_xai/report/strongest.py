@@ -59,8 +59,8 @@ def words_of(document: ExplainedDocument) -> list[tuple[int, ...]]:
     return [tuple(word) for word in words]
 
 
-def _continues(text: str, place: int) -> bool:
-    before, after = text[place - 1 : place], text[place : place + 1]
+def _continues(text: str, position: int) -> bool:
+    before, after = text[position - 1 : position], text[position : position + 1]
     is_wide = unicodedata.east_asian_width(after) in "WF" if after else False
     return _is_of_a_word(before) and _is_of_a_word(after) and not is_wide
 

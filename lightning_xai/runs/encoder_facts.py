@@ -1,6 +1,6 @@
-"""Facts about the encoder with which a network was trained or a store was written, and checks that compare them.
+"""EncoderFacts about the encoder with which a network was trained or a store was written, and checks that compare them.
 
-Facts are a dictionary of plain values: `class_path` and `init_args`, from which the encoder can be rebuilt;
+EncoderFacts are a dictionary of plain values: `class_path` and `init_args`, from which the encoder can be rebuilt;
 `vocab_size`, its number of token ids; `fingerprint`, a hash of its tokenization; and, if the encoder built a vocabulary
 from texts, this vocabulary as `learned`.
 """
@@ -15,7 +15,7 @@ from typing import Any
 from lightning_xai.runs.progress import say
 from lightning_xai.runs.stores.store import is_store, read_metadata
 
-Facts = Mapping[str, Any]
+EncoderFacts = Mapping[str, Any]
 TOKENIZER_ENCODER = "lightning_xai.data.encoding.TokenizerEncoder"
 # arguments of an encoder that change which tokens are cut off, explained or erased, but not the meaning of token ids
 OPTIONS = ("max_length", "fill", "explain_pair")
@@ -45,7 +45,7 @@ def is_plain(value: Any) -> bool:
     return isinstance(value, str | int | float | bool | None)
 
 
-def short_facts(facts: Facts) -> dict[str, Any]:
+def short_facts(facts: EncoderFacts) -> dict[str, Any]:
     """Returns the facts without long lists of words, for files whose facts are only compared.
 
     Example:
@@ -56,7 +56,7 @@ def short_facts(facts: Facts) -> dict[str, Any]:
     return kept | {"init_args": {k: v for k, v in facts["init_args"].items() if not isinstance(v, list | dict)}}
 
 
-def encoder_name(facts: Facts) -> str:
+def encoder_name(facts: EncoderFacts) -> str:
     """Returns a short description of an encoder for messages.
 
     Example:
@@ -69,7 +69,7 @@ def encoder_name(facts: Facts) -> str:
     return f"{name}{f' {path}' if path else ''} ({facts['vocab_size']} ids, fingerprint {facts['fingerprint']})"
 
 
-def changed_options(before: Facts, now: Facts) -> str:
+def changed_options(stored: EncoderFacts, current: EncoderFacts) -> str:
     """Returns a text that lists the OPTIONS in which two encoders differ; "" if they do not differ.
 
     If both encoders have a prompt, the hashes of the prompts are compared, too.
@@ -79,22 +79,22 @@ def changed_options(before: Facts, now: Facts) -> str:
         >>> changed_options(before, now)
         'max_length was 128, now 512'
     """
-    both = [name for name in OPTIONS if name in before["init_args"] and name in now["init_args"]]
-    values = {name: (before["init_args"][name], now["init_args"][name]) for name in both}
-    if "prompt" in before and "prompt" in now:
-        values["prompt"] = (before["prompt"], now["prompt"])
+    both = [name for name in OPTIONS if name in stored["init_args"] and name in current["init_args"]]
+    values = {name: (stored["init_args"][name], current["init_args"][name]) for name in both}
+    if "prompt" in stored and "prompt" in current:
+        values["prompt"] = (stored["prompt"], current["prompt"])
     return ", ".join(f"{name} was {old}, now {new}" for name, (old, new) in values.items() if old != new)
 
 
-def check_network_encoder(before: Facts | None, now: Facts, place: str) -> None:
+def check_network_encoder(stored: EncoderFacts | None, current: EncoderFacts, path: str) -> None:
     """Raises ValueError unless the data use the tokenizer with which a network was trained.
 
     If the fingerprint of the network's tokenizer is unknown, or the encoders differ in OPTIONS, prints a line, once.
 
     Args:
-        before: facts about the network's encoder; None if unknown.
-        now: facts about the encoder of the data.
-        place: path of the network, for messages.
+        stored: facts about the network's encoder; None if unknown.
+        current: facts about the encoder of the data.
+        path: path of the network, for messages.
 
     Raises:
         ValueError: the tokenizers differ.
@@ -108,31 +108,33 @@ def check_network_encoder(before: Facts | None, now: Facts, place: str) -> None:
         Traceback (most recent call last):
         ValueError: my.ckpt was trained with Words (9 ids, fingerprint 34cd), but the encoder of the data is ...
     """
-    if before is None or before.get("fingerprint") is None:
-        _say_once(f"{place} has no fingerprint of its tokenizer, so the tokenizer of the data cannot be checked")
+    if stored is None or stored.get("fingerprint") is None:
+        _say_once(f"{path} has no fingerprint of its tokenizer, so the tokenizer of the data cannot be checked")
         return
-    if before["fingerprint"] != now["fingerprint"]:
-        path = before["init_args"].get("path")
-        if path and path == now["init_args"].get("path"):
+    if stored["fingerprint"] != current["fingerprint"]:
+        tokenizer_path = stored["init_args"].get("path")
+        if tokenizer_path and tokenizer_path == current["init_args"].get("path"):
             remedy = "the files there have changed, so restore the files of the training"
+        elif tokenizer_path:
+            remedy = f"leave its path out, or set it to {tokenizer_path}"
         else:
-            remedy = f"leave its path out, or set it to {path}" if path else "give the data the network's encoder"
+            remedy = "give the data the network's encoder"
         raise ValueError(
-            f"{place} was trained with {encoder_name(before)}, but the encoder of the data is {encoder_name(now)}: "
+            f"{path} was trained with {encoder_name(stored)}, but the encoder of the data is {encoder_name(current)}: "
             f"{remedy}"
         )
-    if changed := changed_options(before, now):
-        _say_once(f"{place} was trained with other options of the encoder: {changed}")
+    if changed := changed_options(stored, current):
+        _say_once(f"{path} was trained with other options of the encoder: {changed}")
 
 
-def check_positions(before: Facts | None, now: Facts, place: str) -> None:
+def check_positions(stored: EncoderFacts | None, current: EncoderFacts, folder: str) -> None:
     """Raises ValueError unless stored token positions are valid for the encoder of the data.
 
     Args:
-        before: facts about the encoder whose token positions are stored; None if unknown, in which case the positions
+        stored: facts about the encoder whose token positions are stored; None if unknown, in which case the positions
             are assumed to be valid.
-        now: facts about the encoder of the data.
-        place: folder of the stored positions.
+        current: facts about the encoder of the data.
+        folder: folder of the stored positions.
 
     Raises:
         ValueError: the tokenizers differ, or the encoders differ in OPTIONS.
@@ -143,27 +145,27 @@ def check_positions(before: Facts | None, now: Facts, place: str) -> None:
         Traceback (most recent call last):
         ValueError: erasures has token positions of another encoder: max_length was 5, now 9; use the old value, or ...
     """
-    if before is None:
+    if stored is None:
         return
-    if before["fingerprint"] != now["fingerprint"] or ("prompt" in before) != ("prompt" in now):
-        changed = f"{encoder_name(before)}, now {encoder_name(now)}"
+    if stored["fingerprint"] != current["fingerprint"] or ("prompt" in stored) != ("prompt" in current):
+        changed = f"{encoder_name(stored)}, now {encoder_name(current)}"
     else:
-        changed = changed_options(before, now)
+        changed = changed_options(stored, current)
     if changed:
         raise ValueError(
-            f"{place} has token positions of another encoder: {changed}; use the old value, or remove the folder and "
+            f"{folder} has token positions of another encoder: {changed}; use the old value, or remove the folder and "
             "write it again"
         )
 
 
-def encoder_metadata(store: Path, now: Facts) -> dict[str, Any]:
+def encoder_metadata(store: Path, current: EncoderFacts) -> dict[str, Any]:
     """Returns the metadata about the encoder with which a store is written.
 
     If the store exists, these are its present metadata; {} if an older version wrote it without such metadata.
 
     Args:
         store: folder of the store, which may exist.
-        now: facts about the encoder whose token positions are to be stored.
+        current: facts about the encoder whose token positions are to be stored.
 
     Raises:
         ValueError: the store has token positions of another encoder.
@@ -174,9 +176,9 @@ def encoder_metadata(store: Path, now: Facts) -> dict[str, Any]:
         {'encoder': {'class_path': 'Words', 'init_args': {}, 'vocab_size': 6, 'fingerprint': '12ab'}}
     """
     if not is_store(store):
-        return {"encoder": short_facts(now)}
+        return {"encoder": short_facts(current)}
     before = read_metadata(store).get("encoder")
-    check_positions(before, now, str(store))
+    check_positions(before, current, str(store))
     return {} if before is None else {"encoder": before}
 
 

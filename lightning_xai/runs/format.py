@@ -39,12 +39,12 @@ def with_format(facts: Mapping[str, Any]) -> dict[str, Any]:
     return {"format": FORMAT, **facts}
 
 
-def without_format(facts: Mapping[str, Any], place: Path, remedy: str) -> dict[str, Any]:
+def without_format(facts: Mapping[str, Any], folder: Path, remedy: str) -> dict[str, Any]:
     """Returns facts that were read from disk, without their format number.
 
     Args:
         facts: contents of a JSON file; without a format number, they are in format 1.
-        place: the file's folder, for the error message.
+        folder: the file's folder, for the error message.
         remedy: end of the error message, with advice for the user.
 
     Raises:
@@ -58,5 +58,5 @@ def without_format(facts: Mapping[str, Any], place: Path, remedy: str) -> dict[s
         ValueError: runs/tm/seed0 has format 1, but this version reads format 2: remove it
     """
     if not is_current(facts):
-        raise ValueError(f"{place} has format {format_of(facts)}, but this version reads format {FORMAT}: {remedy}")
+        raise ValueError(f"{folder} has format {format_of(facts)}, but this version reads format {FORMAT}: {remedy}")
     return {name: fact for name, fact in facts.items() if name != "format"}

@@ -86,19 +86,19 @@ class Setting:
         except ValueError as error:
             raise ValueError(f"{key}: {error}") from error
 
-    def at(self, place: float) -> Value:
-        """Returns the value at a relative position `place` in [0, 1) within the range or the list of choices.
+    def at(self, position: float) -> Value:
+        """Returns the value at a relative position `position` in [0, 1) within the range or the list of choices.
 
         Example:
             >>> Setting(low=1, high=3, integer=True).at(0.99), Setting(low=1.0, high=4.0, log=True).at(0.5)
             (3, 2.0)
         """
         if self.choices:
-            return self.choices[int(place * len(self.choices))]
+            return self.choices[int(position * len(self.choices))]
         assert self.low is not None and self.high is not None
         first, last = (math.log(self.low), math.log(self.high)) if self.log else (self.low, self.high)
         if self.integer and not self.log:
-            return int(first + math.floor(place * (last - first + 1)))
-        number = first + place * (last - first)
+            return int(first + math.floor(position * (last - first + 1)))
+        number = first + position * (last - first)
         number = min(max(math.exp(number), self.low), self.high) if self.log else number
         return round(number) if self.integer else number

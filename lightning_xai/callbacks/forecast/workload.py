@@ -11,7 +11,7 @@ import numpy as np
 from lightning import Trainer
 
 from lightning_xai.callbacks.base import data_of, receivers_after
-from lightning_xai.callbacks.forecast.shown_work import show_work
+from lightning_xai.callbacks.forecast.shown_status import show_status
 from lightning_xai.functional.erasure.encoded_segments import ErasesUnits, new_segments
 from lightning_xai.runs.pace import time_left
 from lightning_xai.runs.splits import VALIDATION
@@ -35,11 +35,11 @@ class Workload:
         segments_of_text: number of segments of a text of mean length.
 
     Example:
-        >>> work = Workload({"test": 4}, {"test": 40}, {"test": {"gradient": 3.0, "random": 0.0}})
-        >>> work.seconds_left() is None, round(work.seconds_left(seconds_per_token=0.5))
+        >>> workload = Workload({"test": 4}, {"test": 40}, {"test": {"gradient": 3.0, "random": 0.0}})
+        >>> workload.seconds_left() is None, round(workload.seconds_left(seconds_per_token=0.5))
         (True, 60)
-        >>> work.finish("test", "gradient", num_tokens=20, seconds=6.0)
-        >>> round(work.seconds_left())  # half of the gradients are left
+        >>> workload.finish("test", "gradient", num_tokens=20, seconds=6.0)
+        >>> round(workload.seconds_left())  # half of the gradients are left
         6
     """
 
@@ -183,7 +183,7 @@ def _mean_targets(source: Any, rows: Any, num_classes: int) -> float:
     return float(np.mean([max(1, len(row)) if isinstance(row, list) else 1 for row in labels]))
 
 
-class WorkInBatches:
+class EvaluationProgress:
     """Displays which part of an evaluation (a method or metric) processes which examples, and measures its time.
 
     Args:
@@ -191,10 +191,10 @@ class WorkInBatches:
         workload: the work of the whole evaluation, from which the remaining time is estimated; None if unknown.
 
     Example:
-        >>> work = WorkInBatches(Trainer(logger=False, accelerator="cpu", enable_progress_bar=False), None)
-        >>> work.begin_batch("test", num_examples=2, num_tokens=9)
-        >>> with work.part("random", "random (method 1 of 1) explains"):
-        ...     print(work.line("random explains"))
+        >>> progress = EvaluationProgress(Trainer(logger=False, accelerator="cpu", enable_progress_bar=False), None)
+        >>> progress.begin_batch("test", num_examples=2, num_tokens=9)
+        >>> with progress.part("random", "random (method 1 of 1) explains"):
+        ...     print(progress.line("random explains"))
         test: random explains examples 1-2
     """
 
@@ -218,7 +218,7 @@ class WorkInBatches:
         A part may need several steps for one batch: `share` (0 to 1) is this step's fraction of the part's work on the
         batch.
         """
-        show_work(self.trainer, lambda: self.line(text))
+        show_status(self.trainer, lambda: self.line(text))
         began = time.perf_counter()
         yield
         seconds = time.perf_counter() - began
@@ -236,15 +236,15 @@ class WorkInBatches:
 
 
 @contextmanager
-def part_of(source: Any, name: str, text: str, share: float) -> Iterator[None]:
-    """Displays the `with` block, and measures its time, as a step of the part `name` of `source.work`.
+def timed_part(source: Any, name: str, text: str, share: float) -> Iterator[None]:
+    """Displays the `with` block, and measures its time, as a step of the part `name` of `source.progress`.
 
-    If the source has no `work`, nothing is displayed or measured.
+    If the source has no `progress`, nothing is displayed or measured.
 
     Example:
-        >>> with part_of(object(), "eraser/iou", "eraser/iou measures random on", 1.0):
+        >>> with timed_part(object(), "eraser/iou", "eraser/iou measures random on", 1.0):
         ...     pass
     """
-    work: WorkInBatches | None = getattr(source, "work", None)
-    with nullcontext() if work is None else work.part(name, text, share):
+    progress: EvaluationProgress | None = getattr(source, "progress", None)
+    with nullcontext() if progress is None else progress.part(name, text, share):
         yield

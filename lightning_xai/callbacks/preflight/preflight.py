@@ -185,7 +185,7 @@ class Preflight(Callback):
             return  # if the network fails, so does everything else
         sources = sources_of(preflight)
         methods = [method for source in sources for method in source.methods.values()]
-        with eager_attention(preflight.network, wanted=any(method.needs_attentions for method in methods)):
+        with eager_attention(preflight.network, enabled=any(method.needs_attentions for method in methods)):
             for source in sources:
                 try_methods(preflight, source)
             for callback in callbacks_of(preflight.trainer):

@@ -8,8 +8,8 @@ from difflib import SequenceMatcher
 MOST_CHARACTERS = 70
 
 
-def listed_choices(names: Iterable[str], given: str = "") -> str:
-    """Lists names for a message, the one most similar to `given` first. A long list ends in "and 9 others" or the like.
+def listed_choices(names: Iterable[str], similar_to: str = "") -> str:
+    """Lists names for a message, those most like `similar_to` first. A long list ends in "and 9 others" or the like.
 
     Example:
         >>> listed_choices(["num_steps", "pooling", "baseline"], "num_step")
@@ -19,9 +19,9 @@ def listed_choices(names: Iterable[str], given: str = "") -> str:
     """
 
     def similarity(name: str) -> float:
-        return SequenceMatcher(None, given.lower(), name.lower()).ratio()
+        return SequenceMatcher(None, similar_to.lower(), name.lower()).ratio()
 
-    ordered = sorted(dict.fromkeys(names), key=lambda name: (-round(similarity(name), 2) if given else 0, name))
+    ordered = sorted(dict.fromkeys(names), key=lambda name: (-round(similarity(name), 2) if similar_to else 0, name))
     kept = list(ordered)
     while kept and len(", ".join(kept)) > MOST_CHARACTERS:
         kept.pop()
@@ -29,12 +29,12 @@ def listed_choices(names: Iterable[str], given: str = "") -> str:
     return ", ".join(kept) + (f" and {left_out} other{'s' * (left_out > 1)}" if left_out else "")
 
 
-def shortened(value: object, most: int = 60) -> str:
-    """Returns a value as one line of text for a message, cut to at most `most` characters.
+def shortened(value: object, max_length: int = 60) -> str:
+    """Returns a value as one line of text for a message, cut to at most `max_length` characters.
 
     Example:
         >>> shortened("abc"), shortened("x" * 99, 9)
         ('abc', 'xxxxxx...')
     """
     text = " ".join(str(value).split())
-    return text if len(text) <= most else f"{text[: most - 3]}..."
+    return text if len(text) <= max_length else f"{text[: max_length - 3]}..."

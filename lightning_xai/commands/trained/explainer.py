@@ -25,7 +25,7 @@ from lightning_xai.models.checkpoints.checkpoint import TrainedNetwork
 from lightning_xai.models.scorer.scorer_tokenizer import RowText, row_text
 from lightning_xai.report.heatmap import ExplainedClass, ExplainedDocument
 from lightning_xai.report.strongest import strongest_words
-from lightning_xai.runs.encoder_facts import Facts
+from lightning_xai.runs.encoder_facts import EncoderFacts
 from lightning_xai.runs.renamed_classes import current_spec
 from lightning_xai.types import TextInputs
 
@@ -196,7 +196,7 @@ def encoder_of(config_file: Path) -> dict[str, Any]:
     return spec
 
 
-def facts_or_configuration(facts: Facts, place: str, config_file: Path) -> dict[str, Any]:
+def facts_or_configuration(facts: EncoderFacts, path: str, config_file: Path) -> dict[str, Any]:
     """Returns the `class_path` and `init_args` of an encoder, from facts about it or from the run's configuration.
 
     The configuration is read only if `facts` do not name the class, as in checkpoints of older versions.
@@ -212,19 +212,19 @@ def facts_or_configuration(facts: Facts, place: str, config_file: Path) -> dict[
     if "class_path" in facts:
         return dict(facts)
     if not config_file.is_file():
-        raise ValueError(
-            f"{place} does not name its encoder, and there is no {config_file}: give the folder of its run"
-        )
+        raise ValueError(f"{path} does not name its encoder, and there is no {config_file}: give the folder of its run")
     return encoder_of(config_file)
 
 
-def trained_encoder(facts: Facts | None, place: str, config_file: Path, *, trust_remote_code: bool = False) -> Encoder:
+def trained_encoder(
+    facts: EncoderFacts | None, path: str, config_file: Path, *, trust_remote_code: bool = False
+) -> Encoder:
     """Builds the encoder with which a network was trained, with its learned vocabulary if it has one.
 
     Args:
         facts: facts about the encoder, from `read_encoder`. If they do not name its class, as in checkpoints of older
             versions, the class is read from the configuration.
-        place: path of the network, for messages.
+        path: path of the network, for messages.
         config_file: configuration of the network's run.
         trust_remote_code: whether Python code in the tokenizer's folder may run if it did so in training.
 
@@ -240,7 +240,7 @@ def trained_encoder(facts: Facts | None, place: str, config_file: Path, *, trust
         7
     """
     facts = facts or {}
-    spec = current_spec(facts_or_configuration(facts, place, config_file))
+    spec = current_spec(facts_or_configuration(facts, path, config_file))
     parser = CheckedParser(exit_on_error=False)
     parser.add_subclass_arguments(Encoder, "encoder")
     # Python code in a model's folder runs only if the user allows it; a file cannot allow it
@@ -249,5 +249,5 @@ def trained_encoder(facts: Facts | None, place: str, config_file: Path, *, trust
     encoder: Encoder = parser.instantiate(parser.parse_object({"encoder": named})).encoder
     if facts.get("learned"):
         encoder.load_state_dict(facts["learned"])
-    check_own_tokenizer(facts, encoder.facts(), place)
+    check_own_tokenizer(facts, encoder.facts(), path)
     return encoder

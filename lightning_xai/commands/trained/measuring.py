@@ -114,7 +114,7 @@ def measure(
             callbacks=[results, preflight, computing, evaluation],
         )
         try:
-            trainer.test(Evaluation.of(loaded.trained, loaded.place), datamodule=data, verbose=False)
+            trainer.test(Evaluation.of(loaded.trained, loaded.path), datamodule=data, verbose=False)
         finally:
             network.set_attention(kernel)
             network.to(device)  # at the end of a test, Lightning moves the network to the CPU

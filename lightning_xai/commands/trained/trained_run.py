@@ -29,7 +29,7 @@ class TrainedRun:
     """A trained network, the encoder with which it was trained, and the run that trained it.
 
     Attributes:
-        place: run folder, checkpoint, Hugging Face folder or hub id from which the network was loaded.
+        path: run folder, checkpoint, Hugging Face folder or hub id from which the network was loaded.
         run: the run; None if the network does not come from a run.
         trained: the network and the names of its classes.
         encoder: the encoder, which tokenizes texts as they were tokenized in training.
@@ -43,7 +43,7 @@ class TrainedRun:
         dict_keys(['IntegratedGradients'])
     """
 
-    place: str
+    path: str
     run: RunFolder | None
     trained: TrainedNetwork
     encoder: Encoder
@@ -51,9 +51,9 @@ class TrainedRun:
 
     @property
     def name(self) -> tuple[str, int]:
-        """Experiment and seed of the run, for the results table; `place` and 0 without a run."""
+        """Experiment and seed of the run, for the results table; `path` and 0 without a run."""
         if self.run is None:
-            return self.place, 0
+            return self.path, 0
         number = self.run.path.name.removeprefix("seed")
         return self.run.experiment_dir.name, int(number) if number.isdecimal() else 0
 
@@ -67,7 +67,7 @@ class TrainedRun:
         """
         if text_pair is None and getattr(self.trained.network, "paired", False):
             raise ValueError(
-                f"the network of {self.place} reads pairs of texts: give the second with --text_pair, in Python with "
+                f"the network of {self.path} reads pairs of texts: give the second with --text_pair, in Python with "
                 "text_pair="
             )
         return Explainer(
@@ -79,37 +79,37 @@ class TrainedRun:
         )
 
 
-def run_and_inputs(place: str) -> tuple[RunFolder | None, dict[str, Path]]:
-    """Returns a run and those of its files that a command will read; (None, {}) if `place` is a Hugging Face model.
+def run_and_inputs(path: str) -> tuple[RunFolder | None, dict[str, Path]]:
+    """Returns a run and those of its files that a command will read; (None, {}) if `path` is a Hugging Face model.
 
     Raises:
-        ValueError: `place` is a folder without a model, or neither an existing file or folder nor a hub id.
+        ValueError: `path` is a folder without a model, or neither an existing file or folder nor a hub id.
 
     Example:
         >>> run_and_inputs("google-bert/bert-base-uncased")
         (None, {})
     """
-    path = Path(place)
-    run = RunFolder.of_checkpoint(path) if path.is_file() else RunFolder(path)
-    checkpoint = checkpoint_path(place)
+    file = Path(path)
+    run = RunFolder.of_checkpoint(file) if file.is_file() else RunFolder(file)
+    checkpoint = checkpoint_path(path)
     if checkpoint is not None and run.config_file.is_file():
         return run, {"ckpt": checkpoint, "configuration": run.config_file}
-    refuse_missing(place, "the folder of a fitted run, a Hugging Face folder or a hub id")
-    is_model = any((path / name).is_file() for name in ("config.json", "adapter_config.json")) or is_released(place)
-    if path.is_file() or path.is_dir() and not is_model:
+    refuse_missing(path, "the folder of a fitted run, a Hugging Face folder or a hub id")
+    is_model = any((file / name).is_file() for name in ("config.json", "adapter_config.json")) or is_released(path)
+    if file.is_file() or file.is_dir() and not is_model:
         raise ValueError(
-            f"{place} lacks a checkpoint or a config.yaml: give the folder of a fitted run or a Hugging Face folder"
+            f"{path} lacks a checkpoint or a config.yaml: give the folder of a fitted run or a Hugging Face folder"
         )
     return None, {}
 
 
 def load_trained_run(
-    place: str, *, device: str = "cpu", trust_remote_code: bool = False, with_hash: bool = False
+    path: str, *, device: str = "cpu", trust_remote_code: bool = False, with_hash: bool = False
 ) -> TrainedRun:
     """Loads a trained network, and the encoder with which it was trained.
 
     Args:
-        place: folder of a run, whose best checkpoint is used; a checkpoint in such a folder; or a Hugging Face folder
+        path: folder of a run, whose best checkpoint is used; a checkpoint in such a folder; or a Hugging Face folder
             or hub id with a classification head.
         device: device that runs the network, such as "cpu" or "cuda".
         trust_remote_code: whether Python code in the model's folder may run. If the network was trained with such code,
@@ -117,19 +117,19 @@ def load_trained_run(
         with_hash: whether to compute the hash of the weights, for tables of results.
 
     Raises:
-        ValueError: there is no trained network at `place`, or its tokenizer has changed since training.
+        ValueError: there is no trained network at `path`, or its tokenizer has changed since training.
 
     Example:
         >>> load_trained_run("no/such/run.ckpt")
         Traceback (most recent call last):
         ValueError: no/such/run.ckpt: no such checkpoint
     """
-    run, _ = run_and_inputs(place)
-    trained = load_trained(place, trust_remote_code=trust_remote_code)
+    run, _ = run_and_inputs(path)
+    trained = load_trained(path, trust_remote_code=trust_remote_code)
     trained.network.to(usable_device(device))
-    config_file = (run or RunFolder(Path(place))).config_file
-    encoder = trained_encoder(trained.encoder, place, config_file, trust_remote_code=trust_remote_code)
-    return TrainedRun(place, run, trained, encoder, checkpoint_hash(place) if with_hash else "")
+    config_file = (run or RunFolder(Path(path))).config_file
+    encoder = trained_encoder(trained.encoder, path, config_file, trust_remote_code=trust_remote_code)
+    return TrainedRun(path, run, trained, encoder, checkpoint_hash(path) if with_hash else "")
 
 
 def chosen_methods(methods: Methods, *, signed: bool = False) -> dict[str, AttributionMethod]:

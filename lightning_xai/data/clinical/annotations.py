@@ -122,30 +122,30 @@ def read_charts(files: dict[int, Path], admissions: Iterable[int]) -> dict[int, 
     return charts
 
 
-def _note(raw: Any, admission: int, where: str) -> AnnotatedNote:
-    row_id = _get(raw, "note_id", where)
-    where = f"{where} (note_id {row_id!r})"
+def _note(raw: Any, admission: int, location: str) -> AnnotatedNote:
+    row_id = _get(raw, "note_id", location)
+    location = f"{location} (note_id {row_id!r})"
     annotations = [
-        _annotation(one, f"{where}, annotation {i}") for i, one in enumerate(_get(raw, "annotations", where))
+        _annotation(one, f"{location}, annotation {i}") for i, one in enumerate(_get(raw, "annotations", location))
     ]
     distinct = tuple(dict.fromkeys(annotations))
     repeated = len(annotations) - len(distinct)
-    category = str(_get(raw, "category", where)).strip()
-    return AnnotatedNote(_number(row_id, "note_id", where), admission, category, distinct, repeated)
+    category = str(_get(raw, "category", location)).strip()
+    return AnnotatedNote(_number(row_id, "note_id", location), admission, category, distinct, repeated)
 
 
-def _annotation(raw: Any, where: str) -> Annotation:
-    begin, end = (_number(_get(raw, key, where), key, where) for key in ("begin", "end"))
-    return Annotation(begin, end, str(_get(raw, "code", where)), str(_get(raw, "code_system", where)))
+def _annotation(raw: Any, location: str) -> Annotation:
+    begin, end = (_number(_get(raw, key, location), key, location) for key in ("begin", "end"))
+    return Annotation(begin, end, str(_get(raw, "code", location)), str(_get(raw, "code_system", location)))
 
 
-def _get(raw: Any, key: str, where: str) -> Any:
+def _get(raw: Any, key: str, location: str) -> Any:
     if not isinstance(raw, dict) or key not in raw:
-        raise ValueError(f"{where} has no key {key!r}: copy the file again from {SOURCE}")
+        raise ValueError(f"{location} has no key {key!r}: copy the file again from {SOURCE}")
     return raw[key]
 
 
-def _number(value: Any, key: str, where: str) -> int:
+def _number(value: Any, key: str, location: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise ValueError(f"{where}: {key} is no whole number; copy the file again from {SOURCE}")
+        raise ValueError(f"{location}: {key} is no whole number; copy the file again from {SOURCE}")
     return value

@@ -38,7 +38,7 @@ class Billed:
     known: set[str]
 
 
-def read_billed(folder: Path, systems: Sequence[System], listed: Container[int]) -> Billed:
+def read_billed(folder: Path, systems: Sequence[System], admissions: Container[int]) -> Billed:
     """Returns the codes in DIAGNOSES_ICD and PROCEDURES_ICD. A table that no code system needs is not read.
 
     Rows without a code are skipped.
@@ -46,7 +46,7 @@ def read_billed(folder: Path, systems: Sequence[System], listed: Container[int])
     Args:
         folder: folder of the tables.
         systems: code systems in use.
-        listed: the admissions whose codes are returned.
+        admissions: the admissions whose codes are returned.
 
     Raises:
         ValueError: a table is missing or damaged, as in `read_table_rows`, or its codes have lost their leading zeros.
@@ -74,7 +74,7 @@ def read_billed(folder: Path, systems: Sequence[System], listed: Container[int])
                 raise _without_zeros(f"{where}: ICD9_CODE is {code!r}")
             num_rows, with_zero = num_rows + 1, with_zero or code.startswith("0")
             code = pointed.setdefault((system, code), with_point(code, system))
-            if admission not in listed:
+            if admission not in admissions:
                 continue
             if admission not in patients:
                 patients[admission] = required_id(row["SUBJECT_ID"], "SUBJECT_ID", where)

@@ -56,9 +56,9 @@ class CodeMap:
             return codes
         return tuple(code for code in codes if self.is_class(code, "billed codes"))
 
-    def is_class(self, code: str | None, what: str) -> bool:
+    def is_class(self, code: str | None, kind: str) -> bool:
         """Returns whether a code is a class. If it is not, the code is counted as dropped."""
         if self.classes is None or code in self.classes:
             return True
-        self.dropped[f"{what} that are no class"] += 1
+        self.dropped[f"{kind} that are no class"] += 1
         return False

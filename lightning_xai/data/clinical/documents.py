@@ -111,7 +111,7 @@ MIMIC-III 1.4
 
 def annotated_document(
     note: AnnotatedNote,
-    place: int,
+    position: int,
     text: str,
     rename: Callable[[str, str], str | None],
     trim: Trim,
@@ -121,7 +121,7 @@ def annotated_document(
 
     Args:
         note: the note.
-        place: the note's position in the store.
+        position: the note's position in the store.
         text: the note's text.
         rename: function of code system and code that returns the class of the code, or None to drop it.
         trim: as in `trimming.trimmed`.
@@ -148,7 +148,7 @@ def annotated_document(
         else:
             spans.append(span)
     kept = {code: sorted(spans) for code, spans in sorted(spans_by_code.items())}
-    return Document(str(note.row_id), note.admission, (place,), tuple(kept), {c: s for c, s in kept.items() if s})
+    return Document(str(note.row_id), note.admission, (position,), tuple(kept), {c: s for c, s in kept.items() if s})
 
 
 def rationales_of_document(document: Document, numbers: Mapping[str, int]) -> list[dict[str, object]]:

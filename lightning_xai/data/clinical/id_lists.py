@@ -55,26 +55,28 @@ def read_id_lists(splits: Splits | str) -> dict[str, list[int]]:
     return parts
 
 
-def num_shared_patients(parts: Mapping[str, list[int]], patients: Mapping[int, int]) -> int:
+def num_shared_patients(splits: Mapping[str, list[int]], patients: Mapping[int, int]) -> int:
     """Returns the number of patients with admissions in several splits.
 
     Args:
-        parts: split -> admissions.
+        splits: split -> admissions.
         patients: admission -> patient.
 
     Example:
         >>> num_shared_patients({"train": [101, 103], "test": [102]}, {101: 1, 102: 1, 103: 2})
         1
     """
-    patients_by_part = [{patients[admission] for admission in part if admission in patients} for part in parts.values()]
+    patients_by_part = [
+        {patients[admission] for admission in part if admission in patients} for part in splits.values()
+    ]
     return sum(number > 1 for number in Counter(patient for part in patients_by_part for patient in part).values())
 
 
-def require_apart(parts: Mapping[str, list[int]], patients: Mapping[int, int]) -> None:
+def require_apart(splits: Mapping[str, list[int]], patients: Mapping[int, int]) -> None:
     """Checks that no patient is in two splits.
 
     Args:
-        parts: split -> admissions.
+        splits: split -> admissions.
         patients: admission -> patient.
 
     Raises:
@@ -87,7 +89,7 @@ def require_apart(parts: Mapping[str, list[int]], patients: Mapping[int, int]) -
 set shared_patients: true
     """
     homes: dict[int, tuple[str, int]] = {}
-    for split, admissions in parts.items():
+    for split, admissions in splits.items():
         for admission in admissions:
             patient = patients.get(admission)
             if patient is None:
@@ -131,10 +133,10 @@ def _of_feather(path: Path) -> dict[str, list[int]]:
     return {split: admissions for split, admissions in parts.items() if admissions}
 
 
-def _whole(value: Any, where: str) -> int:
+def _whole(value: Any, location: str) -> int:
     if isinstance(value, str) and value.isascii() and value.isdecimal() or isinstance(value, int):
         return int(value)
-    raise ValueError(f"{where}: _id is no whole number, as HADM_ID is; write it as an integer or as text")
+    raise ValueError(f"{location}: _id is no whole number, as HADM_ID is; write it as an integer or as text")
 
 
 def _require_file(path: Path) -> None:

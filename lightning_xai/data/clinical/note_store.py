@@ -78,15 +78,15 @@ class NoteStore:
         with writing(self._folder):
             self._file.flush()
 
-    def text(self, place: int) -> str:
+    def text(self, position: int) -> str:
         """Returns the text of the note at this position."""
-        begin, end = self._offsets[place], self._offsets[place + 1]
+        begin, end = self._offsets[position], self._offsets[position + 1]
         self.flush()
         return os.pread(self._file.fileno(), end - begin, begin).decode("utf-8")
 
-    def order(self, place: int) -> tuple[int, int, int, int]:
+    def order(self, position: int) -> tuple[int, int, int, int]:
         """Returns the key by which notes of an admission are sorted: reports first, then by time, date and ROW_ID."""
-        return self.is_addendum[place], self.times[place], self.dates[place], self.row_ids[place]
+        return self.is_addendum[position], self.times[position], self.dates[position], self.row_ids[position]
 
     def close(self) -> None:
         """Removes the file."""
@@ -105,13 +105,13 @@ def time_number(value: str) -> int:
 
 
 def read_notes(
-    folder: Path, wants: Callable[[int, int | None, str], bool], scratch_dir: Path
+    folder: Path, is_stored: Callable[[int, int | None, str], bool], scratch_dir: Path
 ) -> tuple[NoteStore, dict[str, int]]:
-    """Reads NOTEEVENTS row by row and stores the notes for which `wants` returns True.
+    """Reads NOTEEVENTS row by row and stores the notes for which `is_stored` returns True.
 
     Args:
         folder: folder of the tables of MIMIC-III 1.4.
-        wants: gets a note's ROW_ID, HADM_ID and CATEGORY, and returns whether to store the note.
+        is_stored: gets a note's ROW_ID, HADM_ID and CATEGORY, and returns whether to store the note.
         scratch_dir: folder of the store's file.
 
     Returns:
@@ -136,7 +136,7 @@ def read_notes(
             row_id = required_id(row["ROW_ID"], "ROW_ID", where)
             admission = id_in(row["HADM_ID"], "HADM_ID", where)
             without_admission += admission is None
-            if not wants(row_id, admission, row["CATEGORY"].strip()):
+            if not is_stored(row_id, admission, row["CATEGORY"].strip()):
                 continue
             if row_id in seen:
                 raise ValueError(f"{where}: ROW_ID {row_id} is repeated; the table is damaged, so copy the original")

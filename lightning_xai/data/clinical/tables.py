@@ -97,7 +97,7 @@ def _places(header: list[str], columns: Sequence[str], path: Path) -> list[tuple
     raise ValueError(f"{path} has no column {', '.join(missing)}; {has}")
 
 
-def id_in(value: str, column: str, where: str) -> int | None:
+def id_in(value: str, column: str, location: str) -> int | None:
     """Returns the number in a cell with an id; None if the cell is empty.
 
     Raises:
@@ -116,19 +116,19 @@ def id_in(value: str, column: str, where: str) -> int | None:
         return int(value)
     if DECIMAL.fullmatch(value):
         raise ValueError(
-            f"{where}: {column} is {value}, a decimal: another program saved the table, so copy the original"
+            f"{location}: {column} is {value}, a decimal: another program saved the table, so copy the original"
         )
-    raise ValueError(f"{where}: {column} is no whole number: the table is damaged, so copy the original")
+    raise ValueError(f"{location}: {column} is no whole number: the table is damaged, so copy the original")
 
 
-def required_id(value: str, column: str, where: str) -> int:
+def required_id(value: str, column: str, location: str) -> int:
     """Returns the number in a cell with an id, as `id_in` does, but refuses an empty cell.
 
     Example:
         >>> required_id("7", "ROW_ID", "row 1")
         7
     """
-    number = id_in(value, column, where)
+    number = id_in(value, column, location)
     if number is None:
-        raise ValueError(f"{where}: {column} is empty: the table is damaged, so copy the original")
+        raise ValueError(f"{location}: {column} is empty: the table is damaged, so copy the original")
     return number

@@ -31,12 +31,12 @@ def _any_private(value: Any) -> bool:
     return isinstance(value, list | tuple) and any(map(_any_private, value))
 
 
-def require_public(source: TextSource, what: str, remedy: str) -> None:
+def require_public(source: TextSource, reason: str, remedy: str) -> None:
     """Refuses an operation that would write text of a private source into the folder of a run.
 
     Args:
         source: the source.
-        what: first words of the error message, which say what would write the text.
+        reason: first words of the error message, which say what would write the text.
         remedy: what to do instead.
 
     Raises:
@@ -48,7 +48,7 @@ def require_public(source: TextSource, what: str, remedy: str) -> None:
     """
     if has_private_text(source):
         raise ValueError(
-            f"{what}, but the text of {type(source).__name__} is private: {remedy}, or set allow_text: true in the "
+            f"{reason}, but the text of {type(source).__name__} is private: {remedy}, or set allow_text: true in the "
             "source, if your data use agreement covers the folder of the run and all who read it"
         )
 

@@ -146,19 +146,19 @@ class ColumnSource(TextSource):
         for i, row in enumerate(self._rows(split)):
             yield from self._cells(row, split, f"{split} row {i}")
 
-    def _cells(self, row: dict[str, Any], split: str, where: str) -> list[str]:
+    def _cells(self, row: dict[str, Any], split: str, location: str) -> list[str]:
         """Returns the labels of a row as text."""
         cell = row.get(str(self.columns["labels"]))
         if isinstance(cell, list) and not self.multilabel:
-            raise ValueError(f"{where}: label is the list {str(cell)[:60]}; set multilabel: true, or give one label")
-        check_label_cell(cell, where, self.label_separator, self.class_names if self._classes_are_given else ())
+            raise ValueError(f"{location}: label is the list {str(cell)[:60]}; set multilabel: true, or give one label")
+        check_label_cell(cell, location, self.label_separator, self.class_names if self._classes_are_given else ())
         if self.multilabel and isinstance(cell, str):
             parts: list[Any] = [part.strip() for part in cell.split(self.label_separator) if part.strip()]
         else:
             parts = cell if isinstance(cell, list) else [] if self.multilabel and cell_text(cell) is None else [cell]
         texts = [cell_text(part) for part in parts]
         if None in texts:
-            raise ValueError(f"{where}: label is missing; fill it in or remove the row")
+            raise ValueError(f"{location}: label is missing; fill it in or remove the row")
         return [self._named(text, split) for text in texts if text is not None]
 
     def _named(self, label: str, split: str) -> str:
@@ -177,12 +177,12 @@ class ColumnSource(TextSource):
             for split, part in self._table.items()
         }
 
-    def _label(self, label: str, split: str, where: str) -> int:
+    def _label(self, label: str, split: str, location: str) -> int:
         number = self._numbers[split].find(label)
         if number is None:
             from_train = not self._classes_are_given and self._table[self._first_split].label_names is None
             raise ValueError(
-                unknown_label(label, self.class_names, where, are_from_train=from_train and "train" in self._table)
+                unknown_label(label, self.class_names, location, are_from_train=from_train and "train" in self._table)
             )
         return number
 
@@ -214,42 +214,44 @@ class ColumnSource(TextSource):
         for name in ("_table", "_numbers"):
             vars(self).pop(name, None)
 
-    def _row(self, raw: dict[str, Any], split: str, where: str, number: int) -> dict[str, Any]:
+    def _row(self, raw: dict[str, Any], split: str, location: str, number: int) -> dict[str, Any]:
         cells = {name: raw.get(column) for name, column in self.columns.items() if column is not None}
-        row: dict[str, Any] = {name: _text(cells[name], name, where) for name in ("text", "text_pair") if name in cells}
-        labels = [self._label(label, split, where) for label in self._cells(raw, split, where)]
+        row: dict[str, Any] = {
+            name: _text(cells[name], name, location) for name in ("text", "text_pair") if name in cells
+        }
+        labels = [self._label(label, split, location) for label in self._cells(raw, split, location)]
         row["labels"] = labels if self.multilabel else labels[0]
         row["id"] = cell_text(cells.get("id")) or str(number)
         if "rationales" in cells:
-            cell = rationale_cell(cells["rationales"], where)
-            row["rationales"] = self._rationales(cell, labels, row["text"], split, where)
+            cell = rationale_cell(cells["rationales"], location)
+            row["rationales"] = self._rationales(cell, labels, row["text"], split, location)
         return row
 
     def _rationales(
-        self, cell: list[Any], labels: list[int], text: str, split: str, where: str
+        self, cell: list[Any], labels: list[int], text: str, split: str, location: str
     ) -> list[dict[str, Any]]:
         if not cell:
             return []
         if self.rationale_format == "word_mask":
-            spans = word_mask_spans(cell, text, where)
+            spans = word_mask_spans(cell, text, location)
         elif isinstance(cell[0], dict):
-            return [self._named_rationale(part, split, where) for part in cell]
+            return [self._named_rationale(part, split, location) for part in cell]
         elif not isinstance(cell[0], list):
             raise ValueError(
-                f"{where}: rationale {str(cell)[:60]} is no list of [begin, end]; write [[begin, end], ...], or set "
+                f"{location}: rationale {str(cell)[:60]} is no list of [begin, end]; write [[begin, end], ...], or set "
                 "rationale_format"
             )
         else:
-            spans = whole_spans(cell, where)
+            spans = whole_spans(cell, location)
         return [{"label": label, "spans": spans} for label in labels if spans]
 
-    def _named_rationale(self, part: Any, split: str, where: str) -> dict[str, Any]:
+    def _named_rationale(self, part: Any, split: str, location: str) -> dict[str, Any]:
         label = cell_text(part.get("label")) if isinstance(part, dict) else None
         if label is None:
-            raise ValueError(f"{where}: rationale {str(part)[:60]} has no label; write label and spans")
+            raise ValueError(f"{location}: rationale {str(part)[:60]} has no label; write label and spans")
         return {
-            "label": self._label(self._named(label, split), split, where),
-            "spans": whole_spans(part.get("spans"), where),
+            "label": self._label(self._named(label, split), split, location),
+            "spans": whole_spans(part.get("spans"), location),
         }
 
 
@@ -260,7 +262,7 @@ def _classes_of_names(names: list[str], class_names: list[str]) -> ClassNumbers:
     return ClassNumbers.of_names(by_name or {name: i for i, name in enumerate(names[: len(class_names)])})
 
 
-def _text(cell: Any, column: str, where: str) -> str:
+def _text(cell: Any, column: str, location: str) -> str:
     """Returns the text of a cell. If the cell is a list of words, joins them by spaces.
 
     Raises:
@@ -269,7 +271,7 @@ def _text(cell: Any, column: str, where: str) -> str:
     if isinstance(cell, list) and all(isinstance(word, str) for word in cell):
         cell = " ".join(cell)
     if cell is None or cell == "" or cell != cell:
-        raise ValueError(f"{where}: {column} is missing; fill it in or remove the row")
+        raise ValueError(f"{location}: {column} is missing; fill it in or remove the row")
     if isinstance(cell, (list, dict, bytes)):
-        raise ValueError(f"{where}: {column} is {str(cell)[:60]}, not a string; write a string or remove the row")
+        raise ValueError(f"{location}: {column} is {str(cell)[:60]}, not a string; write a string or remove the row")
     return str(cell)

@@ -15,19 +15,19 @@ from lightning_xai.functional.classes.class_names import comparable_names, liste
 
 
 def matched_classes(
-    names: Sequence[str], wanted: Sequence[str], given: Mapping[str, str | None], owner: str
+    names: Sequence[str], data_names: Sequence[str], mapping: Mapping[str, str | None], owner: str
 ) -> list[int | None]:
-    """Returns for each of `names` the position of the same class in `wanted`, or None for a class to leave out.
+    """Returns for each of `names` the position of the same class in `data_names`, or None for a class to leave out.
 
     Args:
         names: class names of an added source.
-        wanted: class names of the training source.
-        given: class of the added source -> name in `wanted`, or None to leave its rows out. All other classes are
+        data_names: class names of the training source.
+        mapping: class of the added source -> name in `data_names`, or None to leave its rows out. All other classes are
             matched by name; case, hyphens and white space do not count.
         owner: name of the added source, for error messages.
 
     Raises:
-        ValueError: a class has no counterpart, `given` names an unknown class, or all classes are left out.
+        ValueError: a class has no counterpart, `mapping` names an unknown class, or all classes are left out.
 
     Example:
         >>> matched_classes(["Positive", "Negative"], ["negative", "positive"], {}, "movies")
@@ -38,21 +38,21 @@ def matched_classes(
         Traceback (most recent call last):
         ValueError: movies has the class 'NEG', which is none of ['negative', 'positive']: give classes: {movies: ...
     """
-    theirs, ours = comparable_names(names, wanted)
-    for name, target in given.items():
-        for one, known in ((name, names), (target, wanted)):
+    theirs, ours = comparable_names(names, data_names)
+    for name, target in mapping.items():
+        for one, known in ((name, names), (target, data_names)):
             if one is not None and one not in known:
                 raise ValueError(f"classes of {owner} have {one!r}, which is none of {listed(known)}: correct it")
     positions: list[int | None] = []
     for name, comparable in zip(names, theirs, strict=True):
-        if name in given:
-            target = given[name]
-            positions.append(None if target is None else list(wanted).index(target))
+        if name in mapping:
+            target = mapping[name]
+            positions.append(None if target is None else list(data_names).index(target))
         elif comparable in ours:
             positions.append(ours.index(comparable))
         else:
             raise ValueError(
-                f"{owner} has the class {name!r}, which is none of {listed(wanted)}: give classes: "
+                f"{owner} has the class {name!r}, which is none of {listed(data_names)}: give classes: "
                 f"{{{owner}: {{{name}: ...}}}} with one of these names, or null to leave its rows out"
             )
     if all(position is None for position in positions):

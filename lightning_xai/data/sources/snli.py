@@ -24,7 +24,7 @@ SIDES = {"premise": 1, "hypothesis": 2}  # sentence -> the sentence's number in 
 MOST_ANNOTATORS = 3
 
 
-def marked_words(marked: str, text: str, where: str) -> list[bool]:
+def marked_words(marked: str, text: str, location: str) -> list[bool]:
     """Returns a bool for each whitespace word of `text`: True if the word is between asterisks in `marked`.
 
     Raises:
@@ -36,7 +36,9 @@ def marked_words(marked: str, text: str, where: str) -> list[bool]:
     """
     words, marks = text.split(), marked.split()
     if len(words) != len(marks) or any(m not in (w, f"*{w}*") for w, m in zip(words, marks, strict=True)):
-        raise ValueError(f"{where}: {marked[:60]!r} is not {text[:60]!r} with words between asterisks; correct the row")
+        raise ValueError(
+            f"{location}: {marked[:60]!r} is not {text[:60]!r} with words between asterisks; correct the row"
+        )
     return [m == f"*{w}*" for w, m in zip(words, marks, strict=True)]
 
 

@@ -43,12 +43,12 @@ def missing_column(split: str, role: str, column: str, rows: Any, existing: Sequ
     return f"split {split!r} has no column {column!r}; it has {shown}: {remedy}"
 
 
-def check_label_cell(cell: Any, where: str, separator: str, class_names: Collection[str]) -> None:
+def check_label_cell(cell: Any, location: str, separator: str, class_names: Collection[str]) -> None:
     """Raises ValueError unless a cell holds a class name, a number, or a list of class names and numbers.
 
     Args:
         cell: cell of a label column.
-        where: place of the cell, with which the message begins.
+        location: place of the cell, with which the message begins.
         separator: separates several labels in one string.
         class_names: class names that the user gave. A cell may hold any of these names.
 
@@ -63,13 +63,14 @@ def check_label_cell(cell: Any, where: str, separator: str, class_names: Collect
     """
     for part in cell if isinstance(cell, list) else [cell]:
         if isinstance(part, (list, dict, bytes)):
-            raise ValueError(f"{where}: label {str(part)[:60]} is neither a class name nor a number; correct it")
+            raise ValueError(f"{location}: label {str(part)[:60]} is neither a class name nor a number; correct it")
         if isinstance(part, str) and part.startswith("[") and part not in class_names:
             names = _written_list(part)
             if names is not None:
                 listed = separator.join(map(str, names))[:60]
                 raise ValueError(
-                    f"{where}: label {part[:60]!r} is a list written as text; write {listed} and set multilabel: true"
+                    f"{location}: label {part[:60]!r} is a list written as text; write {listed} and set "
+                    "multilabel: true"
                 )
 
 

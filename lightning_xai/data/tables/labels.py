@@ -110,7 +110,7 @@ class ClassNumbers:
         return None if number is None else self._whole.get(number)
 
 
-def unknown_label(label: str, class_names: Sequence[str], where: str, *, are_from_train: bool) -> str:
+def unknown_label(label: str, class_names: Sequence[str], location: str, *, are_from_train: bool) -> str:
     """Returns the error message for a label that names no class.
 
     Example:
@@ -121,4 +121,4 @@ def unknown_label(label: str, class_names: Sequence[str], where: str, *, are_fro
     remedy = "-1 often hides a label: leave this split or row out" if whole_number(label) == -1 else None
     remedy = remedy or "correct the label, or name its class in class_names"
     label = label if len(label) <= 60 else f"{label[:57]}..."
-    return f"{where}: label {label!r} is not in class_names {listed(class_names)}{origin}; {remedy}"
+    return f"{location}: label {label!r} is not in class_names {listed(class_names)}{origin}; {remedy}"

@@ -13,11 +13,11 @@ from lightning_xai.functional.text.spans import spans_from_mask, word_offsets
 REMEDY = "write [[begin, end], ...], or leave the cell empty"
 
 
-def rationale_cell(cell: Any, where: str) -> list[Any]:
+def rationale_cell(cell: Any, location: str) -> list[Any]:
     """Returns the list in a rationale cell, which may be written as JSON; [] if the cell is empty.
 
     Raises:
-        ValueError: the cell holds no list; the message starts with `where`.
+        ValueError: the cell holds no list; the message starts with `location`.
 
     Example:
         >>> rationale_cell("[[0, 4]]", "row 0"), rationale_cell(None, "row 1")
@@ -27,17 +27,17 @@ def rationale_cell(cell: Any, where: str) -> list[Any]:
         try:
             cell = json.loads(cell)
         except json.JSONDecodeError as error:
-            raise ValueError(f"{where}: rationale {cell[:60]!r} is no JSON list ({error.msg}); {REMEDY}") from error
+            raise ValueError(f"{location}: rationale {cell[:60]!r} is no JSON list ({error.msg}); {REMEDY}") from error
     if cell is not None and not isinstance(cell, list):
-        raise ValueError(f"{where}: rationale {str(cell)[:60]} is no list; {REMEDY}")
+        raise ValueError(f"{location}: rationale {str(cell)[:60]} is no list; {REMEDY}")
     return cell or []
 
 
-def whole_spans(spans: Any, where: str) -> list[list[int]]:
+def whole_spans(spans: Any, location: str) -> list[list[int]]:
     """Returns spans as integers. Whole floats such as 4.0 are accepted; fractions and booleans are errors.
 
     Raises:
-        ValueError: `spans` is not a list of [begin, end] pairs of whole numbers. The message starts with `where`.
+        ValueError: `spans` is not a list of [begin, end] pairs of whole numbers. The message starts with `location`.
 
     Example:
         >>> whole_spans([[0, 4.0]], "row 0")
@@ -47,11 +47,13 @@ def whole_spans(spans: Any, where: str) -> list[list[int]]:
         ValueError: row 1: rationale span [0.9, 4.7] is not [begin, end] in whole characters; correct it
     """
     if not isinstance(spans, (list, tuple)):
-        raise ValueError(f"{where}: rationale {str(spans)[:60]} is no list of [begin, end]; write [[begin, end], ...]")
+        raise ValueError(
+            f"{location}: rationale {str(spans)[:60]} is no list of [begin, end]; write [[begin, end], ...]"
+        )
     for span in spans:
         if not isinstance(span, (list, tuple)) or len(span) != 2 or not all(map(is_whole, span)):
             raise ValueError(
-                f"{where}: rationale span {str(span)[:60]} is not [begin, end] in whole characters; correct it"
+                f"{location}: rationale span {str(span)[:60]} is not [begin, end] in whole characters; correct it"
             )
     return [[int(begin), int(end)] for begin, end in spans]
 

@@ -13,7 +13,7 @@ from transformers import CONFIG_MAPPING, AutoConfig, AutoTokenizer, PreTrainedCo
 from lightning_xai.data.tokenizers.tokenizer_fingerprint import tokenizer_fingerprint
 from lightning_xai.functional.model_files.class_ids import check_class_ids
 from lightning_xai.functional.model_files.model_folders import is_hub_id, resolve_model_path
-from lightning_xai.runs.encoder_facts import TOKENIZER_ENCODER, Facts, check_network_encoder, tokenizer_at
+from lightning_xai.runs.encoder_facts import TOKENIZER_ENCODER, EncoderFacts, check_network_encoder, tokenizer_at
 
 # every tokenizer has at least one of these files; if all are missing, transformers silently creates a tokenizer with
 # an empty vocabulary
@@ -34,9 +34,9 @@ def has_tokenizer(path: str) -> bool:
         ...     before, has_tokenizer(folder)
         (False, True)
     """
-    place = Path(resolve_model_path(path))
-    if place.exists():
-        return any((place / name).is_file() for name in FILES)
+    location = Path(resolve_model_path(path))
+    if location.exists():
+        return any((location / name).is_file() for name in FILES)
     return any(try_to_load_from_cache(path, name) for name in FILES) if is_hub_id(path) else False
 
 
@@ -56,12 +56,12 @@ def load_tokenizer(path: str, *, trust_remote_code: bool = False) -> Any:
         ValueError: there is no no/such/folder: give the folder of a model or a hub id
     """
     none = f"{path} has no tokenizer: give the folder or hub id of a model with a tokenizer.json"
-    place = resolve_model_path(path)
+    location = resolve_model_path(path)
     if not (is_hub_id(path) or has_tokenizer(path)):
         raise ValueError(none)
     try:
-        config = _config_without_classes(place)
-        tokenizer = AutoTokenizer.from_pretrained(place, config=config, trust_remote_code=trust_remote_code)
+        config = _config_without_classes(location)
+        tokenizer = AutoTokenizer.from_pretrained(location, config=config, trust_remote_code=trust_remote_code)
     except OSError as error:
         raise ValueError(f"{none} (transformers says: {str(error).strip().splitlines()[0]})") from error
     except Exception as error:  # from the library tokenizers, for files that it cannot read
@@ -79,17 +79,17 @@ def load_tokenizer(path: str, *, trust_remote_code: bool = False) -> Any:
     return tokenizer
 
 
-def _config_without_classes(place: str) -> PreTrainedConfig | None:
+def _config_without_classes(path: str) -> PreTrainedConfig | None:
     """Returns a model's config.json without its class names if transformers cannot read these; otherwise None.
 
     A tokenizer needs no class names. A network that needs them is refused when its own configuration is read.
     """
-    file = Path(place, "config.json")
-    if is_hub_id(place):
-        cached = try_to_load_from_cache(place, "config.json")
+    file = Path(path, "config.json")
+    if is_hub_id(path):
+        cached = try_to_load_from_cache(path, "config.json")
         file = Path(cached) if isinstance(cached, str) else file
     try:
-        check_class_ids(file, place)
+        check_class_ids(file, path)
     except ValueError:
         settings = json.loads(file.read_text(encoding="utf-8"))
         kept = {name: value for name, value in settings.items() if name not in ("id2label", "label2id", "num_labels")}
@@ -119,17 +119,17 @@ def own_tokenizer_facts(path: str) -> dict[str, Any] | None:
     return tokenizer_at(path) | facts
 
 
-def check_own_tokenizer(before: Facts | None, now: Facts, place: str) -> None:
+def check_own_tokenizer(stored: EncoderFacts | None, current: EncoderFacts, path: str) -> None:
     """Checks that the data use the tokenizer with which a network was trained.
 
     Prints a line, only once, if the network's tokenizer is unknown, or if the encoders differ in an option of
     `encoder_facts.OPTIONS`.
 
     Args:
-        before: facts about the network's encoder. If they lack a fingerprint (as for a Hugging Face folder), the
+        stored: facts about the network's encoder. If they lack a fingerprint (as for a Hugging Face folder), the
             tokenizer at the encoder's path is loaded for the comparison.
-        now: facts about the encoder of the data.
-        place: path of the network, for messages.
+        current: facts about the encoder of the data.
+        path: path of the network, for messages.
 
     Raises:
         ValueError: the tokenizers differ.
@@ -141,8 +141,8 @@ def check_own_tokenizer(before: Facts | None, now: Facts, place: str) -> None:
         Traceback (most recent call last):
         ValueError: runs/tm/seed0 was trained with VocabularyEncoder (8 ids, fingerprint ...), but the encoder of ...
     """
-    if before is not None and "fingerprint" not in before and before.get("class_path") == TOKENIZER_ENCODER:
-        path = before["init_args"]["path"]
-        same = now["class_path"] == TOKENIZER_ENCODER and now["init_args"]["path"] == path
-        before = now if same else own_tokenizer_facts(path)  # with equal paths, nothing is loaded
-    check_network_encoder(before, now, place)
+    if stored is not None and "fingerprint" not in stored and stored.get("class_path") == TOKENIZER_ENCODER:
+        tokenizer_path = stored["init_args"]["path"]
+        same = current["class_path"] == TOKENIZER_ENCODER and current["init_args"]["path"] == tokenizer_path
+        stored = current if same else own_tokenizer_facts(tokenizer_path)  # with equal paths, nothing is loaded
+    check_network_encoder(stored, current, path)

@@ -46,15 +46,15 @@ def only_number(names: Sequence[str]) -> bool:
     return says_nothing(names) or numbers in (list(range(len(names))), list(range(1, len(names) + 1)))
 
 
-def named_positions(names: Sequence[str], wanted: Sequence[str], owner: str, remedy: str) -> list[int] | None:
-    """Returns the position in `names` of each of the `wanted` names; None if the names of one list are only numbers.
+def named_positions(names: Sequence[str], data_names: Sequence[str], owner: str, remedy: str) -> list[int] | None:
+    """Returns the position in `names` of each of the `data_names` names; None if the names of one list are only numbers.
 
     If the two lists differ at only one position, the two names at this position are taken to mean the same class. Lists
     of different lengths are refused, even if the names of one list are only numbers.
 
     Args:
         names: class names of a network, in the order of its logits.
-        wanted: class names of the data.
+        data_names: class names of the data.
         owner: the network that has `names`, for the error message.
         remedy: advice at the end of the error message.
 
@@ -73,38 +73,40 @@ def named_positions(names: Sequence[str], wanted: Sequence[str], owner: str, rem
         Traceback (most recent call last):
         ValueError: m has 3 classes, ['no', 'yes', 'maybe'], the data has 2, ['no', 'yes'] (missing in the data: ...
     """
-    if len(names) != len(wanted):
+    if len(names) != len(data_names):
         raise ValueError(
-            f"{owner} has {quantity(len(names), 'class')}, {listed(names)}, the data has {len(wanted)}, "
-            f"{listed(wanted)} ({_difference(names, wanted)}): choose data with the network's classes, or a network "
+            f"{owner} has {quantity(len(names), 'class')}, {listed(names)}, the data has {len(data_names)}, "
+            f"{listed(data_names)} ({_difference(names, data_names)}): choose data with the network's classes, or a network "
             "that was trained on the classes of the data"
         )
-    theirs, ours = comparable_names(names, wanted)
+    theirs, ours = comparable_names(names, data_names)
     if set(theirs) == set(ours):
         return [theirs.index(name) for name in ours]
-    if only_number(names) or only_number(wanted):
+    if only_number(names) or only_number(data_names):
         return None
     if sum(one != other for one, other in zip(theirs, ours, strict=True)) == 1:
         return list(range(len(ours)))
-    difference = _difference(names, wanted)
-    raise ValueError(f"{owner} has the classes {listed(names)}, the data has {listed(wanted)} ({difference}): {remedy}")
+    difference = _difference(names, data_names)
+    raise ValueError(
+        f"{owner} has the classes {listed(names)}, the data has {listed(data_names)} ({difference}): {remedy}"
+    )
 
 
-def _difference(names: Sequence[str], wanted: Sequence[str]) -> str:
+def _difference(names: Sequence[str], data_names: Sequence[str]) -> str:
     """Returns a text that lists the names that occur in only one of the two lists."""
-    theirs, ours = comparable_names(names, wanted)
+    theirs, ours = comparable_names(names, data_names)
     missing = [name for name, compared in zip(names, theirs, strict=True) if compared not in ours]
-    new = [name for name, compared in zip(wanted, ours, strict=True) if compared not in theirs]
+    new = [name for name, compared in zip(data_names, ours, strict=True) if compared not in theirs]
     parts = {"missing in the data": missing, "new in the data": new}
     return "; ".join(f"{side}: {listed(part)}" for side, part in parts.items() if part)
 
 
-def class_positions(names: Sequence[str], wanted: Sequence[str], owner: str) -> list[int] | None:
-    """Returns the position in `names` of each of the `wanted` names; None if the lists share no name.
+def class_positions(names: Sequence[str], data_names: Sequence[str], owner: str) -> list[int] | None:
+    """Returns the position in `names` of each of the `data_names` names; None if the lists share no name.
 
     Args:
         names: class names of a network or of a column of a data set, in the order of its class numbers.
-        wanted: class names of the data.
+        data_names: class names of the data.
         owner: the network or column that has `names`, for the error message.
 
     Raises:
@@ -117,7 +119,7 @@ def class_positions(names: Sequence[str], wanted: Sequence[str], owner: str) -> 
         >>> print(class_positions(["LABEL_0", "LABEL_1"], ["no", "yes"], "m"))
         None
     """
-    theirs, ours = comparable_names(names, wanted)
+    theirs, ours = comparable_names(names, data_names)
     shared = set(theirs) & set(ours)
     if not shared:
         return None
@@ -126,7 +128,7 @@ def class_positions(names: Sequence[str], wanted: Sequence[str], owner: str) -> 
     if len(theirs) == len(ours) and all(theirs.index(name) == ours.index(name) for name in shared):
         return list(range(len(ours)))
     raise ValueError(
-        f"{owner} has the classes {listed(names)}, the data has {listed(wanted)}: set class_names of the data's source "
+        f"{owner} has the classes {listed(names)}, the data has {listed(data_names)}: set class_names of the data's source "
         "to names of the same classes"
     )
 
@@ -141,7 +143,7 @@ def listed(names: Sequence[str]) -> str:
     return f"{list(names)}" if len(names) <= 10 else f"{list(names[:10])} and {len(names) - 10} others"
 
 
-def comparable_names(names: Sequence[str], wanted: Sequence[str]) -> tuple[list[str], list[str]]:
+def comparable_names(names: Sequence[str], data_names: Sequence[str]) -> tuple[list[str], list[str]]:
     """Returns both lists with normalized names, or unchanged if normalization makes two names of one list equal.
 
     Example:
@@ -150,7 +152,7 @@ def comparable_names(names: Sequence[str], wanted: Sequence[str]) -> tuple[list[
         >>> comparable_names(["A1", "A-1"], ["A1", "A-1"])
         (['A1', 'A-1'], ['A1', 'A-1'])
     """
-    normalized = [normalized_name(name) for name in names], [normalized_name(name) for name in wanted]
-    if all(len(set(new)) == len(set(old)) for new, old in zip(normalized, (names, wanted), strict=True)):
+    normalized = [normalized_name(name) for name in names], [normalized_name(name) for name in data_names]
+    if all(len(set(new)) == len(set(old)) for new, old in zip(normalized, (names, data_names), strict=True)):
         return normalized
-    return list(names), list(wanted)
+    return list(names), list(data_names)

@@ -50,25 +50,25 @@ class BiasShares:
         self.earlier: dict[str, Tensor] = {}
         self.products: dict[str, list[Tensor]] = {place: [] for place in self.biases}
 
-    def enter(self, place: str, columns: Tensor) -> Tensor:
-        """Returns the columns [R, k, dim] of the earlier biases, with the bias of `place` appended as column k + 1."""
-        if place not in self.biases:
+    def enter(self, name: str, columns: Tensor) -> Tensor:
+        """Returns the columns [R, k, dim] of the earlier biases, with the bias of `name` appended as column k + 1."""
+        if name not in self.biases:
             return columns
-        self.earlier[place] = columns
-        bias = self.biases[place].expand(len(columns), columns.shape[-1])
+        self.earlier[name] = columns
+        bias = self.biases[name].expand(len(columns), columns.shape[-1])
         return torch.cat([columns, bias.unsqueeze(1)], dim=1)
 
-    def record(self, place: str, vectors: Tensor) -> Tensor:
+    def record(self, name: str, vectors: Tensor) -> Tensor:
         """Stores inner products of the vectors [R, c, dim], which `shares` needs, and returns the vectors unchanged."""
-        if place not in self.biases:
+        if name not in self.biases:
             return vectors
-        bias, parts = self.biases[place], []
+        bias, parts = self.biases[name], []
         if self.rule in ("absdot", "abssim"):
             parts.append((vectors @ bias if bias.dim() == 1 else (vectors * bias.unsqueeze(1)).sum(-1)).unsqueeze(-1))
         if self.rule in ("abssim", "norm"):
-            parts += [vectors.square().sum(-1, keepdim=True), vectors @ self.earlier[place].transpose(1, 2)]
+            parts += [vectors.square().sum(-1, keepdim=True), vectors @ self.earlier[name].transpose(1, 2)]
         parts = parts or [vectors[..., :1].detach().clone()]  # the other rules need only the number of sources
-        self.products[place].append(parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1))
+        self.products[name].append(parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1))
         return vectors
 
     @property
@@ -76,10 +76,10 @@ class BiasShares:
         """Whether the rule needs no inner products except those with the bias. `record_products` then suffices."""
         return self.rule not in ("abssim", "norm")
 
-    def record_products(self, place: str, products: Tensor) -> None:
-        """Stores the inner products [R, c] of each target's c vectors with the bias of `place`."""
-        if place in self.biases:
-            self.products[place].append(products.unsqueeze(-1))
+    def record_products(self, name: str, products: Tensor) -> None:
+        """Stores the inner products [R, c] of each target's c vectors with the bias of `name`."""
+        if name in self.biases:
+            self.products[name].append(products.unsqueeze(-1))
 
     def shares(self) -> Tensor | None:
         """Returns each source's fraction [R, S, K] of each of the K biases, or None if there are no biases."""
@@ -88,11 +88,11 @@ class BiasShares:
             shares.append(self._share(place, torch.cat(self.products[place], dim=1), shares))
         return torch.stack(shares, dim=-1) if shares else None
 
-    def _share(self, place: str, products: Tensor, earlier_shares: list[Tensor]) -> Tensor:
-        """Returns the fraction [R, S] of the bias of `place` that each source gets.
+    def _share(self, name: str, products: Tensor, earlier_shares: list[Tensor]) -> Tensor:
+        """Returns the fraction [R, S] of the bias of `name` that each source gets.
 
         Args:
-            place: where the bias is added.
+            name: where the bias is added.
             products: [R, S, n], the n inner products per source that `record` stored.
             earlier_shares: one tensor [R, S] of fractions for each of the k biases added before.
         """
@@ -102,7 +102,7 @@ class BiasShares:
                 return share + 1 / share.shape[1]
             share[:, 0 if self.rule == "cls" else -1] = 1.0
             return share
-        earlier, bias = self.earlier[place], self.biases[place]
+        earlier, bias = self.earlier[name], self.biases[name]
         if earlier_shares:
             given = torch.stack(earlier_shares, dim=-1)  # [R, S, k]
         else:

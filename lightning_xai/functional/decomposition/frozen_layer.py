@@ -206,7 +206,7 @@ class FrozenLayer:
 
 
 def freeze_layer(
-    parts: EncoderLayer,
+    layer: EncoderLayer,
     trace: LayerTrace,
     rows: Tensor,
     *,
@@ -217,10 +217,10 @@ def freeze_layer(
     """Returns the layer as a linear map, frozen at its values in a forward pass of one text or segment without padding.
 
     Args:
-        parts: the layer.
+        layer: the layer.
         trace: the layer's values in a forward pass, for a batch of one row.
         rows: [R] long, positions of the targets among the tokens.
-        is_first: whether `parts` is the first layer. In the first layer, each token's values include the value bias.
+        is_first: whether `layer` is the first layer. In the first layer, each token's values include the value bias.
             In later layers, the value bias is divided among the sources like the other biases.
         feed_forward: the line that replaces the activation, see `linearize`; "none" leaves the feed-forward block out.
         scratch: one-dimensional memory for the units of one chunk, see `FrozenLayer`; must be None with gradients on.
@@ -240,30 +240,30 @@ def freeze_layer(
         >>> layer.attention.shape, layer.slope, list(layer.biases)  # one target, no feed-forward block
         (torch.Size([2, 1, 3]), None, ['attention', 'attention_norm', 'feed_forward_norm'])
     """
-    before = trace.hidden[0] if parts.norm_first else trace.attention_sum[0, rows]
-    attention_norm = freeze_norm(parts.attention_norm, before)
-    after = trace.attention_block if parts.norm_first else trace.feed_forward_sum
-    feed_forward_norm = freeze_norm(parts.feed_forward_norm, after[0, rows])
-    if parts.norm_first and attention_norm.bias is not None:
+    before = trace.hidden[0] if layer.norm_first else trace.attention_sum[0, rows]
+    attention_norm = freeze_norm(layer.attention_norm, before)
+    after = trace.attention_block if layer.norm_first else trace.feed_forward_sum
+    feed_forward_norm = freeze_norm(layer.feed_forward_norm, after[0, rows])
+    if layer.norm_first and attention_norm.bias is not None:
         raise ValueError("the norm before attention has a bias, which cannot be decomposed: choose another method")
-    biases = {"attention": _attention_bias(parts, is_first=is_first), "attention_norm": attention_norm.bias}
-    if parts.norm_first:
+    biases = {"attention": _attention_bias(layer, is_first=is_first), "attention_norm": attention_norm.bias}
+    if layer.norm_first:
         biases["feed_forward_norm"] = feed_forward_norm.bias
     slope, intercept = None, None
     if feed_forward != "none":
         preactivation = trace.preactivation[0, rows]
-        if parts.gate is not None:
+        if layer.gate is not None:
             if feed_forward != "zero_origin":
                 raise ValueError(f"feed_forward is {feed_forward!r}: gated layers take 'zero_origin' or 'none'")
-            slope = parts.activation(preactivation)
+            slope = layer.activation(preactivation)
         else:
-            slope, intercept = linearize(parts.activation, preactivation, feed_forward)
-        biases |= {"up": parts.up.bias, "activation": intercept, "down": parts.down.bias}
+            slope, intercept = linearize(layer.activation, preactivation, feed_forward)
+        biases |= {"up": layer.up.bias, "activation": intercept, "down": layer.down.bias}
         slope = slope.unsqueeze(1)
-    if not parts.norm_first:
+    if not layer.norm_first:
         biases["feed_forward_norm"] = feed_forward_norm.bias
     return FrozenLayer(
-        parts=parts,
+        parts=layer,
         hidden=trace.hidden[0],
         attention=trace.attention[0][:, rows],
         values=trace.values[0],
@@ -276,14 +276,14 @@ def freeze_layer(
     )
 
 
-def _attention_bias(parts: EncoderLayer, *, is_first: bool) -> Tensor | None:
+def _attention_bias(layer: EncoderLayer, *, is_first: bool) -> Tensor | None:
     """Returns the bias [D] of the attention block, including the value bias unless `is_first`.
 
     The attention probabilities of a target sum to 1, so the value bias passes through attention unchanged.
     """
-    bias = parts.output.bias
-    if is_first or parts.value.bias is None:
+    bias = layer.output.bias
+    if is_first or layer.value.bias is None:
         return bias
-    heads = parts.value.bias.view(-1, parts.head_size)
-    passed = F.linear(heads.repeat_interleave(parts.num_heads // len(heads), dim=0).flatten(), parts.output.weight)
+    heads = layer.value.bias.view(-1, layer.head_size)
+    passed = F.linear(heads.repeat_interleave(layer.num_heads // len(heads), dim=0).flatten(), layer.output.weight)
     return passed if bias is None else passed + bias

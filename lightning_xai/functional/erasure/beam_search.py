@@ -24,11 +24,11 @@ class Orders(NamedTuple):
 
     Example:
         >>> orders = Orders(torch.tensor([[1, 0, 3]]), torch.tensor([2.5]), torch.tensor([3]))
-        >>> orders.places[0].argsort()[:2].tolist()  # unit 1, then unit 0; there is no unit 2
+        >>> orders.positions[0].argsort()[:2].tolist()  # unit 1, then unit 0; there is no unit 2
         [1, 0]
     """
 
-    places: Tensor  # [P, M] long, each unit's place in the order, from 0; M if the problem has no such unit
+    positions: Tensor  # [P, M] long, each unit's position in the order, from 0; M if the problem has no such unit
     totals: Tensor  # [P] float64, the sum of the values of all non-empty prefixes of the order
     num_sets: Tensor  # [P] long, the number of sets whose value was computed
 
@@ -77,36 +77,36 @@ def best_orders(
     Example:
         >>> worth = torch.tensor([1.0, 5.0, 3.0])  # a set is worth the sum of its units
         >>> best = best_orders(lambda problem, members: members.float() @ worth, torch.tensor([3]), beam_size=4)
-        >>> best.places.tolist(), best.totals.tolist()  # units 1, 2, 0: 5 + 8 + 9
+        >>> best.positions.tolist(), best.totals.tolist()  # units 1, 2, 0: 5 + 8 + 9
         ([[2, 0, 1]], [22.0])
     """
     width = int(num_units.max()) if len(num_units) else 0
-    best_places = torch.full((len(num_units), width), width)
+    best_positions = torch.full((len(num_units), width), width)
     best_totals = torch.zeros(len(num_units), dtype=torch.float64)
     num_sets = torch.zeros(len(num_units), dtype=torch.long)
     beam_sizes = _beam_sizes(num_units, beam_size, exact_up_to)
     for problems in _fitting_groups(beam_sizes * num_units * width):
         problem = problems  # [S] the problem of each of S prefixes
-        places = best_places[problems]  # [S, M] each unit's place in the prefix, M if the unit is not in it
+        positions = best_positions[problems]  # [S, M] each unit's position in the prefix, M if the unit is not in it
         totals = best_totals[problems]  # [S]
         for size in range(width):
             unfinished = num_units[problem] > size
-            problem, places, totals = problem[unfinished], places[unfinished], totals[unfinished]
+            problem, positions, totals = problem[unfinished], positions[unfinished], totals[unfinished]
             if not len(problem):
                 break
-            free = (places == width) & (torch.arange(width) < num_units[problem].unsqueeze(1))
+            free = (positions == width) & (torch.arange(width) < num_units[problem].unsqueeze(1))
             parent, unit = free.nonzero(as_tuple=True)  # [R] candidates: each adds `unit` to a prefix
-            members = (places[parent] < width).scatter(1, unit.unsqueeze(1), True)  # [R, M]
+            members = (positions[parent] < width).scatter(1, unit.unsqueeze(1), True)  # [R, M]
             distinct, set_of = distinct_rows(torch.cat([_bits(problem[parent]), members], dim=1))
             gains = values(problem[parent[distinct]], members[distinct]).double().cpu()
             num_sets += torch.bincount(problem[parent[distinct]], minlength=len(num_sets))
             candidate_totals = totals[parent] + gains[set_of]
             chosen = _beam(candidate_totals, problem[parent], set_of if beams == "sets" else None, beam_sizes)
             problem, totals = problem[parent[chosen]], candidate_totals[chosen]
-            places = places[parent[chosen]].scatter(1, unit[chosen].unsqueeze(1), size)
+            positions = positions[parent[chosen]].scatter(1, unit[chosen].unsqueeze(1), size)
             best, _ = distinct_rows(problem)  # the first prefix of each problem is the best one
-            best_places[problem[best]], best_totals[problem[best]] = places[best], totals[best]
-    return Orders(best_places, best_totals, num_sets)
+            best_positions[problem[best]], best_totals[problem[best]] = positions[best], totals[best]
+    return Orders(best_positions, best_totals, num_sets)
 
 
 def _beam(totals: Tensor, problem: Tensor, set_of: Tensor | None, beam_sizes: Tensor) -> Tensor:

@@ -23,7 +23,7 @@ class SegmentedVersions(NamedTuple):
 
     ids: Tensor  # [R, N] long, the number (0 to U - 1) of each segment; -1 where a version has fewer segments
     version: Tensor  # [U] long, one of the versions that contain the segment
-    place: Tensor  # [U] long, the segment's place among the segments of this version, from 0
+    position: Tensor  # [U] long, the segment's position among the segments of this version, from 0
     length: Tensor  # [U] long, number of tokens in the segment
 
 
@@ -32,7 +32,7 @@ class _TextSegments(NamedTuple):
 
     ids: np.ndarray  # [R, N]
     version: np.ndarray  # [U]
-    place: np.ndarray  # [U]
+    position: np.ndarray  # [U]
     length: np.ndarray  # [U]
 
 
@@ -85,7 +85,7 @@ def segmented_versions(
             used, numbers = used[1:], numbers - 1
         total = sum(len(table) for table in described)
         ids[versions, : numbers.shape[1]] = torch.from_numpy(np.where(numbers < 0, -1, numbers + total))
-        table = np.stack([versions.numpy()[part.version[used]], part.place[used], part.length[used]], axis=1)
+        table = np.stack([versions.numpy()[part.version[used]], part.position[used], part.length[used]], axis=1)
         described.append(torch.from_numpy(table.astype(np.int64)))
     columns = torch.cat([torch.zeros(0, 3, dtype=torch.long), *described]).unbind(dim=1)
     return SegmentedVersions(ids, *columns)
@@ -120,7 +120,7 @@ def segment_columns(
     columns = np.zeros((len(segments), width), dtype=np.int64)
     mask, gone = attention_mask.numpy(), erased.numpy()
     for row, segment in enumerate(segments.tolist()):
-        version, first = int(segmented.version[segment]), int(segmented.place[segment]) * segment_length
+        version, first = int(segmented.version[segment]), int(segmented.position[segment]) * segment_length
         text = mask[example[version]]
         left = text & ~gone[version] if erasure == "delete" else text
         positions = np.flatnonzero(left)[first : first + segment_length]
@@ -154,21 +154,21 @@ def version_blocks(ids: Tensor, most_segments: int) -> Iterator[slice]:
 
 
 def _with_erased_bits(erased: np.ndarray, size: int) -> _TextSegments:
-    """Returns the segments of R versions of a text. The erased tokens, given by `erased` [R, L], keep their places."""
+    """Returns the segments of R versions of a text. The erased tokens (`erased` [R, L]) keep their positions."""
     num_rows, length = erased.shape
-    places = -(-length // size)
-    padded = np.zeros((num_rows, places * size), dtype=bool)
+    num_segments = -(-length // size)
+    padded = np.zeros((num_rows, num_segments * size), dtype=bool)
     padded[:, :length] = erased
-    padded = padded.reshape(num_rows, places, size)
+    padded = padded.reshape(num_rows, num_segments, size)
     changed = np.asarray(padded.any(axis=2))  # [R, N]; if no token is erased, all versions have the same segment there
-    row, place = np.nonzero(changed)
-    bits = np.packbits(padded[row, place], axis=1)
-    first, inverse = _distinct(np.concatenate([place.astype(">u4").view(np.uint8).reshape(-1, 4), bits], axis=1))
-    ids = np.tile(np.arange(places), (num_rows, 1))
-    ids[row, place] = places + inverse
-    version = np.concatenate([(~changed).argmax(axis=0) if num_rows else np.zeros(places, int), row[first]])
-    place = np.concatenate([np.arange(places), place[first]])
-    return _TextSegments(ids, version, place, np.minimum(size, length - place * size))
+    row, position = np.nonzero(changed)
+    bits = np.packbits(padded[row, position], axis=1)
+    first, inverse = _distinct(np.concatenate([position.astype(">u4").view(np.uint8).reshape(-1, 4), bits], axis=1))
+    ids = np.tile(np.arange(num_segments), (num_rows, 1))
+    ids[row, position] = num_segments + inverse
+    version = np.concatenate([(~changed).argmax(axis=0) if num_rows else np.zeros(num_segments, int), row[first]])
+    position = np.concatenate([np.arange(num_segments), position[first]])
+    return _TextSegments(ids, version, position, np.minimum(size, length - position * size))
 
 
 def _after_deletion(kept: np.ndarray, size: int) -> _TextSegments:
@@ -184,23 +184,23 @@ def _after_deletion(kept: np.ndarray, size: int) -> _TextSegments:
         length = lengths[start : start + per_block]
         num_segments = -(-length // size)
         row = np.repeat(np.arange(len(length)), num_segments)
-        place = np.arange(len(row)) - np.repeat(num_segments.cumsum() - num_segments, num_segments)
-        begin = (length.cumsum() - length)[row] + place * size
-        count = np.minimum(size, length[row] - place * size)
+        position = np.arange(len(row)) - np.repeat(num_segments.cumsum() - num_segments, num_segments)
+        begin = (length.cumsum() - length)[row] + position * size
+        count = np.minimum(size, length[row] - position * size)
         first = flat[begin] - row * width
         gap = flat[begin + count - 1] - row * width - first + 1 != count
         inside = np.arange(size) < count[gap, None]
         index = np.where(inside, begin[gap, None] + np.arange(size), 0)
         positions.append(np.where(inside, flat[index] - row[gap, None] * width, -1).astype(np.int32))
-        parts.append((row + start, place, count, first, gap))
-    row, place, count, first, gap = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        parts.append((row + start, position, count, first, gap))
+    row, position, count, first, gap = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     whole, of_whole = _distinct((first * (size + 1) + count)[~gap])
     broken, of_broken = _distinct(np.concatenate(positions).view(np.uint8).reshape(int(gap.sum()), size * 4))
     numbers = np.zeros(len(row), dtype=np.int64)
     numbers[~gap], numbers[gap] = of_whole, len(whole) + of_broken
-    ids[row, place] = numbers
+    ids[row, position] = numbers
     source = np.concatenate([np.flatnonzero(~gap)[whole], np.flatnonzero(gap)[broken]])
-    return _TextSegments(ids, row[source], place[source], count[source])
+    return _TextSegments(ids, row[source], position[source], count[source])
 
 
 def _with_padding_segment(part: _TextSegments, lengths: np.ndarray, size: int) -> _TextSegments:
@@ -210,8 +210,8 @@ def _with_padding_segment(part: _TextSegments, lengths: np.ndarray, size: int) -
         return part
     ids = np.pad(part.ids, ((0, 0), (0, 1)), constant_values=-1)
     ids[follows, lengths[follows] // size] = len(part.version)
-    version, place = np.append(part.version, follows[0]), np.append(part.place, lengths[follows[0]] // size)
-    return _TextSegments(ids, version, place, np.append(part.length, 0))
+    version, position = np.append(part.version, follows[0]), np.append(part.position, lengths[follows[0]] // size)
+    return _TextSegments(ids, version, position, np.append(part.length, 0))
 
 
 def _distinct(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

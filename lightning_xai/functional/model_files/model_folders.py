@@ -19,12 +19,12 @@ def is_hub_id(path: str) -> bool:
     return bool(re.fullmatch(r"[\w.-]+(/[\w.-]+)?", path)) and not path.startswith(".") and not Path(path).exists()
 
 
-def refuse_missing(path: str, wanted: str = "the folder of a model or a hub id") -> None:
+def refuse_missing(path: str, remedy: str = "the folder of a model or a hub id") -> None:
     """Raises ValueError if a path neither exists nor can be a hub id. This saves a search on the hub of about a minute.
 
     Args:
         path: a folder, a file, a hub id, or "package:NAME/FOLDER", which is not checked.
-        wanted: what to give instead, for the error message.
+        remedy: what to give instead, for the error message.
 
     Example:
         >>> refuse_missing("google-bert/bert-base-uncased")
@@ -38,7 +38,7 @@ def refuse_missing(path: str, wanted: str = "the folder of a model or a hub id")
     in_folder = len(parts) > 1 and Path(parts[0]).is_dir()
     if in_folder or not is_hub_id(path):
         note = f"; the folder {parts[0]} exists, so this is no hub id" if in_folder and is_hub_id(path) else ""
-        raise ValueError(f"there is no {path}: give {wanted}{note}")
+        raise ValueError(f"there is no {path}: give {remedy}{note}")
 
 
 def is_gguf(path: str) -> bool:

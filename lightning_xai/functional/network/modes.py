@@ -112,8 +112,8 @@ def frozen(module: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def eager_attention(network: _HasAttentionKernel, *, wanted: bool = True) -> Iterator[None]:
-    """If `wanted`, makes `network` use eager attention within the context, and then its former attention kernel again.
+def eager_attention(network: _HasAttentionKernel, *, enabled: bool = True) -> Iterator[None]:
+    """If `enabled`, makes `network` use eager attention within the context, and then its former attention kernel again.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -126,12 +126,12 @@ def eager_attention(network: _HasAttentionKernel, *, wanted: bool = True) -> Ite
         'sdpa'
     """
     before = network.attention_implementation
-    if wanted:
+    if enabled:
         network.set_attention("eager")
     try:
         yield
     finally:
-        if wanted:
+        if enabled:
             network.set_attention(before)
 
 

@@ -97,19 +97,19 @@ def carry(scores: Tensor, source_tokens: Tensor, pool: Pool) -> Tensor:
     return pooled.masked_fill(~used.any(dim=-1), 0)
 
 
-def shared_end(one: Tensor, other: Tensor) -> int:
+def shared_end(first: Tensor, second: Tensor) -> int:
     """Returns the position in a text, in characters, up to which both of two encodings have tokens.
 
     The result is 0 if one of the encodings has no token.
 
     Args:
-        one, other: [T, 2] character offsets of the tokens in the text, without special tokens.
+        first, second: [T, 2] character offsets of the tokens in the text, without special tokens.
 
     Example:
         >>> shared_end(torch.tensor([[0, 2], [3, 8]]), torch.tensor([[0, 5]]))
         5
     """
-    return min(int(offsets[:, 1].max()) if len(offsets) else 0 for offsets in (one, other))
+    return min(int(offsets[:, 1].max()) if len(offsets) else 0 for offsets in (first, second))
 
 
 def _in_text(source: Tensor, mask: Tensor | None) -> Tensor:

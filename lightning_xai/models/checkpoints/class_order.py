@@ -21,23 +21,25 @@ NAME_THEM = (
 TRAINED_ON_THEM = "give a network that was trained on the classes of the data"
 
 
-def pretrained_class_names(network: Classifier, given: list[str] | None = None) -> list[str] | None:
+def pretrained_class_names(network: Classifier, network_classes: list[str] | None = None) -> list[str] | None:
     """Returns the class names of a pretrained head, in the order of the logits; None if the head is not pretrained.
 
     Args:
         network: the network.
-        given: names to use instead of those in the network's config.json.
+        network_classes: names to use instead of those in the network's config.json.
 
     Raises:
-        ValueError: the class ids in config.json are not 0 to C - 1, or `given` does not have one name per class.
+        ValueError: the class ids in config.json are not 0 to C - 1, or `network_classes` has not one name per class.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
         >>> print(pretrained_class_names(random_bert()))
         None
     """
-    if given is not None and len(given) != network.num_classes:
-        raise ValueError(f"network_classes is {listed(given)}: name each of the {network.num_classes} classes once")
+    if network_classes is not None and len(network_classes) != network.num_classes:
+        raise ValueError(
+            f"network_classes is {listed(network_classes)}: name each of the {network.num_classes} classes once"
+        )
     arguments = network.init_args
     transformer = getattr(network, "transformer", None)
     if arguments.get("path") is None or not arguments.get("pretrained", True) or transformer is None:
@@ -47,7 +49,7 @@ def pretrained_class_names(network: Classifier, given: list[str] | None = None) 
     names = transformer.config.id2label
     if network.weight_gaps.fresh or len(names) != network.num_classes:
         return None
-    return given or [str(name) for name in ordered_class_names(names, str(arguments["path"]))]
+    return network_classes or [str(name) for name in ordered_class_names(names, str(arguments["path"]))]
 
 
 @torch.no_grad()
@@ -128,7 +130,7 @@ def align_classes(
 
 
 def check_class_order(
-    class_names: list[str] | None, data_names: list[str], path: str | Path, given: list[str] | None = None
+    class_names: list[str] | None, data_names: list[str], path: str | Path, network_classes: list[str] | None = None
 ) -> None:
     """Raises ValueError unless a network and the data have the same class names in the same order.
 
@@ -139,8 +141,8 @@ def check_class_order(
         class_names: names of the network's classes; None if they are not known, so that nothing is checked.
         data_names: names of the data's classes.
         path: where the network comes from, for the error message.
-        given: the data's names for the network's classes, in the order of the logits. They replace `class_names` if
-            `class_names` and `data_names` have no name in common.
+        network_classes: the data's names for the network's classes, in the order of the logits. They replace
+            `class_names` if `class_names` and `data_names` have no name in common.
 
     Example:
         >>> check_class_order(["LABEL_0", "LABEL_1"], ["no", "yes"], "m.ckpt")
@@ -150,8 +152,8 @@ def check_class_order(
     """
     if class_names is None:
         return
-    if given is not None and set.isdisjoint(*map(set, comparable_names(class_names, data_names))):
-        class_names = given
+    if network_classes is not None and set.isdisjoint(*map(set, comparable_names(class_names, data_names))):
+        class_names = network_classes
     positions = named_positions(class_names, data_names, str(path), NAME_THEM) or []
     for number, position in enumerate(positions):
         if number != position:

@@ -108,15 +108,15 @@ def has_hooks(module: nn.Module) -> bool:
     return False
 
 
-def num_equal(one: Tensor, other: Tensor) -> int:
+def num_equal(first: Tensor, second: Tensor) -> int:
     """Returns the length of the longest common prefix of two vectors.
 
     Example:
         >>> num_equal(torch.tensor([1, 2, 3]), torch.tensor([1, 2, 4, 5]))
         2
     """
-    length = min(len(one), len(other))
-    return int((one[:length] == other[:length]).long().cumprod(dim=0).sum())
+    length = min(len(first), len(second))
+    return int((first[:length] == second[:length]).long().cumprod(dim=0).sum())
 
 
 def shared_columns(ids: Tensor, may_be_shared: Tensor) -> int:

@@ -62,10 +62,10 @@ def attention_maps(
     return maps
 
 
-def method_map(method: DifferentiableAttribution, done: ForwardPass, targets: Tensor) -> Tensor:
+def method_map(method: DifferentiableAttribution, forward_pass: ForwardPass, targets: Tensor) -> Tensor:
     """Returns a method's scores [B, K, T], in the graph.
 
-    Methods with `shares_pass` compute them from the finished forward pass `done`. Other methods run forward passes of
+    Methods with `shares_pass` compute them from `forward_pass`. Other methods run forward passes of
     their own, in eval mode, so that they draw no dropout masks.
 
     Example:
@@ -73,15 +73,15 @@ def method_map(method: DifferentiableAttribution, done: ForwardPass, targets: Te
         >>> from lightning_xai.models.forward_pass import Needs
         >>> from lightning_xai.models.hf_classifier import random_bert
         >>> from lightning_xai.types import TextInputs
-        >>> done = ForwardPass(random_bert(), TextInputs.of_ids([[1, 5, 2]]), Needs(), create_graph=True)
-        >>> method_map(ALTI(), done, torch.tensor([[0]])).requires_grad
+        >>> forward_pass = ForwardPass(random_bert(), TextInputs.of_ids([[1, 5, 2]]), Needs(), create_graph=True)
+        >>> method_map(ALTI(), forward_pass, torch.tensor([[0]])).requires_grad
         True
     """
     if method.shares_pass:
-        return method.from_pass(done, targets, create_graph=done.create_graph)
+        return method.from_pass(forward_pass, targets, create_graph=forward_pass.create_graph)
     # cuDNN's recurrent layers have no backward pass in eval mode
-    with evaluation_mode(done.network), torch.backends.cudnn.flags(enabled=False):
-        return method.scores(done.network, done.inputs, targets, create_graph=done.create_graph)
+    with evaluation_mode(forward_pass.network), torch.backends.cudnn.flags(enabled=False):
+        return method.scores(forward_pass.network, forward_pass.inputs, targets, create_graph=forward_pass.create_graph)
 
 
 def check_guided_method(method: DifferentiableAttribution, network: Classifier) -> None:

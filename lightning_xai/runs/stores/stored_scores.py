@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lightning_xai.runs.encoder_facts import Facts, check_positions
+from lightning_xai.runs.encoder_facts import EncoderFacts, check_positions
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.stores.store import RaggedStore, is_store, stores_in
 
@@ -62,7 +62,7 @@ class StoredScores(RaggedStore):
         self,
         settings: dict[str, Any] | None,
         examples: str | None,
-        encoder: Facts | None = None,
+        encoder: EncoderFacts | None = None,
         class_names: list[str] | None = None,
     ) -> None:
         """Raises ValueError unless the scores were computed with these method settings, examples, encoder and classes.

@@ -50,10 +50,10 @@ def test_the_total_is_that_of_the_order(beams):
     table = tables()
     orders = search(table, beams=beams)
     for p, size in enumerate(SIZES):
-        order = orders.places[p, :size].argsort().tolist()
-        assert sorted(orders.places[p, :size].tolist()) == list(range(size))
+        order = orders.positions[p, :size].argsort().tolist()
+        assert sorted(orders.positions[p, :size].tolist()) == list(range(size))
         assert float(orders.totals[p]) == pytest.approx(total_of(table[p], order))
-        assert (orders.places[p, size:] == 6).all()
+        assert (orders.positions[p, size:] == 6).all()
 
 
 def greedy_with_orders(table, size, beam_size):
@@ -72,7 +72,7 @@ def test_a_beam_of_orders_equals_a_loop(beam_size):
     for p, size in enumerate(SIZES):
         order, total = greedy_with_orders(table[p], size, beam_size)
         assert float(orders.totals[p]) == pytest.approx(total)
-        assert orders.places[p, :size].argsort().tolist() == list(order)
+        assert orders.positions[p, :size].argsort().tolist() == list(order)
 
 
 def test_no_beam_exceeds_the_exact_total():
@@ -89,7 +89,7 @@ def test_a_wider_beam_finds_no_worse_orders_here():
 
 def test_equal_totals_are_settled_by_place():
     orders = search(torch.zeros(2, 64, dtype=torch.float64), sizes=[5, 3])
-    assert orders.places.tolist() == [[0, 1, 2, 3, 4], [0, 1, 2, 5, 5]]
+    assert orders.positions.tolist() == [[0, 1, 2, 3, 4], [0, 1, 2, 5, 5]]
 
 
 def test_no_set_is_asked_for_twice_and_all_problems_share_a_call():
@@ -105,18 +105,18 @@ def test_a_problem_alone_has_the_order_that_it_has_among_others():
     together = search(table)
     for p, size in enumerate(SIZES):
         alone = best_orders(Game(table[p : p + 1]), torch.tensor([size]), beam_size=3)
-        assert torch.equal(alone.places[0, :size], together.places[p, :size])
+        assert torch.equal(alone.positions[0, :size], together.positions[p, :size])
 
 
 def test_a_bound_on_memory_changes_no_order(monkeypatch):
     wanted = search(tables())
     monkeypatch.setattr(beam_search, "_CANDIDATE_ELEMENTS", 150)
     orders = search(tables())
-    assert torch.equal(orders.places, wanted.places) and torch.equal(orders.num_sets, wanted.num_sets)
+    assert torch.equal(orders.positions, wanted.positions) and torch.equal(orders.num_sets, wanted.num_sets)
 
 
 def test_without_a_problem_there_is_no_order():
-    assert search(tables(), sizes=[]).places.shape == (0, 0)
+    assert search(tables(), sizes=[]).positions.shape == (0, 0)
 
 
 @pytest.mark.parametrize("arguments", [{"beam_size": 3}, {"beam_size": 40}, {"beam_size": 1, "exact_up_to": 6}])

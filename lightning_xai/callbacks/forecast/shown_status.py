@@ -9,25 +9,25 @@ from lightning import Trainer
 
 
 @runtime_checkable
-class ShowsWork(Protocol):
+class ShowsStatus(Protocol):
     """A progress bar that also shows what other callbacks are doing.
 
     Example:
         >>> from lightning.pytorch.callbacks import TQDMProgressBar
-        >>> isinstance(TQDMProgressBar(), ShowsWork)
+        >>> isinstance(TQDMProgressBar(), ShowsStatus)
         False
     """
 
-    def show_work(self, text: Callable[[], str]) -> None:
+    def show_status(self, text: Callable[[], str]) -> None:
         """Shows the result of `text()`. A bar may skip a call that comes too soon after its last update."""
         ...
 
 
-def show_work(trainer: Trainer, text: Callable[[], str]) -> None:
+def show_status(trainer: Trainer, text: Callable[[], str]) -> None:
     """Shows in the trainer's progress bar what a callback is doing, such as which method is running.
 
     Example:
-        >>> show_work(Trainer(logger=False, enable_progress_bar=False, accelerator="cpu"), lambda: "test: random")
+        >>> show_status(Trainer(logger=False, enable_progress_bar=False, accelerator="cpu"), lambda: "test: random")
     """
-    if isinstance(trainer.progress_bar_callback, ShowsWork):
-        trainer.progress_bar_callback.show_work(text)
+    if isinstance(trainer.progress_bar_callback, ShowsStatus):
+        trainer.progress_bar_callback.show_status(text)
