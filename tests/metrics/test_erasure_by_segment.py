@@ -46,7 +46,7 @@ TARGETS = torch.tensor([[4, 0], [2, 2]])
 def by_segment_and_whole(compute, monkeypatch):
     """Returns the result of `compute` with and without the second entry of the network."""
     by_segment = compute()
-    monkeypatch.setattr(logits_by_segment, "READ_NUMBERS", 0)
+    monkeypatch.setattr(logits_by_segment, "ATTENTION_FLOATS", 0)
     return by_segment, compute()
 
 

@@ -24,7 +24,7 @@ def encoded_rows(model, function):
 @pytest.mark.parametrize("mask_mode", ["correct", "legacy"])
 @pytest.mark.parametrize("held", [2**26, 2000])
 def test_encoded_segments_are_counted(erasure, mask_mode, held, monkeypatch):
-    monkeypatch.setattr(logits_by_segment, "READ_NUMBERS", held)  # fewer numbers make several blocks of versions
+    monkeypatch.setattr(logits_by_segment, "ATTENTION_FLOATS", held)  # fewer numbers make several blocks of versions
     model = tiny_classifier("plm_ca", mask_mode=mask_mode)
     inputs = text_inputs([3 * S, 2 * S + 3, 5])
     example = torch.arange(3).repeat(6)
