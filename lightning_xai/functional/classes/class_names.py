@@ -47,7 +47,7 @@ def only_number(names: Sequence[str]) -> bool:
 
 
 def named_positions(names: Sequence[str], data_names: Sequence[str], owner: str, remedy: str) -> list[int] | None:
-    """Returns the position in `names` of each of the `data_names` names; None if the names of one list are only numbers.
+    """Returns the position in `names` of each of `data_names`; None if the names of one list are only numbers.
 
     If the two lists differ at only one position, the two names at this position are taken to mean the same class. Lists
     of different lengths are refused, even if the names of one list are only numbers.
@@ -76,8 +76,8 @@ def named_positions(names: Sequence[str], data_names: Sequence[str], owner: str,
     if len(names) != len(data_names):
         raise ValueError(
             f"{owner} has {quantity(len(names), 'class')}, {listed(names)}, the data has {len(data_names)}, "
-            f"{listed(data_names)} ({_difference(names, data_names)}): choose data with the network's classes, or a network "
-            "that was trained on the classes of the data"
+            f"{listed(data_names)} ({_difference(names, data_names)}): choose data with the network's classes, or a "
+            "network that was trained on the classes of the data"
         )
     theirs, ours = comparable_names(names, data_names)
     if set(theirs) == set(ours):
@@ -102,7 +102,7 @@ def _difference(names: Sequence[str], data_names: Sequence[str]) -> str:
 
 
 def class_positions(names: Sequence[str], data_names: Sequence[str], owner: str) -> list[int] | None:
-    """Returns the position in `names` of each of the `data_names` names; None if the lists share no name.
+    """Returns the position in `names` of each of `data_names`; None if the lists share no name.
 
     Args:
         names: class names of a network or of a column of a data set, in the order of its class numbers.
@@ -128,8 +128,8 @@ def class_positions(names: Sequence[str], data_names: Sequence[str], owner: str)
     if len(theirs) == len(ours) and all(theirs.index(name) == ours.index(name) for name in shared):
         return list(range(len(ours)))
     raise ValueError(
-        f"{owner} has the classes {listed(names)}, the data has {listed(data_names)}: set class_names of the data's source "
-        "to names of the same classes"
+        f"{owner} has the classes {listed(names)}, the data has {listed(data_names)}: set class_names of the data's "
+        "source to names of the same classes"
     )
 
 
