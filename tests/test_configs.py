@@ -116,6 +116,12 @@ def test_search_names_settings_and_metrics_of_its_runs(search, tmp_path):
 
 
 @pytest.mark.parametrize("part", DATA, ids=lambda p: p.stem)
+def test_data_leave_the_tokenizer_to_the_network(part):
+    encoder = yaml.safe_load(part.read_text())["init_args"].get("encoder") or {}
+    assert encoder.get("init_args", {}).get("path") is None
+
+
+@pytest.mark.parametrize("part", DATA, ids=lambda p: p.stem)
 def test_data_say_how_many_examples_they_take_whatever_they_replace(part):
     # --data merges with the data that it replaces, and would keep their max_examples
     assert "max_examples" in yaml.safe_load(part.read_text())["init_args"]

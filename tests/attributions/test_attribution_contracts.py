@@ -113,6 +113,7 @@ def test_preflight_takes_no_more_passes_and_leaves_the_method_as_it_was(cls, mod
     assert scores.shape == (len(TARGETS), 2, max(laws.LENGTHS))
     assert all(few <= many for few, many in zip(tried.passes(8, 2), passes, strict=True))
     assert (method.settings(), method.passes(8, 2)) == (settings, passes)
+    assert getattr(tried, "chunk_size", None) == getattr(method, "chunk_size", None)
 
 
 @pytest.mark.parametrize("cls", [cls for cls in CLASSES if SMALL.keys() & inspect.signature(cls).parameters.keys()])

@@ -115,11 +115,13 @@ def test_facts_build_the_encoder_again_and_survive_a_copy():
     assert VocabularyEncoder(**facts["init_args"]).facts() == facts == copy.deepcopy(encoder).facts()
 
 
-def test_thirty_thousand_tokens_cost_under_a_fifth_of_a_second():
+def test_large_vocabulary_costs_little_and_once():
+    began = time.process_time()
     tokenizer = word_tokenizer([f"word{n}" for n in range(30_000)], split="whitespace", lowercase=False)
-    began = time.process_time()
+    built = time.process_time()
     tokenizer_fingerprint(tokenizer)
-    assert time.process_time() - began < 0.2
-    began = time.process_time()
+    first = time.process_time()
     tokenizer_fingerprint(tokenizer)
-    assert time.process_time() - began < 0.002
+    again = time.process_time()
+    # compared with the time in which this machine builds the tokenizer, which is usually about the same
+    assert first - built < 10 * (built - began) and again - first < (first - built) / 2

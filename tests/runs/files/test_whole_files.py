@@ -3,6 +3,7 @@
 import errno
 import os
 import platform
+from pathlib import Path
 
 import pytest
 
@@ -87,3 +88,12 @@ def test_only_partial_files_of_ended_processes_are_removed(tmp_path):
 def test_file_that_an_error_names_is_named(name):
     message = disk_message(PermissionError(errno.EACCES, "Permission denied", name))
     assert message is not None and message.startswith("runs/events.out cannot be written (Permission denied): ")
+
+
+def test_contents_are_on_the_disk_before_the_rename_and_the_name_after_it(tmp_path, monkeypatch):
+    file, done = tmp_path / "last.ckpt", []
+    replace = Path.replace
+    monkeypatch.setattr(os, "fsync", lambda handle: done.append(os.readlink(f"/proc/self/fd/{handle}")))
+    monkeypatch.setattr(Path, "replace", lambda *names: [done.append("renamed"), replace(*names)])
+    write_whole(file, lambda partial: partial.write_text("weights"))
+    assert done == [str(partial_file(file)), "renamed", str(tmp_path)]
