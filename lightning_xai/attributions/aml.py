@@ -49,7 +49,7 @@ class AMLAttribution(AttributionMethod):
 
     Scores are in [0, 1]; special tokens score 0.
 
-    With `num_steps` 0 (pAML), one pass of the scorer gives the scores. With more steps (fAML), a copy of the scorer's
+    With `num_steps` 0 (pAML), one pass of the scorer gives the scores. Otherwise (fAML), a copy of the scorer's
     weights is tuned on each text: AdamW steps lower the dual-mask loss, with the loss weights of the pretraining. The
     scores before tuning and after each step are candidates. The metric chooses the best candidate; ties go to the
     earliest. These scores have an advantage under the metric that chose them. For a fair comparison, evaluate with
@@ -73,9 +73,9 @@ class AMLAttribution(AttributionMethod):
             depend on it.
 
     Raises:
-        ValueError: num_steps is above 0 without a metric, or 0 with a metric, or the metric cannot choose. When scores
-            are computed: the scorer was pretrained for another network, or a target is not the predicted class and the
-            scorer explains only this class.
+        ValueError: num_steps is above 0 without a metric, or 0 with a metric, or the metric cannot choose scores. When
+            scores are computed: the scorer was pretrained for another network, or it explains only the predicted class,
+            and a target is another class.
 
     Example:
         >>> AMLAttribution("runs/aml/seed0").selected_on, AMLAttribution("runs/aml/seed0").has_sign

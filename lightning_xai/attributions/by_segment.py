@@ -20,7 +20,7 @@ class BySegment(AttributionMethod):
     The scores equal those of `method` within rounding. Memory holds K gradients [T, D] and the graph of one group
     instead of the graph of the whole text.
 
-    Passes: those of `method`; each forward pass that is differentiated is made twice.
+    Passes: those of `method`, except that each forward pass with a gradient is made twice.
 
     Args:
         method: a method that uses gradients with respect to embeddings: Gradient, InputXGradient, AttInGrad,

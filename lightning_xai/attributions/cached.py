@@ -192,10 +192,10 @@ class Cached(AttributionMethod):
 
 
 def _check_classes(stored: list[str] | None, names: list[str], path: str) -> None:
-    """Raises ValueError if the store numbers the classes differently; older stores, without names, are not checked."""
+    """Raises ValueError if the store and the data number the classes differently. Stores without names are accepted."""
     positions = None if stored is None else class_positions(stored, names, path)
     if stored is not None and positions is not None and positions != list(range(len(names))):
         raise ValueError(
-            f"{path} has scores of the classes {listed(stored)}, the data has {listed(names)}: give the data's source "
-            "class_names in the order of the scores"
+            f"{path} has scores of the classes {listed(stored)}, the data has {listed(names)}: set class_names of the "
+            "data's source to the order of the scores"
         )

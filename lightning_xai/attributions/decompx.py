@@ -221,7 +221,7 @@ class DecompX(DifferentiableAttribution):
         activation: the line that replaces an activation at its true input z: the line through (0, 0) and
             (z, activation(z)) ("zero_origin"), the tangent at z, whose intercept counts as a bias ("local_affine"), or
             slope 1 for z > 0 and slope 0 otherwise ("relu"; the head then uses "zero_origin").
-        feed_forward: "left_out" leaves out the feed-forward blocks; the LayerNorm still uses their true outputs.
+        feed_forward: "left_out" omits the feed-forward blocks, except that the LayerNorm uses their true outputs.
         score: "logit" is the token's share of the logit. "norm" is the length of the token's vector in the state that
             the head reads; it is the same for every class, unless the head reads another state for each class.
         chunk_size: number of source tokens that go through a layer at the same time. Scores do not depend on it.

@@ -138,7 +138,8 @@ def _solve_signed(gram: np.ndarray, moments: np.ndarray, signs: np.ndarray, alph
     solution = torch.linalg.solve_ex(system, torch.from_numpy(moments[chosen] - alpha * signs[chosen])).result.numpy()
     if not (np.sign(solution) == signs[chosen]).all():  # NaN, from a singular system, equals no sign
         return None
-    gradient = moments - gram[:, chosen] @ solution  # optimal: alpha * sign where chosen, at most alpha elsewhere
+    # at the optimum, the gradient is alpha * sign where chosen, and its magnitude is at most alpha elsewhere
+    gradient = moments - gram[:, chosen] @ solution
     gradient[chosen] -= alpha * signs[chosen]
     bounds = np.full_like(gradient, alpha)
     bounds[chosen] = 0.0

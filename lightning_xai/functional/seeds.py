@@ -39,7 +39,7 @@ def example_indices(inputs: TextInputs) -> list[int] | list[None]:
 def example_generator(
     seed: int, index: int | None, method: str, stream: Sequence[int] | None = None
 ) -> np.random.Generator:
-    """Returns a random generator for an example. Its numbers depend on no other example, process or run.
+    """Returns a random generator for an example. Its numbers depend only on the arguments.
 
     Args:
         seed: seed of the method, non-negative.

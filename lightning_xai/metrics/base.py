@@ -208,7 +208,7 @@ class AttributionMetric(Metric, Selector, ABC):
         Args:
             attribution: scores [B, K, T] for the examples of `batch`.
             batch: the explained examples.
-            predict: PredictOnce of the network, or a function, which gets decision threshold 0.5 and padding id 0.
+            predict: a PredictOnce, or a plain function, for which decision threshold 0.5 and padding id 0 are used.
 
         Raises:
             ValueError: `measure` returned another shape than [B, K, len(columns)].

@@ -107,7 +107,7 @@ _TUNED = Percentage()
 
 
 class DiscreteRationale(EvidenceMetric):
-    """Compares a predicted rationale (the top tokens of an attribution) with the human one, by tokens and by spans.
+    """Compares a predicted rationale (the top tokens of an attribution) with a human rationale, by tokens and by spans.
 
     iou_precision, iou_recall and iou_f1 count matching spans, and are averaged as in `macro_scores`. token_precision,
     token_recall and token_f1 are means over examples. token_micro_f1 is computed from counts that are summed over

@@ -54,7 +54,7 @@ class ErasureMetric(AttributionMetric):
     Equal erased inputs are evaluated only once, for example if two classes rank the units in the same order.
 
     Args:
-        sizes: the numbers k, as percentages of a text's units, fixed counts, or a shrinking window.
+        sizes: the numbers k, as percentages of a text's units, as fixed counts, or as a `Window`, which shrinks.
         ranking: how the attribution's scores rank the units.
         rank_special: whether special tokens are ranked and count among the top k units. Special tokens are never
             erased.

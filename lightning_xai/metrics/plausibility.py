@@ -88,8 +88,8 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
 
     Tokens above a threshold are selected. precision, recall and f1 come from token counts summed over all examples.
     Three values are means over examples: empty, which is 1 if no token is selected; span_recall, the fraction of spans
-    with a selected token; and span_cover, the fraction of these spans' tokens that are selected, or 0 without such a
-    span.
+    with a selected token; and span_cover, the fraction of tokens that are selected in these spans, or 0 if no span has
+    a selected token.
 
     The remaining values need no threshold. auprc, precision_at_k and recall_at_k (of the top k tokens) come from
     counts summed over all examples. iou and kl are means over examples. iou compares the n evidence tokens with the n

@@ -45,7 +45,7 @@ def encoder_and_head(network: Classifier) -> list[list[nn.Parameter]]:
 
 
 class Classifier(nn.Module, ABC):
-    """Maps TextInputs to logits [B, C]. A caller can compute or replace token embeddings, and take their gradients.
+    """Maps TextInputs to logits [B, C]. Callers may replace token embeddings and take gradients with respect to them.
 
     Every classifier must keep the following laws, which `lightning_xai.check_model` checks:
 

@@ -18,7 +18,7 @@ MaskRow = Literal["zero", "random"]
 
 
 class BiLSTM(nn.Module):
-    """Reads the kept tokens of each row in both directions. Padding may be before, between or after them.
+    """Reads the kept tokens of each row in both directions. Padding may be before, between or after these tokens.
 
     Rows are padded, not packed, because on CPUs the backward pass of packed rows takes 2 times as long at 40 tokens,
     and 11 times as long at 300 tokens.
@@ -56,7 +56,7 @@ class BiLSTM(nn.Module):
         position = torch.arange(longest, device=keep.device)
         kept = position < lengths
         embeds = torch.where(kept.unsqueeze(-1), embeds, 0.0)
-        reverse = torch.where(kept, lengths - 1 - position, position)  # [B, longest], its own inverse
+        reverse = torch.where(kept, lengths - 1 - position, position)  # [B, longest], reverses the kept tokens
         to_right, _ = self.left_to_right(embeds)
         to_left, _ = self.right_to_left(take_columns(embeds, reverse))
         states = torch.cat([to_right, take_columns(to_left, reverse)], dim=-1)

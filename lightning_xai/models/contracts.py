@@ -98,7 +98,7 @@ def _changed_logits(model: Classifier, inputs: TextInputs, special_ids: Sequence
     }
     tolerance = TOLERANCE * (float(logits.abs().max()) + _FLOOR)
     gaps = {message: float((changed - expected).abs().max()) for message, (changed, expected) in pairs.items()}
-    return [f"{message} by {gap:.2g}" for message, gap in gaps.items() if not gap <= tolerance]  # also for NaN
+    return [f"{message} by {gap:.2g}" for message, gap in gaps.items() if not gap <= tolerance]  # NaN counts, too
 
 
 @torch.enable_grad()

@@ -252,7 +252,7 @@ class HuggingFaceClassifier(Classifier):
         """
         reads_weights = self.init_args.get("path") is not None
         key = type(self), json.dumps(self.architecture(), sort_keys=True, default=str)
-        # without autocast, because it would keep copies of weights that a loader replaces after this check
+        # autocast is off, because it would go on using copies of weights that a loader replaces after this check
         with torch.autocast(self.embedding_matrix.device.type, enabled=False):
             if reads_weights or key not in _accepted:
                 self.check_contracts()
@@ -288,8 +288,8 @@ class HuggingFaceClassifier(Classifier):
 
     def architecture(self) -> dict[str, Any]:
         if type(self.transformer).__module__.startswith("transformers_modules"):
-            return self.init_args | {"pretrained": False}  # a config cannot rebuild it: its code is in the folder
-        if self.init_args.get("lora") is not None and self.base_names:  # the base's weights are only in its folder
+            return self.init_args | {"pretrained": False}  # a config cannot rebuild a network with code of its own
+        if self.init_args.get("lora") is not None and self.base_names:  # the weights of the base are only at `path`
             return self.init_args | {"lora": self.init_args["lora"] | {"base": self.base_hash}}
         rebuilt: dict[str, Any] = {"path": None, "lora": None} if "lora" in self.init_args else {"path": None}
         rebuilt |= {"config": architecture_config(self.transformer.config), "dropout": None}

@@ -13,7 +13,7 @@ from lightning_xai.functional.laws import VOCAB_SIZE, random_texts, require, req
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import TextInputs
 
-TOLERANCE = 1e-10  # in float64, relative to the largest expected value, but at least to 1
+TOLERANCE = 1e-10  # in float64, relative to the largest expected value or to 1, whichever is larger
 
 
 def check_model(model: Classifier) -> None:

@@ -70,8 +70,9 @@ def tokenizer_of(path: str) -> Any:
 
 
 def words_of_tokens(tokenizer: Any, ids: Sequence[int]) -> tuple[list[str], list[int]]:
-    """Returns the whitespace-separated words of decoded tokens, and for each token the index of the word it ends in.
+    """Returns the whitespace-separated words of decoded tokens, and for each token the index of its word.
 
+    The word of a token is the word in which the token ends.
 
     Args:
         tokenizer: a tokenizer of transformers.

@@ -165,7 +165,7 @@ def target_outputs(
         outputs = evaluate(inputs, embed_mask)
         return outputs.gather(1, targets[inputs.index].to(outputs.device)).cpu().double()
 
-    numbered = replace(inputs, index=torch.arange(len(inputs), device=inputs.device))  # rows of `targets`
+    numbered = replace(inputs, index=torch.arange(len(inputs), device=inputs.device))  # finds rows of `targets`
     return perturbed_outputs(of_targets, numbered, versions, **options).cpu()
 
 

@@ -20,7 +20,9 @@ def is_hub_id(path: str) -> bool:
 
 
 def refuse_missing(path: str, remedy: str = "the folder of a model or a hub id") -> None:
-    """Raises ValueError if a path neither exists nor can be a hub id. This saves a search on the hub of about a minute.
+    """Raises ValueError if a path neither exists nor can be a hub id.
+
+    Without this check, transformers would search the hub for such a path, which takes about a minute.
 
     Args:
         path: a folder, a file, a hub id, or "package:NAME/FOLDER", which is not checked.

@@ -29,7 +29,7 @@ def secant_slope(
     Args:
         function: an elementwise function.
         x: the function's argument for the input, of any shape.
-        b: its argument for the baseline, of the same shape.
+        b: the function's argument for the baseline, of the same shape as x.
         values: function(x) and function(b).
         smooth: whether the function has no kink. If it has none, the derivative at (x + b) / 2 replaces the quotient
             wherever x and b are so close that rounding would distort the quotient. Otherwise, it does so only where x

@@ -116,7 +116,7 @@ class Rescale(Rules):
 
     @staticmethod
     def _num_factors(base: str, tracked: list[Tracked], args: tuple) -> int:
-        """Returns the number of factors that are tracked. The addend of addmm is not a factor."""
+        """Returns the number of tracked factors, if the function is a product. The addend of addmm is not a factor."""
         addend = 1 if base == "addmm" and isinstance(args[0], Tracked) else 0
         return max(len(tracked) - addend, addend)
 

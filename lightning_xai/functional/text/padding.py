@@ -26,7 +26,7 @@ def position_ids(attention_mask: Tensor, *, offset: int = 0, segment_length: int
 
 
 def right_padding_order(attention_mask: Tensor) -> Tensor | None:
-    """Returns the order of columns [B, T] that moves padding to the right, or None if it is already there.
+    """Returns the order of columns [B, T] that moves padding to the right, or None if all padding is there already.
 
     Example:
         >>> right_padding_order(torch.tensor([[False, True, True]]))

@@ -1,4 +1,4 @@
-"""The inputs of a scorer, and the explained network's tokens that get its scores. The two may differ in tokenizer."""
+"""The inputs of a scorer, and the tokens of the explained network that get its scores. Their tokenizers may differ."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ def check_class_order(
         >>> check_class_order(["LABEL_0", "LABEL_1"], ["no", "yes"], "m.ckpt")
         >>> check_class_order(["B", "A"], ["a", "b"], "m")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        ValueError: class 0 is 'B' in m and 'a' in the data: give the data's source class_names in ... ['B', 'A'] ...
+        ValueError: class 0 is 'B' in m and 'a' in the data: set class_names ... to ['B', 'A'], ...
     """
     if class_names is None:
         return
@@ -158,6 +158,6 @@ def check_class_order(
     for number, position in enumerate(positions):
         if number != position:
             raise ValueError(
-                f"class {number} is {class_names[number]!r} in {path} and {data_names[number]!r} in the data: give the "
-                f"data's source class_names in the network's order, {listed(class_names)} and not {listed(data_names)}"
+                f"class {number} is {class_names[number]!r} in {path} and {data_names[number]!r} in the data: set "
+                f"class_names of the data's source to {listed(class_names)}, the network's order"
             )

@@ -77,7 +77,7 @@ def build_network(spec: dict[str, Any], *, trust_remote_code: bool = False) -> C
 
 
 class WeightDifference(NamedTuple):
-    """A weight that only one of two sides has (given weights, network), or that has another shape in each.
+    """A weight that is missing among the given weights or in the network, or that has different shapes in them.
 
     Example:
         >>> WeightDifference("output.bias", shape=(3,), needed="absent").needed

@@ -67,7 +67,7 @@ def refuse_gaps(gaps: WeightGaps, path: str) -> None:
 
 
 def gap_lines(gaps: WeightGaps, path: str) -> list[str]:
-    """Returns a line about the weights that start at random, if any, and a line about the unused weights, if any.
+    """Returns up to two lines: one about weights that start at random, and one about weights that are not used.
 
     Example:
         >>> gap_lines(WeightGaps(fresh=("classifier.weight",)), "folder")
@@ -124,7 +124,7 @@ def in_encoder(network: PreTrainedModel, name: str) -> bool:
 
 
 def _read(network: PreTrainedModel, names: set[str]) -> set[str]:
-    """Returns those `names` of weights on which the output for a short text depends."""
+    """Returns the names of those weights among `names` on which the output for a short text depends."""
     weights = {name: weight for name, weight in network.named_parameters() if name in names}
     if not weights:
         return names  # all of them are buffers, on which the output is assumed to depend
@@ -143,7 +143,7 @@ def _read(network: PreTrainedModel, names: set[str]) -> set[str]:
 
 
 def _foreign(network: PreTrainedModel, names: set[str]) -> set[str]:
-    """Returns those `names` that belong to the encoder, or (if there is a head) that no pretraining network has."""
+    """Returns those of `names` that are in the encoder and, if there is a head, those that no pretraining network has."""
     encoder = {name for name in names if in_encoder(network, name)}
     others = names - encoder
     if not others or network.base_model is network:

@@ -223,5 +223,5 @@ def _positions(encoder: Any) -> tuple[int, int | None]:
     table = getattr(getattr(encoder, "embeddings", None), "position_embeddings", None)
     if not isinstance(table, nn.Embedding):
         return 0, getattr(encoder.config, "max_position_embeddings", None) or None
-    offset = 0 if table.padding_idx is None else table.padding_idx + 1  # RoBERTa's first position
+    offset = 0 if table.padding_idx is None else table.padding_idx + 1  # where RoBERTa's positions start
     return offset, table.num_embeddings - offset

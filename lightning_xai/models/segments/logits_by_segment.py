@@ -117,7 +117,7 @@ def logits_by_segment(
 
 
 class _Texts:
-    """R versions of texts, for one network."""
+    """Encodes the segments of R versions of texts with one network."""
 
     def __init__(
         self,
