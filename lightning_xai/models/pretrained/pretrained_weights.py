@@ -143,7 +143,7 @@ def _read(network: PreTrainedModel, names: set[str]) -> set[str]:
 
 
 def _foreign(network: PreTrainedModel, names: set[str]) -> set[str]:
-    """Returns those of `names` that are in the encoder and, if there is a head, those that no pretraining network has."""
+    """Returns the names in the encoder and, if the network has a head, the names that no pretraining network has."""
     encoder = {name for name in names if in_encoder(network, name)}
     others = names - encoder
     if not others or network.base_model is network:
