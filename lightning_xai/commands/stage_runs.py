@@ -57,6 +57,9 @@ def run_stages(argv: list[str], callbacks: Sequence[Callback] = ()) -> XAICLI:
                 return cli
             assert following not in asked_for, f"a run asks for itself: {cli.next_run}"
             asked_for.append(following)
+            if not cli.is_done and "--experiment" in cli.next_run:
+                name = cli.next_run[cli.next_run.index("--experiment") + 1]
+                say(f"{cli.run.path} needs the run {name}, which comes first")
             stack.append(following)
         if not stack:
             ends = cli.subcommand == "fit" and not cli.is_dry and not callbacks

@@ -83,7 +83,8 @@ def test_the_summary_comes_first_then_the_time_and_the_next_step_last(whole):
     assert re.fullmatch("the test: 1 method explains 8 validation and 7 test examples, (under|about) .*min", forecast)
     runs = ("student/seed0: TokenMasking", "student_teacher/seed0: ")
     summaries = [next(i for i, line in enumerate(lines) if run in line) for run in runs]
-    assert summaries[0] < lines.index(forecast) < summaries[1]
+    needed = lines.index(f"{whole}/student/seed0 needs the run student_teacher, which comes first")
+    assert summaries[0] < lines.index(forecast) < needed < summaries[1]
     assert lines[-1] == f'next: python run.py explain --ckpt {whole}/student/seed0 --text "A TEXT OF YOURS"'
 
 
