@@ -111,7 +111,7 @@ class AMLAttribution(AttributionMethod):
                 raise ValueError("num_steps is 0, but a metric is given: leave it out, or give num_steps of at least 1")
             metric.require_selection()
         if lr is not None and not lr > 0:
-            raise ValueError(f"lr is {lr}: give a learning rate above 0, or null for the pretraining's")
+            raise ValueError(f"lr is {lr}: give a learning rate above 0, or null to take the pretraining's")
         kind, _, number = tuned.partition(":")
         if tuned != "all" and not (kind in ("last", "lora") and number.isdigit() and int(number)):
             raise ValueError(f"tuned is {tuned!r}: give all, last:K or lora:R, with a number of at least 1")

@@ -232,7 +232,7 @@ def loss_reaches_the_encoder(method: DifferentiableAttribution, model: Classifie
     reached = [gradient for gradient in gradients if gradient is not None and gradient.abs().max() > 0]
     finite = all(bool(gradient.isfinite().all()) for gradient in reached)
     remedy = "with create_graph, keep the graph of every pass and detach nothing"
-    require(bool(reached) and finite, f"{_name(method)}: no loss on scores reaches the first layer", remedy)
+    require(bool(reached) and finite, f"{_name(method)}: a loss on scores has no gradient for the first layer", remedy)
 
 
 def graph_changes_nothing(method: DifferentiableAttribution, model: Classifier) -> None:

@@ -142,7 +142,8 @@ def attentions_belong_to_the_graph(model: Classifier) -> None:
     shapes = {tuple(state.shape) for state in output.hidden_states}
     fits = len(output.hidden_states) == len(output.attentions) + 1
     fits = fits and shapes == {(2, 9, output.hidden_states[0].shape[-1])}
-    require(fits, f"{name}: hidden states {sorted(shapes)} do not fit attentions", "return one per layer and the first")
+    rule = f"{name}: hidden states {sorted(shapes)} do not fit attentions"
+    require(fits, rule, "return embeddings and all layers' outputs")
     gradients = torch.autograd.grad(output.logits.sum(), output.attentions, allow_unused=True)
     reached = all(gradient is not None and bool(gradient.isfinite().all()) for gradient in gradients)
     require(reached, f"{name}: attentions are not in the graph of the logits", "return the tensors that the layers use")

@@ -266,7 +266,7 @@ class WrongShape(Outside):
         (DrawsNumbers, "after `scores`, Python's random state are not as before"),
         (Magnitudes, "no score is negative although has_sign is True"),
         (CountsTooFew, "states 1 backward passes per text, but makes 2"),
-        (Detaches, "no loss on scores reaches the first layer"),
+        (Detaches, "a loss on scores has no gradient for the first layer"),
         (WrongShape, r"returned shape .* but \[B, K, T\] is"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),

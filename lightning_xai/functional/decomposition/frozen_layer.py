@@ -254,7 +254,10 @@ def freeze_layer(
         preactivation = trace.preactivation[0, rows]
         if layer.gate is not None:
             if feed_forward != "zero_origin":
-                raise ValueError(f"feed_forward is {feed_forward!r}: gated layers take 'zero_origin' or 'none'")
+                raise ValueError(
+                    f"feed-forward layers with a gate have no line {feed_forward!r}: choose 'zero_origin', or leave "
+                    "feed-forward layers out"
+                )
             slope = layer.activation(preactivation)
         else:
             slope, intercept = linearize(layer.activation, preactivation, feed_forward)

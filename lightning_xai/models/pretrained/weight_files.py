@@ -48,7 +48,7 @@ def weight_files(path: str) -> list[Path]:
             file = _on_hub(path, name)
             if file is not None:
                 return _shards(path, file) if name.endswith(".index.json") else [file]
-    raise ValueError(f"{path}: no weights there (.safetensors or .bin), nor for such an id on the Hugging Face hub")
+    raise ValueError(f"{path}: neither a folder with .safetensors or .bin weights nor an id on the Hugging Face hub")
 
 
 def hash_of_files(files: Iterable[Path]) -> str:

@@ -37,7 +37,7 @@ or pretrain a new scorer
     try:
         hash_now = hash_of(path)
     except (ValueError, OSError) as error:
-        raise ValueError(f"{run} explains {path} with hash {expected}, which is not there: put it back") from error
+        raise ValueError(f"{run} explains {path} with hash {expected}, but it is gone: put it back") from error
     if hash_now != expected:
         raise ValueError(
             f"{run} explains {path} with hash {expected}, but its hash is now {hash_now}: put the former file back, or "

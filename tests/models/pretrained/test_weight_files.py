@@ -79,7 +79,7 @@ def test_a_missing_shard_is_named(network, hub_copy):
 @pytest.mark.parametrize(
     "name, message",
     [
-        ("someone/else", "someone/else: no weights there"),
+        ("someone/else", "someone/else: neither a folder with .safetensors or .bin"),
         ("no/such/folder", "there is no no/such/folder: give the folder of a model"),
         ("/no/such/folder", "there is no /no/such/folder: give the folder of a model"),
     ],
