@@ -96,10 +96,10 @@ def lasso(design: Tensor, outputs: Tensor, weights: Tensor, *, alpha: float) -> 
 
 
 def _descend(gram: np.ndarray, moments: np.ndarray, alpha: float) -> np.ndarray:
-    """Returns the lasso's coefficients [M, K] of one example from X'WX [M, M] and X'WY [M, K]; weights sum to 1.
+    """Returns the lasso's coefficients [M, K] of one example from X'WX [M, M] and X'WY [M, K], for weights of sum 1.
 
-    This uses NumPy, because each step is a few operations on only K numbers. Torch's call overhead would make it ten
-    times slower, and slower than the network is on a short text.
+    The steps use NumPy, because each of them is a few operations on only K numbers. Torch's call overhead would make
+    them ten times slower, and slower than the network is on a short text.
     """
     coefficients, residuals = np.zeros_like(moments), moments.copy()  # residuals are moments - gram @ coefficients
     scales = gram.diagonal().tolist()

@@ -151,7 +151,7 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
         else:
             self.thresholds = torch.tensor([threshold], dtype=torch.float64)
         self.curve_thresholds = curve.thresholds
-        # a record concatenates single numbers, and counts at each threshold
+        # the columns of a record are first single numbers, then counts at each threshold
         singles = ("num_evidence", "num_spans", "iou", "kl", *(f"top_{k}" for k in ks))
         self.widths = dict.fromkeys(singles, 1)
         of_grid = ("num_hits", "num_selected", "num_span_hits", "num_span_tokens")

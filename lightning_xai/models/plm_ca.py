@@ -251,7 +251,7 @@ class PLMCA(HuggingFaceClassifier):
         return self.head_logits(pooled if padding is None else pooled + padding)
 
     def head_logits(self, pooled: Tensor) -> Tensor:
-        """Returns logits [B, C] from the values [B, C, D], averaged by the attention of each class."""
+        """Returns logits [B, C] from each class's mean value [B, C, D], which is weighted by the class's attention."""
         return self.output(self.norm(pooled)).squeeze(-1)
 
     def segment_states(self, segments: TextInputs, embed_mask: Tensor | None = None) -> tuple[Tensor, Tensor]:

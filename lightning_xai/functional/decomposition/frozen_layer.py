@@ -145,7 +145,7 @@ class FrozenLayer:
         block, units = self._until_down(vectors, at_bias, units)
         if units is not None:
             added = at_bias("down", F.linear(units, parts.down.weight))
-            if added.shape != block.shape:  # `at_bias` may add biases as columns
+            if added.shape != block.shape:  # `at_bias` may append a bias as a column
                 block = F.pad(block, (0, 0, 0, added.shape[1] - block.shape[1]))
             block = add_to(block, added)
         if not parts.norm_first:

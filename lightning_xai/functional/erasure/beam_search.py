@@ -20,7 +20,7 @@ _CANDIDATE_ELEMENTS = 2**27  # largest number of entries in the table `members` 
 
 
 class Orders(NamedTuple):
-    """The best order found for each of P problems with at most M units.
+    """The result of `best_orders`: for each of P problems with at most M units, the best order of its units.
 
     Example:
         >>> orders = Orders(torch.tensor([[1, 0, 3]]), torch.tensor([2.5]), torch.tensor([3]))
