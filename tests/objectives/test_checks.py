@@ -1,0 +1,37 @@
+"""Networks and precisions with which an objective would compute wrong values."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from lightning_xai.objectives.checks import check_precision, check_twice_differentiable, check_uncompiled
+from tests.conftest import tiny_classifier
+
+
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed", "16-mixed", "32"])
+def test_precisions_that_keep_float32_weights_are_allowed(precision):
+    check_precision(precision)
+
+
+@pytest.mark.parametrize("precision", ["16-true", "bf16-true", "64-true"])
+def test_precisions_that_cast_the_weights_are_refused(precision):
+    with pytest.raises(ValueError, match=f"trainer.precision is {precision}: .* set 32-true"):
+        check_precision(precision)
+
+
+def test_a_compiled_network_is_refused():
+    check_uncompiled(nn.Linear(1, 1), "InputGradient")
+    compiled: Any = torch.compile(nn.Linear(1, 1))
+    with pytest.raises(ValueError, match="InputGradient differentiates twice.*pass the network uncompiled"):
+        check_uncompiled(compiled, "InputGradient")
+
+
+def test_gradient_checkpointing_must_not_be_reentrant():
+    network, objective = tiny_classifier("bert"), nn.Identity()
+    network.transformer.gradient_checkpointing_enable({"use_reentrant": False})
+    check_twice_differentiable(objective, network)
+    network.transformer.gradient_checkpointing_enable({"use_reentrant": True})
+    with pytest.raises(ValueError, match=r"network\.transformer.*use_reentrant=True, which Identity cannot"):
+        check_twice_differentiable(objective, network)
