@@ -33,7 +33,7 @@ def layers_recomputed(network: nn.Module) -> Iterator[None]:
         False
     """
     flagged = [part for part in network.modules() if getattr(part, "gradient_checkpointing", False) is True]
-    layers = [part for part in flagged if sum(inner in flagged for inner in part.modules()) == 1]  # only the innermost ones
+    layers = [part for part in flagged if sum(inner in flagged for inner in part.modules()) == 1]  # the innermost
     layers = [layer for layer in layers if "forward" not in vars(layer)]  # not wrapped by other code
     for layer in layers:
         layer.forward = partial(_recomputed, layer, layer.forward)
