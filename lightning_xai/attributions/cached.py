@@ -96,7 +96,7 @@ def require_examples(method: AttributionMethod, examples: np.ndarray) -> None:
 
     Args:
         method: the method, as returned by `for_split`.
-        examples: indices [N] of the examples that it will explain.
+        examples: indices [N] of the examples that it will explain, each for at least one class.
 
     Example:
         >>> import tempfile

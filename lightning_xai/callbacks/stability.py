@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -18,6 +19,8 @@ from lightning_xai.callbacks.base import (
     is_dry_run,
     test_splits,
 )
+from lightning_xai.callbacks.preflight.preflight_run import PreflightRun
+from lightning_xai.callbacks.preflight.preflight_steps import examples_with_targets, explained_examples
 from lightning_xai.metrics.similarity import SIMILARITIES, require_percentage, similarities
 from lightning_xai.report.names import run_names
 from lightning_xai.report.stability import RunComparison, matching_runs, run_comparison, write_stability_report
@@ -85,6 +88,20 @@ class Stability(ExplainedCallback):
         }
         # (split, method) -> (example, class) -> similarities [len(SIMILARITIES), R, R] between the R runs
         self._similarities: dict[tuple[str, str], dict[tuple[int, int], np.ndarray]] = {k: {} for k in self._scores}
+
+    def on_preflight(self, preflight: PreflightRun) -> None:
+        """Checks that the other runs have stored scores of the examples that this run explains, and of no others."""
+        if "test" in preflight.stages and not is_dry_run(preflight.trainer):
+            for split, method in self._scores:
+                preflight.attempt(
+                    f"Stability of {method} on {split}", partial(self._compare_examples, preflight, split, method)
+                )
+
+    def _compare_examples(self, preflight: PreflightRun, split: str, method: str) -> None:
+        explained = explained_examples(preflight, self.source, split)
+        needed = examples_with_targets(preflight, self.source, split)
+        for store in self._scores[split, method]:
+            store.require_examples(needed, among=explained, reference=THIS_RUN)
 
     def on_explained(self, explained: ExplainedBatch) -> None:
         if not (self.trainer.testing and self._runs) or explained.split == VALIDATION:

@@ -12,9 +12,11 @@ from lightning_xai.callbacks.attributions import ComputeAttributions
 from lightning_xai.callbacks.preflight.preflight import Preflight
 from lightning_xai.data.sources.planted import Planted
 from lightning_xai.data.vocabulary import VocabularyEncoder
+from lightning_xai.objectives.supervised import Supervised
 from lightning_xai.runs.stores.store import RaggedStore
 from lightning_xai.runs.stores.stored_scores import NO_CLASS, TOKEN_MASKS, open_scores
 from tests.callbacks.conftest import Recorder, compute, evaluation, planted_data, trainer
+from tests.conftest import tiny_classifier
 
 
 @pytest.fixture
@@ -97,6 +99,21 @@ def test_scores_of_too_few_texts_are_refused_before_the_work(tmp_path, objective
         with pytest.raises(ValueError, match="method m .*has scores of 3 of [67] examples, not of example .*: write"):
             run(method, recorder, limits={}, source={})
         assert not recorder.scores
+
+
+@pytest.mark.parametrize("targets", ["gold", "predicted", "gold_or_predicted"])
+def test_texts_without_an_explained_class_need_no_stored_scores(tmp_path, targets):
+    network = tiny_classifier("bert", multilabel=True)
+    network.transformer.classifier.bias.data -= 10  # nothing is predicted
+    source = Planted(num_classes=3, num_validation=6, num_test=7, multilabel=True, words_per_document=(6, 10))
+    classes = [len(labels) for labels in planted_data(source=source).split("test").labels(range(7))]
+    assert 0 in classes and any(classes)
+    for method, callback in (
+        (AttInGrad(), AttributionCacheWriter()),
+        (Cached(str(tmp_path / "attributions" / "{split}" / "m")), Recorder()),
+    ):
+        run = trainer(tmp_path, Preflight(), ComputeAttributions({"m": method}, targets), callback)
+        run.test(Supervised(network), datamodule=planted_data(source=source), verbose=False)
 
 
 def test_store_of_another_split_is_refused(write, tmp_path, objective):

@@ -13,11 +13,12 @@ from lightning_xai.attributions.input_x_gradient import InputXGradient
 from lightning_xai.attributions.integrated_gradients import IntegratedGradients
 from lightning_xai.callbacks.attribution_cache import AttributionCacheWriter
 from lightning_xai.callbacks.attributions import ComputeAttributions
+from lightning_xai.callbacks.preflight.preflight import Preflight
 from lightning_xai.callbacks.stability import Stability
 from lightning_xai.metrics.similarity import jaccard, kendall, spearman
 from lightning_xai.objectives.supervised import Supervised
 from lightning_xai.runs.stores.store import RaggedStore, RaggedWriter
-from tests.callbacks.conftest import planted_data, trainer
+from tests.callbacks.conftest import Recorder, planted_data, trainer
 from tests.conftest import tiny_classifier
 
 
@@ -168,6 +169,23 @@ def test_other_length_is_named(runs):
 def test_example_that_this_run_does_not_explain_is_named(runs):
     assert "example 5 and class" in (message := refusal(runs, max_examples=5))
     assert "which this run does not explain" in message
+
+
+@pytest.mark.parametrize("changes", [{"max_examples": 5}, {"limit_test_batches": 1}], ids=str)
+def test_runs_that_explain_other_numbers_of_examples_are_refused_before_the_work(runs, changes):
+    message = "Stability of ixg on test: .*seed0/.* has {} for example .*, unlike this run .{} such examples.: use"
+    recorder = Recorder()
+    stability = Stability([str(runs / "seed0")])
+    with pytest.raises(ValueError, match=message.format("scores", "[24]")):
+        run_test(runs / "own", 7, Preflight(), recorder, stability, **changes)
+    (runs / "seed0" / "results.parquet").unlink()
+    shutil.rmtree(runs / "seed0" / "attributions")
+    run_test(runs / "seed0", 0, AttributionCacheWriter(), **changes)
+    (runs / "seed0" / "results.parquet").touch()
+    with pytest.raises(ValueError, match=message.format("no scores", "[24]")):
+        run_test(runs / "own", 7, Preflight(), recorder, stability)
+    assert not recorder.scores
+    run_test(runs / "own", 7, Preflight(), recorder, stability, **changes)
 
 
 def test_scores_of_other_data_are_refused(runs):

@@ -91,6 +91,20 @@ def explained_examples(preflight: PreflightRun, source: Any, split: str) -> np.n
     return index[positions if most is None else positions[positions < most]]
 
 
+def examples_with_targets(preflight: PreflightRun, source: Any, split: str) -> np.ndarray:
+    """Returns the indices of the explained examples for which at least one class is certainly explained.
+
+    On multi-label data, an example may have no gold class, and which classes are predicted is not known yet.
+    """
+    examples, policy = explained_examples(preflight, source, split), getattr(source, "targets", "gold_or_predicted")
+    if not preflight.network.multilabel or policy in ("all", "topk"):
+        return examples
+    rows = data_of(preflight.trainer).split(split)
+    labels = rows.labels([rows.position(int(example)) for example in examples])
+    has_gold = np.array([policy != "predicted" and bool(gold) for gold in labels], dtype=bool)
+    return examples[has_gold]
+
+
 def check_output(network: torch.nn.Module, output: object, num_examples: int) -> None:
     """Raises ValueError if a network's output is not a ClassifierOutput with logits of shape [B, C].
 
@@ -147,7 +161,7 @@ def _explain(
         explained_splits(preflight, source), method, smallest_max_examples(preflight, source)
     ):
         may_be_stored = not any(check_passes(method))
-        examples = explained_examples(preflight, source, split) if may_be_stored else np.zeros(0, dtype=np.int64)
+        examples = examples_with_targets(preflight, source, split) if may_be_stored else np.zeros(0, dtype=np.int64)
         if len(examples) and not np.isin(batch.index.tolist(), examples).all():
             batch = preflight.examples(split, examples[:2])  # scores of other examples need not be stored
         # before a fit, gold classes count as predicted: the untrained network would predict random classes, for which

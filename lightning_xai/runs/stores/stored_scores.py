@@ -118,6 +118,21 @@ class StoredScores(RaggedStore):
             )
         return values
 
+    def require_examples(self, needed: np.ndarray, *, among: np.ndarray, reference: str) -> None:
+        """Raises ValueError unless scores are stored for the examples `needed`, and for no example outside `among`.
+
+        Args:
+            needed, among: indices [N] of examples.
+            reference: name of the run that explains these examples, for error messages.
+        """
+        for examples in (np.setdiff1d(needed, self.examples), np.setdiff1d(self.examples, among)):
+            if len(examples):
+                has = "has scores" if examples[0] in self.examples else "has no scores"
+                raise ValueError(
+                    f"{self.path} {has} for example {examples[0]}, unlike {reference} ({len(examples):,} such "
+                    "examples): use the same max_examples and limits of batches in all runs"
+                )
+
     def require_rows_among(self, keys: Container[tuple[int, int]], reference: str) -> None:
         """Raises ValueError if scores of a key (example, class) are stored, but the run `reference` lacks the key."""
         for index, target in self.keys():
