@@ -27,9 +27,9 @@ def check_order(callbacks: Sequence[Callback]) -> None:
         if isinstance(callback, AttributionSource):
             if source is not None and not is_used:
                 raise ValueError(
-                    f"{_named(source)} is followed by {_named(callback)}, and no callback between them uses its "
-                    "attributions: put the methods of both into one, or a callback such as AttributionEvaluation "
-                    "behind each"
+                    f"{_named(source)} is followed by {_named(callback)}, and no callback between them uses the "
+                    "attributions of the first: put the methods of both into one ComputeAttributions, or put a "
+                    "callback such as AttributionEvaluation behind each"
                 )
             source, is_used = callback, False
             num_sources += 1
@@ -42,8 +42,8 @@ def check_order(callbacks: Sequence[Callback]) -> None:
                 )
     if source is not None and not is_used and num_sources > 1:  # a single source may be there to measure costs
         raise ValueError(
-            f"no callback behind {_named(source)} uses its attributions, since they go to the callbacks that follow: "
-            "put a callback such as AttributionEvaluation behind it, or its methods into the ComputeAttributions before"
+            f"no callback behind {_named(source)} uses its attributions, which only later callbacks receive: put a "
+            "callback such as AttributionEvaluation behind it, or move its methods into the ComputeAttributions before"
         )
 
 

@@ -214,7 +214,7 @@ class Chain:
         if stage.config is None and root and now and (changed := changed_evaluation(root, now)):
             raise ValueError(
                 f"{self.root.path} is evaluated with other settings ({', '.join(changed[:3])}): first "
-                f"give --stage {ROOT} these settings"
+                f"run --stage {ROOT} with these settings"
             )
 
     def _data_overrides(self, stage: Stage) -> list[str]:

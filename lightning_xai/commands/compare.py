@@ -88,7 +88,7 @@ def compare(
     if metric in LOWER_IS_BETTER:
         raise ValueError(f"metric is {metric}, which is not in [0, 1]: choose another metric, such as macro_f1")
     if trade_off == "log_loss":
-        raise ValueError("trade_off is log_loss, which is the other axis: name a term, such as guidance")
+        raise ValueError("trade_off is log_loss, which is the other axis of the plot: name a term, such as guidance")
     folders = [Path(experiment) for experiment in experiments]
     rows = read_experiments(folders)
     if preset is not None and preset not in set(rows["preset"]):

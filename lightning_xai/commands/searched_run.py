@@ -77,7 +77,9 @@ class SearchedRun(XAICLI):
             if mode is None:
                 raise ValueError(f"metric {tag} has no direction: give max or min, or choose from {', '.join(known)}")
             if known.get(tag, mode) != mode:
-                raise ValueError(f"metric {tag} has the direction {mode}, which prefers its worst value: leave it null")
+                raise ValueError(
+                    f"metric {tag} has the direction {mode}, which prefers its worst value: leave the direction null"
+                )
             self.directions[tag] = mode
 
     def prepare(self, command: list[str]) -> list[str]:

@@ -59,7 +59,9 @@ def fill_id(tokenizer: PreTrainedTokenizerFast, fill: str) -> int:
     ids = tokenizer(fill, add_special_tokens=False)["input_ids"]
     if len(ids) != 1 or ids[0] == tokenizer.unk_token_id:
         tokens = tokenizer.convert_ids_to_tokens(ids)
-        raise ValueError(f"fill {fill!r} is the tokens {tokens} of {name}: give mask, pad, unk or a text of one token")
+        raise ValueError(
+            f"fill {fill!r} becomes the tokens {tokens} in {name}: give mask, pad, unk or a text of one known token"
+        )
     return ids[0]
 
 

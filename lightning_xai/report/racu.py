@@ -65,7 +65,7 @@ def racu_by_seed(rows: pd.DataFrame) -> pd.DataFrame:
             if list(curve.index) != list(random.index):
                 raise ValueError(
                     f"{experiment}, seed {seed}: {method} has scores at {list(curve.index)} % and random at "
-                    f"{list(random.index)} %: finish the chain with one list of percentages"
+                    f"{list(random.index)} %: finish the chain with the same percentages for both"
                 )
             quantity: Quantity = "leakage" if control else "racu"
             area = leakage if control else racu

@@ -108,7 +108,7 @@ def test_a_new_text_is_explained_with_the_vocabulary_of_the_checkpoint(recurrent
 
 
 def test_a_network_of_pairs_does_not_explain_a_text_alone(recurrent):
-    assert "give the second with --text_pair" in refusal("explain", "--ckpt", recurrent, "--text", "A zebra runs")
+    assert "give the second text with --text_pair" in refusal("explain", "--ckpt", recurrent, "--text", "A zebra runs")
 
 
 def test_the_second_text_tells_the_probability_and_is_not_shown(recurrent, tmp_path):

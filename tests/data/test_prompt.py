@@ -149,7 +149,7 @@ def test_drawn_shots_are_balanced_seeded_and_not_in_an_evaluated_split(folder):
         ({"shots": [{"text": "so so", "label": "fair"}]}, "'so so' has label 'fair'"),
         ({"shots": [{"text": "so so"}]}, "is no dictionary of text and label"),
         ({"shots": -1}, "shots is -1"),
-        ({"fill": "several tokens"}, "fill 'several tokens' is the tokens"),
+        ({"fill": "several tokens"}, "fill 'several tokens' becomes the tokens"),
     ],
 )
 def test_a_wrong_prompt_is_refused(folder, arguments, message):

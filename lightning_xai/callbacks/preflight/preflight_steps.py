@@ -122,7 +122,7 @@ def check_output(network: torch.nn.Module, output: object, num_examples: int) ->
     expected = [num_examples, network.num_classes]
     if list(output.logits.shape) != expected:
         raise ValueError(
-            f"{name}.forward returned logits of shape {list(output.logits.shape)}, but [B, C] is {expected}"
+            f"{name}.forward returned logits of shape {list(output.logits.shape)}: return [B, C], here {expected}"
         )
 
 

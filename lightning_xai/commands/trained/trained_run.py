@@ -67,8 +67,8 @@ class TrainedRun:
         """
         if text_pair is None and getattr(self.trained.network, "paired", False):
             raise ValueError(
-                f"the network of {self.path} reads pairs of texts: give the second with --text_pair, in Python with "
-                "text_pair="
+                f"the network of {self.path} reads pairs of texts: give the second text with --text_pair, or in "
+                "Python with text_pair="
             )
         return Explainer(
             self.trained,

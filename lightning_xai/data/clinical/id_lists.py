@@ -118,7 +118,7 @@ def _of_text(path: Path) -> list[int]:
 def _of_feather(path: Path) -> dict[str, list[int]]:
     _require_file(path)
     if path.suffix != ".feather":
-        raise ValueError(f"splits is {str(path)!r}: give a feather file, or split -> file")
+        raise ValueError(f"splits is {str(path)!r}: give a feather file, or a mapping from splits to files")
     try:
         table = feather.read_table(path)
     except (pa.ArrowException, OSError) as error:

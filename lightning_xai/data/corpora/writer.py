@@ -87,7 +87,10 @@ class CorpusWriter:
         form = (table.fill_token_id if table.explained.any() else -1, table.has_types)
         self._form = self._form or form
         if form[1] != self._form[1] or -1 not in (form[0], self._form[0]) and form[0] != self._form[0]:
-            raise ValueError(f"the encoder changed from {self._form} to {form} (fill token, has types): correct it")
+            raise ValueError(
+                f"(id of the fill token, whether there are token types) changed from {self._form} to {form} within a "
+                "split: correct the encoder"
+            )
         self._form = max(self._form, form)
         batch = self._batch(table, examples)
         num_tokens = len(table.input_ids)

@@ -94,10 +94,14 @@ class Planted(TextSource):
     ) -> None:
         num_signals = num_classes * signal_words_per_class
         if num_signals >= num_words:
-            raise ValueError(f"num_words={num_words} leaves none besides {num_signals} signal words; raise it")
+            raise ValueError(
+                f"num_words={num_words} leaves no word besides {num_signals} signal words: raise num_words"
+            )
         most = signals_per_document[1] * (num_classes if multilabel else 1)
         if most > words_per_document[0]:
-            raise ValueError(f"{most} planted words do not fit into {words_per_document[0]}: raise words_per_document")
+            raise ValueError(
+                f"{most} signal words do not fit into a text of {words_per_document[0]} words: raise words_per_document"
+            )
         self.class_names = [f"class{i}" for i in range(num_classes)]
         self.multilabel = multilabel
         self.words = numbered_words(num_words)

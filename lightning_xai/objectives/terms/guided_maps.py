@@ -107,8 +107,8 @@ def check_guided_method(method: DifferentiableAttribution, network: Classifier) 
             signed = InputXGradient("sum").scores(network, inputs, target).abs()
             if bool((signed <= _ROUNDING * InputXGradient("l1").scores(network, inputs, target)).all()):
                 raise ValueError(
-                    f"InputXGradient with pooling {product.pooling} is 0 for every token, since a LayerNorm takes the "
-                    "embeddings as they are: set the network's embedding: module, or the method's pooling: l2"
+                    f"InputXGradient with pooling {product.pooling} is 0 for every token, since a LayerNorm acts "
+                    "directly on the embeddings: set embedding: module in the network, or pooling: l2 in the method"
                 )
 
 

@@ -142,8 +142,8 @@ class InputGradient(Term):
             raise ValueError("wrt is 'table', but the embedding table is frozen: unfreeze it, or use wrt: sequence")
         if self.wrt == "table" and self.validate:
             raise ValueError(
-                "wrt is 'table', but validation measures the term, where weights have no gradient: use wrt: "
-                "sequence, or validate: false without a bound"
+                "wrt is 'table', but the term is also measured in validation, where weights have no gradient: use wrt: "
+                "sequence, or set validate: false and no bound"
             )
         self._trained = {name for name, parameter in network.named_parameters() if parameter.requires_grad}
 

@@ -57,7 +57,7 @@ def test_label_noise_has_the_asked_for_rate():
 
 
 def test_signal_words_must_leave_other_words():
-    with pytest.raises(ValueError, match="num_words=4 leaves none"):
+    with pytest.raises(ValueError, match="num_words=4 leaves no word"):
         Planted(num_words=4)
 
 

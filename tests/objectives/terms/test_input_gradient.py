@@ -200,5 +200,5 @@ def test_parameter_norm_is_the_same_in_validation_where_weights_are_frozen(tiny_
 
 
 def test_the_tables_gradient_is_refused_in_validation(tiny_hf):
-    with pytest.raises(ValueError, match="validation measures the term, where weights have no gradient"):
+    with pytest.raises(ValueError, match="measured in validation, where weights have no gradient"):
         igr(tiny_hf, wrt="table", validate=True)
