@@ -1,6 +1,5 @@
 """One owner a folder: who is refused, whose lock is taken over, and that an owner without its lock writes nothing."""
 
-import ctypes
 import os
 import signal
 import time
@@ -12,7 +11,16 @@ import pytest
 from lightning_xai.runs.locks.lock import _claim, _remove, check_owned, release, require_free, take
 from lightning_xai.runs.locks.owner import Owner
 from lightning_xai.runs.stores.store import RaggedStore, RaggedWriter
-from tests.runs.processes import FORK, WAIT_SECONDS, hold, owner_in, owner_of, pause, write_lock
+from tests.runs.processes import (
+    FORK,
+    WAIT_SECONDS,
+    contained_with_proc,
+    contained_without_proc,
+    owner_in,
+    owner_of,
+    pause,
+    write_lock,
+)
 
 
 def test_second_owner_is_refused_with_the_first_and_a_remedy(lock_file):
@@ -266,31 +274,6 @@ def test_lock_of_a_folder_covers_the_locks_within(lock_file):
 def test_locks_of_two_folders_do_not_block_each_other(lock_file):
     with owner_of(lock_file), owner_of(lock_file.parent / "gradient" / "owner.lock"):
         take(lock_file.parent.parent / "roar" / "owner.lock")
-
-
-def contained(lock_file: Path, pipe, host, touch_seconds: float, *, has_proc: bool) -> None:
-    """Holds a lock in a new pid namespace, in which this process has number 1."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(0x20000000 | 0x00020000):  # CLONE_NEWPID | CLONE_NEWNS
-        pipe.send("cannot")
-        return
-    child = os.fork()
-    if child:
-        os.waitpid(child, 0)
-        return
-    libc.prctl(1, signal.SIGKILL)  # ends with its parent
-    if has_proc:
-        libc.mount(None, b"/", None, 0x44000, None)  # MS_REC | MS_PRIVATE
-        libc.mount(b"proc", b"/proc", b"proc", 0, None)
-    hold(lock_file, pipe, host, touch_seconds)
-
-
-def contained_with_proc(*arguments) -> None:
-    contained(*arguments, has_proc=True)
-
-
-def contained_without_proc(*arguments) -> None:
-    contained(*arguments, has_proc=False)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may start a pid namespace")
