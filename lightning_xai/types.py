@@ -267,7 +267,7 @@ class Selector(ABC):
 
     @abstractmethod
     def passes(self, num_units: int, num_methods: int) -> float:
-        """Returns the approximate number of forward passes that rating takes for one example."""
+        """Returns the approximate number of forward passes that `rate` needs for one example."""
 
     @abstractmethod
     def rate(self, attribution: Attribution, batch: Batch, network: Any) -> Tensor:

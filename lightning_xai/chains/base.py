@@ -246,7 +246,7 @@ class ChainCallback(Callback, ABC):
         return list({str(facts["method"]): None for facts in self.erasures_by(stage).values()})
 
     def chain_of(self, trainer: Trainer) -> tuple[Chain, Stage]:
-        """Returns the chain to which the trainer's run belongs, and the stage that this run is."""
+        """Returns the chain to which the trainer's run belongs, and the run's stage in this chain."""
         return Chain.of_run(Path(trainer.default_root_dir), self.stages)
 
 

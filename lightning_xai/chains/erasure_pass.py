@@ -27,13 +27,13 @@ from lightning_xai.runs.stores.store import OLD_STORE, RaggedStore, RaggedWriter
 from lightning_xai.types import Batch
 
 COMPLETE = "complete.json"  # file with the facts about an erasure; it is written last, when the folder is complete
-EncoderFacts = Mapping[str, Any]  # facts about an erasure, as JSON types
+ErasureFacts = Mapping[str, Any]  # facts about an erasure, as JSON types
 # (batch, split, mask [B, T] of tokens not yet erased) -> {name of an erasure: mask [B, T] of tokens to keep}
 KeepMasks = Callable[[Batch, str, Tensor], dict[str, Tensor]]
 
 
 def write_erasures(
-    trainer: Trainer, folders: dict[str, Path], keep_masks: KeepMasks, facts: Mapping[str, EncoderFacts]
+    trainer: Trainer, folders: dict[str, Path], keep_masks: KeepMasks, facts: Mapping[str, ErasureFacts]
 ) -> None:
     """Stores the erased tokens of every example of every split. Each process writes its share of the batches.
 
@@ -68,7 +68,7 @@ def write_erasures(
     trainer.strategy.barrier()
 
 
-def check_complete(folder: Path, facts: EncoderFacts) -> None:
+def check_complete(folder: Path, facts: ErasureFacts) -> None:
     """Raises ValueError if a folder holds a complete erasure with other facts.
 
     Example:
@@ -127,7 +127,7 @@ def _is_complete(trainer: Trainer, folder: Path, split: str) -> bool:
 
 
 def _write_split(
-    trainer: Trainer, split: str, stores: dict[str, Path], keep_masks: KeepMasks, facts: Mapping[str, EncoderFacts]
+    trainer: Trainer, split: str, stores: dict[str, Path], keep_masks: KeepMasks, facts: Mapping[str, ErasureFacts]
 ) -> None:
     data = text_data_of(trainer)
     examples, own = data.unerased_split(split).hash(), data.encoder_facts()

@@ -72,7 +72,7 @@ class Chain:
 
     @classmethod
     def of_run(cls, run: Path, stages: Sequence[Stage]) -> tuple[Chain, Stage]:
-        """Returns the chain to which a run's folder belongs, and the stage that this run is."""
+        """Returns the chain to which a run's folder belongs, and the run's stage in this chain."""
         for stage in stages[1:]:
             root = RunFolder(run).root_of_stage(stage.name)
             if root is not None and root.has_begun:  # otherwise `run` is itself a root, in a folder named like a stage

@@ -22,7 +22,7 @@ def run_callbacks(
 
     Args:
         trainer: the settings of the trainer. Of these, `enable_progress_bar` and `callbacks` decide whether a progress
-            bar is added: `callbacks` may contain one.
+            bar is added, because `callbacks` may contain one.
         began: value of `time.monotonic()` when the command started.
         seed: the seed of the run.
         preflight: the callback that tries methods and metrics before the real run.

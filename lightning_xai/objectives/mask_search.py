@@ -48,8 +48,9 @@ def sparse_variable(
 ) -> Minimum:
     """Searches m [B, T, 1 or D] such that the mask sigmoid(m) is small and hardly changes the probabilities.
 
-    The masked input is mask * x + (1 - mask) * baseline, where x are the tokens' embeddings and `baseline` those of
-    the `baseline_ids`. The search minimizes (size of the mask) + fidelity_weight * (L1 change of the probabilities).
+    The masked input is mask * x + (1 - mask) * baseline, where x are the embeddings of the tokens and `baseline` the
+    embeddings of the `baseline_ids`. The search minimizes (size of the mask) + fidelity_weight * (L1 change of the
+    probabilities).
 
     Args:
         search: settings of the search.

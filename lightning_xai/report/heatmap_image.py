@@ -114,7 +114,8 @@ def placed_lines(pieces: Sequence[Piece], width: float) -> Iterator[list[PlacedP
         x = 0.0 if base == "left" else width - sum(placed.width for placed in line)
         arranged = []
         for place in visual_order(levels):
-            is_mirrored = levels[place] % 2 == 1 and directions[place] is None  # in words, fonts mirror brackets
+            # brackets inside a word are mirrored by the font itself
+            is_mirrored = levels[place] % 2 == 1 and directions[place] is None
             shown = mirrored(line[place].shown) if is_mirrored else line[place].shown
             arranged.append(line[place]._replace(x=x, shown=shown))
             x += line[place].width

@@ -116,7 +116,7 @@ def segment_notes(rows: pd.DataFrame) -> list[str]:
 
 
 def _encoded(encoded: float, of: float) -> str:
-    """Returns a text such as "1.5 of 47": encoded segments of all segments of a version; "-" if undefined."""
+    """Returns a text such as "1.5 of 47": how many of a version's segments were encoded; "-" if undefined."""
     return "-" if pd.isna(encoded) else f"{_short(encoded)} of {_short(of)}"
 
 

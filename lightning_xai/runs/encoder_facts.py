@@ -1,6 +1,6 @@
-"""EncoderFacts about the encoder with which a network was trained or a store was written, and checks that compare them.
+"""Facts about the encoder with which a network was trained or a store was written, and checks that compare them.
 
-EncoderFacts are a dictionary of plain values: `class_path` and `init_args`, from which the encoder can be rebuilt;
+Facts are a dictionary of plain values: `class_path` and `init_args`, from which the encoder can be rebuilt;
 `vocab_size`, its number of token ids; `fingerprint`, a hash of its tokenization; and, if the encoder built a vocabulary
 from texts, this vocabulary as `learned`.
 """

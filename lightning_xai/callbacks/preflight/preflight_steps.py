@@ -94,7 +94,7 @@ def explained_examples(preflight: PreflightRun, source: Any, split: str) -> np.n
 def examples_with_targets(preflight: PreflightRun, source: Any, split: str) -> np.ndarray:
     """Returns the indices of the explained examples for which at least one class is certainly explained.
 
-    On multi-label data, an example may have no gold class, and which classes are predicted is not known yet.
+    On multi-label data, an example may have no gold class, and it is not yet known which classes are predicted.
     """
     examples, policy = explained_examples(preflight, source, split), getattr(source, "targets", "gold_or_predicted")
     if not preflight.network.multilabel or policy in ("all", "topk"):

@@ -147,7 +147,7 @@ def _text(summary: pd.DataFrame, table: PaperTable, width: int) -> str:
 def markdown_table(summary: pd.DataFrame, table: PaperTable) -> str:
     """Returns a table in Markdown, or "" if there are no results for it.
 
-    A mean that is better than that of B_U is bold; one that is better than that of B_S is underlined.
+    A mean is bold if it is better than the mean of B_U, and underlined if it is better than the mean of B_S.
 
     Example:
         >>> row = {"model": "TM", "part": "all", "method": "attention", "metric": "f1", "mean": 0.37, "std": 0.055}
