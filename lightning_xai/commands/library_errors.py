@@ -15,7 +15,7 @@ SETTINGS_CODE = (  # modules of Lightning that check users' settings; other modu
 )  # fmt: skip
 
 
-class Row(NamedTuple):
+class CorrectableError(NamedTuple):
     """A kind of library error that a user can correct.
 
     Args:
@@ -25,7 +25,7 @@ class Row(NamedTuple):
         remedy: advice for the user.
 
     Example:
-        >>> Row("OutOfMemoryError", (), "lower batch_size").error
+        >>> CorrectableError("OutOfMemoryError", (), "lower batch_size").error
         'OutOfMemoryError'
     """
 
@@ -35,13 +35,13 @@ class Row(NamedTuple):
 
 
 TABLE = (
-    Row(
+    CorrectableError(
         "MisconfigurationException",
         SETTINGS_CODE,
         "correct this setting of trainer or checkpoint, which run.py fit --help lists",
     ),
-    Row("RuntimeError", ("pytorch/callbacks/early_stopping.py",), "correct monitor of EarlyStopping"),
-    Row(
+    CorrectableError("RuntimeError", ("pytorch/callbacks/early_stopping.py",), "correct monitor of EarlyStopping"),
+    CorrectableError(
         "OutOfMemoryError",
         (),
         "lower data.init_args.batch_size, eval_batch_size or max_tokens_per_batch, or chunk_size of the method",

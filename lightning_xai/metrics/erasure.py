@@ -22,7 +22,7 @@ _MASK_ELEMENTS = 2**25  # largest number of erasure mask entries in memory at on
 
 
 @dataclass(frozen=True)
-class Rows:
+class RankedRows:
     """R rows (example, class) of a batch, with the top k units of each row for J numbers k.
 
     All tensors except those of `inputs` are on the CPU.
@@ -30,7 +30,7 @@ class Rows:
     Example:
         >>> inputs, first = TextInputs.of_ids([[5, 6]]), torch.tensor([0])
         >>> top = torch.tensor([[[True, False]]])
-        >>> Rows(inputs, example=first, target=first, top=top, probs=torch.tensor([[0.75, 0.25]])).prob.tolist()
+        >>> RankedRows(inputs, example=first, target=first, top=top, probs=torch.tensor([[0.75, 0.25]])).prob.tolist()
         [[0.75]]
     """
 
@@ -103,7 +103,7 @@ class ErasureMetric(AttributionMetric):
         self.columns = sizes.names
 
     @abstractmethod
-    def row_records(self, rows: Rows, predict: PredictOnce) -> Tensor:
+    def row_records(self, rows: RankedRows, predict: PredictOnce) -> Tensor:
         """Returns the records [R, J] of R rows in float64, on the CPU."""
 
     def passes(self, num_units: int, num_methods: int) -> float:
@@ -130,10 +130,10 @@ class ErasureMetric(AttributionMetric):
             for part in torch.arange(len(example)).split(rows_at_once):
                 b, k = example[part], place[part]
                 top = ranks[b, k].unsqueeze(1) < sizes[b].unsqueeze(2)  # [R, J, T]
-                records[b, k] = self.row_records(Rows(inputs, b, targets[b, k], top, probs), predict)
+                records[b, k] = self.row_records(RankedRows(inputs, b, targets[b, k], top, probs), predict)
         return records.to(attribution.scores.device)
 
-    def changed(self, rows: Rows, predict: PredictOnce) -> Tensor:
+    def changed(self, rows: RankedRows, predict: PredictOnce) -> Tensor:
         """Returns the probabilities [R, J] float64 of the rows' classes after the erasure for each k."""
         versions = Versions(rows.example, keep=~rows.top if self.erases_top else rows.top)
         return predict_erased(

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.metrics.base import PredictOnce
-from lightning_xai.metrics.erasure import ErasureMetric, Rows
+from lightning_xai.metrics.erasure import ErasureMetric, RankedRows
 from lightning_xai.metrics.top_units import Sizes
 
 WithoutUnits = Literal["measured", "zero"]
@@ -100,7 +100,7 @@ class Comprehensiveness(_ProbabilityDrop):
     higher_is_better = True
     erases_top = True
 
-    def row_records(self, rows: Rows, predict: PredictOnce) -> Tensor:
+    def row_records(self, rows: RankedRows, predict: PredictOnce) -> Tensor:
         changed = self.changed(rows, predict)
         return comprehensiveness(rows.prob, changed, relative=self.relative, clipped=self.clipped)
 
@@ -140,7 +140,7 @@ class Sufficiency(_ProbabilityDrop):
         require_choices({"without_units": WithoutUnits}, {"without_units": without_units})
         self.without_units: WithoutUnits = without_units
 
-    def row_records(self, rows: Rows, predict: PredictOnce) -> Tensor:
+    def row_records(self, rows: RankedRows, predict: PredictOnce) -> Tensor:
         changed = self.changed(rows, predict)
         drops = sufficiency(rows.prob, changed, relative=self.relative, clipped=self.clipped)
         return drops if self.without_units == "measured" else drops.masked_fill(~rows.top.any(dim=-1), 0.0)
@@ -172,5 +172,5 @@ class LogOdds(ErasureMetric):
     higher_is_better = False
     erases_top = True
 
-    def row_records(self, rows: Rows, predict: PredictOnce) -> Tensor:
+    def row_records(self, rows: RankedRows, predict: PredictOnce) -> Tensor:
         return log_odds(rows.prob, self.changed(rows, predict))

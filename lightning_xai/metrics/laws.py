@@ -18,8 +18,8 @@ from lightning_xai.types import Attribution, Batch, TextInputs
 NUM_CLASSES = 4
 LENGTHS = [9, 14, 6, 11, 3, 8, 17]
 
-Make = Callable[[], AttributionMetric]
-Explained = tuple[Attribution, Batch]
+MakeMetric = Callable[[], AttributionMetric]
+ExplainedTexts = tuple[Attribution, Batch]
 
 
 def bag_of_words(inputs: TextInputs, embed_mask: Tensor | None = None, *, multilabel: bool = True) -> Tensor:
@@ -96,7 +96,7 @@ def check_metric(metric: AttributionMetric) -> None:
         law(lambda: copy.deepcopy(metric))
 
 
-def values_of(make: Make, batches: Sequence[Explained]) -> dict[str, float]:
+def values_of(make: MakeMetric, batches: Sequence[ExplainedTexts]) -> dict[str, float]:
     """Returns the values of a new metric on batches. A metric that needs tuning is tuned on other random texts.
 
     Example:
@@ -113,7 +113,7 @@ def values_of(make: Make, batches: Sequence[Explained]) -> dict[str, float]:
     return {key: float(value) for key, value in metric.compute().items()}
 
 
-def one_batch_equals_batches_of_one(make: Make) -> None:
+def one_batch_equals_batches_of_one(make: MakeMetric) -> None:
     """The values do not depend on how examples are grouped into batches."""
     attribution, batch = explained_batch(LENGTHS)
     singles = [(attribution[[row]], batch[[row]]) for row in range(len(LENGTHS))]
@@ -121,14 +121,14 @@ def one_batch_equals_batches_of_one(make: Make) -> None:
     _require_same(make, [(attribution, batch)], singles, rule, remedy)
 
 
-def padding_changes_nothing(make: Make) -> None:
+def padding_changes_nothing(make: MakeMetric) -> None:
     """The metric's values do not depend on the amount of padding."""
     padded = [explained_batch(LENGTHS, pad_to=30)]
     remedy = "measure tokens of attribution.token_mask only"
     _require_same(make, padded, [explained_batch(LENGTHS)], "padding changes", remedy)
 
 
-def repeated_examples_count_once(make: Make) -> None:
+def repeated_examples_count_once(make: MakeMetric) -> None:
     """An example that occurs twice counts once."""
     attribution, batch = explained_batch(LENGTHS)
     again = [(attribution, batch), (attribution[:3], batch[:3])]
@@ -136,7 +136,7 @@ def repeated_examples_count_once(make: Make) -> None:
     _require_same(make, again, [(attribution, batch)], "repeated examples change", remedy)
 
 
-def order_changes_nothing(make: Make) -> None:
+def order_changes_nothing(make: MakeMetric) -> None:
     """The metric's values do not depend on the order of the examples."""
     attribution, batch = explained_batch(LENGTHS)
     order = list(range(len(LENGTHS)))[::-1]
@@ -145,7 +145,7 @@ def order_changes_nothing(make: Make) -> None:
     _require_same(make, shuffled, [(attribution, batch)], "the order of examples changes", remedy)
 
 
-def some_row_is_measured(make: Make) -> None:
+def some_row_is_measured(make: MakeMetric) -> None:
     """On random texts, at least one row is measured, and at least one value is named after the metric."""
     values, metric = values_of(make, [explained_batch(LENGTHS)]), make()
     remedy = "return numbers from `measure`; NaN means that a value is undefined for the row"
@@ -154,7 +154,7 @@ def some_row_is_measured(make: Make) -> None:
     require(named, f"{_name(metric)}: no value is named {metric.name!r}", "do not override `compute`")
 
 
-def reset_forgets_the_rows(make: Make) -> None:
+def reset_forgets_the_rows(make: MakeMetric) -> None:
     """`reset` forgets all rows."""
     metric = make()
     metric.update(*explained_batch(LENGTHS), bag_of_words)
@@ -162,7 +162,7 @@ def reset_forgets_the_rows(make: Make) -> None:
     require(len(metric.table()[0]) == 0, f"{_name(metric)}: rows stay after `reset`", "keep state by add_state only")
 
 
-def arguments_stay_as_they_were(make: Make) -> None:
+def arguments_stay_as_they_were(make: MakeMetric) -> None:
     """`update` changes neither its arguments nor the state of the process."""
     attribution, batch = explained_batch(LENGTHS)
     parts: list[Any] = [attribution, batch.inputs, batch.rationale]
@@ -180,7 +180,7 @@ def arguments_stay_as_they_were(make: Make) -> None:
     require(not changed, rule, "draw random numbers from a torch.Generator of your own")
 
 
-def rows_outside_the_target_mask_do_not_count(make: Make) -> None:
+def rows_outside_the_target_mask_do_not_count(make: MakeMetric) -> None:
     """The metric's values do not depend on the scores of rows outside the target mask."""
     attribution, batch = explained_batch(LENGTHS)
     spoiled = attribution.scores.clone()
@@ -190,7 +190,7 @@ def rows_outside_the_target_mask_do_not_count(make: Make) -> None:
     _require_same(make, [(changed, batch)], [(attribution, batch)], "rows outside target_mask change", remedy)
 
 
-def batches_without_a_row_are_accepted(make: Make) -> None:
+def batches_without_a_row_are_accepted(make: MakeMetric) -> None:
     """A batch whose target mask is all False does not affect the metric's values."""
     attribution, batch = explained_batch(LENGTHS)
     nothing = replace(attribution, target_mask=torch.zeros_like(attribution.target_mask))
@@ -198,7 +198,7 @@ def batches_without_a_row_are_accepted(make: Make) -> None:
     _require_same(make, batches, [(attribution, batch)], rule, "do not override `update`")
 
 
-def single_precision_and_single_labels_are_accepted(make: Make) -> None:
+def single_precision_and_single_labels_are_accepted(make: MakeMetric) -> None:
     """Scores in float32 and single labels [B] are accepted; records are kept in float64."""
     attribution, batch = explained_batch(LENGTHS)
     attribution = replace(attribution, scores=attribution.scores.float())
@@ -208,7 +208,7 @@ def single_precision_and_single_labels_are_accepted(make: Make) -> None:
     require(kept, f"{_name(metric)}: records are not in float64", "do not override `update`")
 
 
-def every_value_has_its_number_of_rows(make: Make) -> None:
+def every_value_has_its_number_of_rows(make: MakeMetric) -> None:
     """Every value has a count `num_examples/<value>`, between `num_examples` and the number of all rows.
 
     Only values whose names begin with an entry of `selections` may have a lower count.
@@ -224,7 +224,7 @@ def every_value_has_its_number_of_rows(make: Make) -> None:
     require(fits, f"{_name(metric)}: a num_examples/<value> is missing or out of range", remedy)
 
 
-def a_text_of_one_token_is_accepted(make: Make) -> None:
+def a_text_of_one_token_is_accepted(make: MakeMetric) -> None:
     """For a text of one word, every value except tuned thresholds is NaN or is computed from at least one row."""
     values, metric = values_of(make, [explained_batch([3])]), make()
     for key, number in counts_of(values).items():
@@ -264,7 +264,7 @@ def _name(metric: AttributionMetric) -> str:
 
 
 def _require_same(
-    make: Make, actual: Sequence[Explained], expected: Sequence[Explained], rule: str, remedy: str
+    make: MakeMetric, actual: Sequence[ExplainedTexts], expected: Sequence[ExplainedTexts], rule: str, remedy: str
 ) -> None:
     before, after = values_of(make, expected), values_of(make, actual)
     name = _name(make())

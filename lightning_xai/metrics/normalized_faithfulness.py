@@ -11,7 +11,7 @@ from torch import Tensor
 from lightning_xai.functional.erasure.erase import Erasure
 from lightning_xai.functional.erasure.perturbation import Versions, predict_zero_embeddings
 from lightning_xai.metrics.base import PredictOnce
-from lightning_xai.metrics.erasure import ErasureMetric, Rows
+from lightning_xai.metrics.erasure import ErasureMetric, RankedRows
 from lightning_xai.metrics.top_units import Sizes
 
 Empty = Literal["zero_embeddings", "zero_ids"]
@@ -64,7 +64,7 @@ def _drop_of_empty(prob: Tensor, empty: Tensor) -> Tensor:
     return room.masked_fill(room == 0, torch.nan)
 
 
-def empty_probs(rows: Rows, predict: PredictOnce, empty: Empty, erasure: Erasure) -> Tensor:
+def empty_probs(rows: RankedRows, predict: PredictOnce, empty: Empty, erasure: Erasure) -> Tensor:
     """Returns in float64 the probability of each row's class for the empty input.
 
     The shape is [R, 1] for "zero_ids", and [R, J] for "zero_embeddings", where the empty input depends on k.
@@ -82,7 +82,7 @@ def empty_probs(rows: Rows, predict: PredictOnce, empty: Empty, erasure: Erasure
         >>> def predict(inputs, embed_mask=None):  # 1/4 for each token whose id is not 0
         ...     return (inputs.input_ids > 0).sum(dim=1, keepdim=True) / 4
         >>> once = PredictOnce(predict, inputs)
-        >>> rows = Rows(inputs, example=zero, target=zero, top=inputs.token_mask[:, None], probs=once(inputs))
+        >>> rows = RankedRows(inputs, example=zero, target=zero, top=inputs.token_mask[:, None], probs=once(inputs))
         >>> rows.prob.tolist(), empty_probs(rows, once, "zero_ids", "delete").tolist()
         ([[0.5]], [[0.0]])
     """
@@ -130,7 +130,7 @@ class NormalizedComprehensiveness(ErasureMetric):
         super().__init__(sizes, **kwargs)
         self.empty, self.capped = empty, capped
 
-    def row_records(self, rows: Rows, predict: PredictOnce) -> Tensor:
+    def row_records(self, rows: RankedRows, predict: PredictOnce) -> Tensor:
         empty = empty_probs(rows, predict, self.empty, self.erasure)
         return normalized_comprehensiveness(rows.prob, self.changed(rows, predict), empty, capped=self.capped)
 
@@ -167,6 +167,6 @@ class NormalizedSufficiency(ErasureMetric):
         super().__init__(sizes, **kwargs)
         self.empty = empty
 
-    def row_records(self, rows: Rows, predict: PredictOnce) -> Tensor:
+    def row_records(self, rows: RankedRows, predict: PredictOnce) -> Tensor:
         empty = empty_probs(rows, predict, self.empty, self.erasure)
         return normalized_sufficiency(rows.prob, self.changed(rows, predict), empty)

@@ -19,7 +19,7 @@ from lightning_xai.models.pretrained.transformers_config import read_config
 from lightning_xai.models.pretrained.transformers_loading import load_transformer
 from lightning_xai.models.transformer.encoder_layers import head_layers
 from lightning_xai.models.transformer.head_options import set_head_activation, set_head_dropout
-from lightning_xai.models.transformer.pooling import Pooling, pooling_readout
+from lightning_xai.models.transformer.pooling import HeadPooling, pooling_readout
 from lightning_xai.types import TextInputs
 
 
@@ -108,7 +108,7 @@ class HFClassifier(HuggingFaceClassifier):
         # a decoder applies a layer named `score` to the last token; check_contracts refuses networks with `score` that
         # read other tokens
         is_decoder = hasattr(self.transformer, "score")
-        self.pooling: Pooling = "last" if is_decoder else getattr(settings, "classifier_pooling", "cls")
+        self.pooling: HeadPooling = "last" if is_decoder else getattr(settings, "classifier_pooling", "cls")
         self._given_pad_id: int | None = self.transformer.config.pad_token_id
         if is_decoder:
             self.transformer.config.pad_token_id = self.pad_id  # without a pad id, transformers refuses batches

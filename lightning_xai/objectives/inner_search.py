@@ -58,11 +58,11 @@ class Search:
                 raise ValueError(f"search.{name} is {value}: give 0 or more")
 
 
-class Moments(NamedTuple):
+class AdamWState(NamedTuple):
     """State of AdamW: running means of the gradient and of the squared gradient, and the number of steps taken.
 
     Example:
-        >>> Moments.zeros(torch.ones(1, 2)).first.tolist()
+        >>> AdamWState.zeros(torch.ones(1, 2)).first.tolist()
         [[0.0, 0.0]]
     """
 
@@ -71,21 +71,22 @@ class Moments(NamedTuple):
     num_steps: int
 
     @classmethod
-    def zeros(cls, variable: Tensor) -> Moments:
+    def zeros(cls, variable: Tensor) -> AdamWState:
         """Returns the state before the first step."""
         return cls(torch.zeros_like(variable), torch.zeros_like(variable), 0)
 
 
 def adamw_step(
-    variable: Tensor, gradient: Tensor, moments: Moments, *, lr: float, weight_decay: float
-) -> tuple[Tensor, Moments]:
+    variable: Tensor, gradient: Tensor, moments: AdamWState, *, lr: float, weight_decay: float
+) -> tuple[Tensor, AdamWState]:
     """Returns `variable` after one step of AdamW with torch's default betas and epsilon, and the new moments.
 
     Elements are updated independently, so the rows of a batch do not affect each other.
 
     Example:
         >>> variable = torch.tensor([1.0, -1.0])
-        >>> moved, _ = adamw_step(variable, torch.tensor([3.0, -3.0]), Moments.zeros(variable), lr=0.5, weight_decay=0)
+        >>> gradient, moments = torch.tensor([3.0, -3.0]), AdamWState.zeros(variable)
+        >>> moved, _ = adamw_step(variable, gradient, moments, lr=0.5, weight_decay=0)
         >>> moved  # the first step is as long as the learning rate
         tensor([ 0.5000, -0.5000])
     """
@@ -94,7 +95,7 @@ def adamw_step(
     second = torch.lerp(moments.second, gradient.square(), 0.001)
     denominator = (second / (1 - 0.999**num_steps)).sqrt() + 1e-8
     variable = variable * (1 - lr * weight_decay) - lr / (1 - 0.9**num_steps) * first / denominator
-    return variable, Moments(first, second, num_steps)
+    return variable, AdamWState(first, second, num_steps)
 
 
 class Minimum(NamedTuple):
@@ -133,7 +134,7 @@ def minimize_rows(
         tensor([[ 0.7500, -1.7500]])
     """
     variable = start.detach()
-    moments = Moments.zeros(variable)
+    moments = AdamWState.zeros(variable)
     active = torch.ones(len(variable), dtype=torch.bool, device=variable.device)
     num_steps = torch.zeros(len(variable), dtype=torch.long, device=variable.device)
     history: list[Tensor] = []

@@ -29,10 +29,10 @@ PLANTED = 5  # a text has the label c if its token at position 1 or 2 has the id
 NUM_CLASSES = 5
 MULTILABEL: dict[str, Any] = {"num_classes": NUM_CLASSES, "multilabel": True}
 
-Make = Callable[[Classifier], Objective]
+MakeObjective = Callable[[Classifier], Objective]
 
 
-def check_objective(make: Make, *, multilabel: bool = True) -> None:
+def check_objective(make: MakeObjective, *, multilabel: bool = True) -> None:
     """Checks that an objective keeps the laws that this package's own objectives keep.
 
     Args:
@@ -136,7 +136,7 @@ def tiny_plm_ca(num_classes: int = 5, *, multilabel: bool = True, dropout: float
     return with_large_weights(lambda: PLMCA(num_classes=num_classes, multilabel=multilabel, dropout=dropout, **sizes))
 
 
-def loss_reaches_the_encoder(make: Make, *, multilabel: bool = True) -> None:
+def loss_reaches_the_encoder(make: MakeObjective, *, multilabel: bool = True) -> None:
     """All losses are finite scalars, and "loss" has a gradient for the first layer."""
     objective = _ready(make, multilabel)
     losses, name = objective.losses(planted_batch(**_kind(multilabel))), type(objective).__name__
@@ -151,7 +151,7 @@ def loss_reaches_the_encoder(make: Make, *, multilabel: bool = True) -> None:
     require(gradient is not None and bool(gradient.abs().max() > 0), rule, remedy)
 
 
-def losses_leave_the_network_as_it_was(make: Make, *, multilabel: bool = True) -> None:
+def losses_leave_the_network_as_it_was(make: MakeObjective, *, multilabel: bool = True) -> None:
     """`losses` leaves weights, modes, requires_grad flags and gradients as they were."""
     objective = _ready(make, multilabel)
     next(objective.network.children()).eval()
@@ -171,7 +171,7 @@ def losses_leave_the_network_as_it_was(make: Make, *, multilabel: bool = True) -
     require(not changed, rule, "use torch.autograd.grad in inner loops, and restore what they change")
 
 
-def losses_draw_no_numbers_in_eval_mode(make: Make, *, multilabel: bool = True) -> None:
+def losses_draw_no_numbers_in_eval_mode(make: MakeObjective, *, multilabel: bool = True) -> None:
     """In eval mode, `losses` draws no numbers from torch's global random generator."""
     objective = _ready(make, multilabel).eval()
     before = torch.get_rng_state()
@@ -180,7 +180,7 @@ def losses_draw_no_numbers_in_eval_mode(make: Make, *, multilabel: bool = True) 
     require(torch.equal(torch.get_rng_state(), before), rule, "use a torch.Generator that is seeded by step_seed")
 
 
-def fit_changes_the_weights(make: Make, *, multilabel: bool = True) -> None:
+def fit_changes_the_weights(make: MakeObjective, *, multilabel: bool = True) -> None:
     """A fit with bfloat16, clipping, accumulation and validation changes the weights and logs losses and metrics."""
     objective = make(tiny_plm_ca(multilabel=multilabel))
     options: dict[str, Any] = {"max_epochs": 1, "precision": "bf16-mixed"}
@@ -198,7 +198,7 @@ def fit_changes_the_weights(make: Make, *, multilabel: bool = True) -> None:
     require(changed, f"{name}: a fit changes no weight", "minimize a loss that depends on the network")
 
 
-def resumed_fit_ends_equal(make: Make, *, multilabel: bool = True) -> None:
+def resumed_fit_ends_equal(make: MakeObjective, *, multilabel: bool = True) -> None:
     """A run that is resumed after an epoch ends with the same weights as an uninterrupted run."""
 
     def fit(folder: Path, **arguments: Any) -> dict[str, Any]:
@@ -233,7 +233,7 @@ def _kind(multilabel: bool) -> dict[str, Any]:
     return {"num_classes": NUM_CLASSES, "multilabel": multilabel}
 
 
-def _ready(make: Make, multilabel: bool) -> Objective:
+def _ready(make: MakeObjective, multilabel: bool) -> Objective:
     objective = make(tiny_plm_ca(multilabel=multilabel))
     require(isinstance(objective, Objective), f"{objective!r} is no Objective", "derive it from that class")
     objective.setup("fit")

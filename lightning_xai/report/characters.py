@@ -8,7 +8,7 @@ from typing import Literal
 
 import regex
 
-Direction = Literal["left", "right"]  # side on which lines start: "right" for Arabic and Hebrew
+TextDirection = Literal["left", "right"]  # side on which lines start: "right" for Arabic and Hebrew
 
 # characters that change the direction of the text after them: embeddings, overrides and isolates
 TURNS_DIRECTION = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -45,7 +45,7 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" or c in _JOINERS else " " for c in text)
 
 
-def direction(text: str) -> Direction | None:
+def direction(text: str) -> TextDirection | None:
     """Returns the direction in which the first letter of a text is written, or None if the text has no letter.
 
     Example:
@@ -61,7 +61,7 @@ def direction(text: str) -> Direction | None:
     return None
 
 
-def piece_directions(texts: Sequence[str]) -> list[Direction | Literal["number"] | None]:
+def piece_directions(texts: Sequence[str]) -> list[TextDirection | Literal["number"] | None]:
     """Returns the direction of each piece of a line; "number" for digits with their signs, None for other pieces.
 
     Example:
@@ -69,7 +69,7 @@ def piece_directions(texts: Sequence[str]) -> list[Direction | Literal["number"]
         ['right', None, 'number', 'number', 'number', None, 'left']
     """
     kinds = [{unicodedata.bidirectional(character) for character in text} for text in texts]
-    known: list[Direction | Literal["number"] | None] = [direction(text) for text in texts]
+    known: list[TextDirection | Literal["number"] | None] = [direction(text) for text in texts]
     known = [own or ("number" if kind & _DIGITS else None) for own, kind in zip(known, kinds, strict=True)]
     digits = [own == "number" for own in known]
     for place, kind in enumerate(kinds):
@@ -79,7 +79,7 @@ def piece_directions(texts: Sequence[str]) -> list[Direction | Literal["number"]
     return known
 
 
-def piece_levels(directions: Sequence[Direction | Literal["number"] | None], base: Direction) -> list[int]:
+def piece_levels(directions: Sequence[TextDirection | Literal["number"] | None], base: TextDirection) -> list[int]:
     """Returns the level of each piece of a line: odd if it is written from right to left.
 
     A piece without a direction takes the direction of its neighbors if they agree, and otherwise the direction `base`.

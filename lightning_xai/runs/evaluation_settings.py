@@ -60,24 +60,24 @@ def evaluation_settings(settings: Settings) -> dict[str, Any]:
     } | _numbered([one for one in _callbacks(settings) if _only_evaluates(one)])
 
 
-def changed_training(before: Settings, now: Settings) -> list[str]:
-    """Returns the sorted names of the training settings that differ between `before` and `now`.
+def changed_training(stored: Settings, current: Settings) -> list[str]:
+    """Returns the sorted names of the training settings that differ between `stored` and `current`.
 
     Example:
         >>> changed_training({"lr": 1, "trainer.limit_test_batches": 2}, {"lr": 3, "trainer.limit_test_batches": 4})
         ['lr']
     """
-    return _changed(training_settings(before), training_settings(now))
+    return _changed(training_settings(stored), training_settings(current))
 
 
-def changed_evaluation(before: Settings, now: Settings) -> list[str]:
-    """Returns the sorted names of the evaluation settings that differ between `before` and `now`.
+def changed_evaluation(stored: Settings, current: Settings) -> list[str]:
+    """Returns the sorted names of the evaluation settings that differ between `stored` and `current`.
 
     Example:
         >>> changed_evaluation({"lr": 1, "trainer.limit_test_batches": 2}, {"lr": 3, "trainer.limit_test_batches": 4})
         ['trainer.limit_test_batches']
     """
-    return _changed(evaluation_settings(before), evaluation_settings(now))
+    return _changed(evaluation_settings(stored), evaluation_settings(current))
 
 
 def hash_of_evaluation(settings: Settings) -> str:
@@ -93,8 +93,8 @@ def hash_of_evaluation(settings: Settings) -> str:
     return hashlib.sha256(json.dumps(given).encode()).hexdigest()[:8]
 
 
-def _changed(before: Settings, now: Settings) -> list[str]:
-    return changed_settings(without_new_options(before, now), without_new_options(now, before))
+def _changed(stored: Settings, current: Settings) -> list[str]:
+    return changed_settings(without_new_options(stored, current), without_new_options(current, stored))
 
 
 def _callbacks(settings: Settings) -> list[dict[str, Any]]:

@@ -83,14 +83,14 @@ def hash_of_test_data(settings: Mapping[str, Any]) -> str:
     return hashlib.sha256(chosen.encode()).hexdigest()[:6]
 
 
-def changed_settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+def changed_settings(stored: Mapping[str, Any], current: Mapping[str, Any]) -> list[str]:
     """Returns the sorted names of the settings that differ between two runs or that only one run has.
 
     Example:
         >>> changed_settings({"lr": 1, "seed": 0}, {"lr": 2, "seed": 0, "decay": 1})
         ['decay', 'lr']
     """
-    return [name for name in sorted({*before, *now}) if before.get(name) != now.get(name)]
+    return [name for name in sorted({*stored, *current}) if stored.get(name) != current.get(name)]
 
 
 def flat(value: Any, prefix: str = "") -> dict[str, Any]:

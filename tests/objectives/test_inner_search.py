@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from lightning_xai.objectives.inner_search import (
-    Moments,
+    AdamWState,
     Search,
     StepRule,
     Stop,
@@ -28,7 +28,7 @@ def test_adamw_step_is_torchs():
     start = torch.randn(3, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     theirs = start.clone().requires_grad_()
     optimizer = torch.optim.AdamW([theirs], lr=0.1, weight_decay=0.01)
-    ours, moments = start, Moments.zeros(start)
+    ours, moments = start, AdamWState.zeros(start)
     for step in range(5):
         gradient = (start + step).sin()
         theirs.grad = gradient

@@ -3,7 +3,7 @@
 import pytest
 
 from lightning_xai.report.characters import (
-    Direction,
+    TextDirection,
     cluster_bounds,
     direction,
     joined_ends,
@@ -37,14 +37,14 @@ def test_direction_is_that_of_the_first_letter(text, side):
     assert direction(text) == side
 
 
-def shown(texts: list[str], base: Direction) -> str:
+def shown(texts: list[str], base: TextDirection) -> str:
     """Returns a line as it looks, from left to right."""
     return "".join(texts[place] for place in visual_order(piece_levels(piece_directions(texts), base)))
 
 
 @pytest.mark.parametrize("base", ["left", "right"])
 def test_every_piece_has_one_place(base):
-    directions: list[Direction | None] = ["left", None, "right", "right", None, None, "left", None]
+    directions: list[TextDirection | None] = ["left", None, "right", "right", None, None, "left", None]
     assert sorted(visual_order(piece_levels(directions, base))) == list(range(8))
 
 

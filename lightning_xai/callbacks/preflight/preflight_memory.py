@@ -15,7 +15,7 @@ from lightning_xai.callbacks.preflight.preflight_run import Failure
 from lightning_xai.runs.files.whole_files import read_json, write_json
 from lightning_xai.runs.ranks import gather
 
-Part = tuple[str, str]  # a part of a preflight: a stage of the trainer, such as "fit", and a split
+StageAndSplit = tuple[str, str]  # a part of a preflight: a stage of the trainer, such as "fit", and a split
 
 
 @runtime_checkable
@@ -48,7 +48,7 @@ class PreflightMemory:
         {}
     """
 
-    tried: dict[str, set[Part]] = field(default_factory=dict)
+    tried: dict[str, set[StageAndSplit]] = field(default_factory=dict)
     failures: dict[str, dict[str, Failure]] = field(default_factory=dict)
 
     def recall(self, key: str, trainer: Trainer) -> None:
@@ -84,7 +84,7 @@ def record_of(trainer: Trainer) -> Path | None:
     )
 
 
-def _read(file: Path, digest: str) -> set[Part]:
+def _read(file: Path, digest: str) -> set[StageAndSplit]:
     return {(stage, split) for stage, split in read_json(file).get(digest, [])} if file.exists() else set()
 
 

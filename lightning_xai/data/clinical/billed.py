@@ -24,7 +24,7 @@ def tables_of(systems: Sequence[System]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Billed:
+class BilledCodes:
     """The billed codes of the admissions that are in the list of a split.
 
     Attributes:
@@ -38,7 +38,7 @@ class Billed:
     known: set[str]
 
 
-def read_billed(folder: Path, systems: Sequence[System], admissions: Container[int]) -> Billed:
+def read_billed(folder: Path, systems: Sequence[System], admissions: Container[int]) -> BilledCodes:
     """Returns the codes in DIAGNOSES_ICD and PROCEDURES_ICD. A table that no code system needs is not read.
 
     Rows without a code are skipped.
@@ -86,7 +86,7 @@ def read_billed(folder: Path, systems: Sequence[System], admissions: Container[i
     sorted_codes = {
         admission: tuple(sorted(codes_by_admission.pop(admission))) for admission in list(codes_by_admission)
     }
-    return Billed(sorted_codes, patients, set(pointed.values()))
+    return BilledCodes(sorted_codes, patients, set(pointed.values()))
 
 
 def _without_zeros(problem: str) -> ValueError:

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from lightning_xai.data.clinical.annotations import DISCHARGE, AnnotatedNote, chart_files, read_charts
-from lightning_xai.data.clinical.billed import Billed, read_billed
+from lightning_xai.data.clinical.billed import BilledCodes, read_billed
 from lightning_xai.data.clinical.code_map import CodeMap
 from lightning_xai.data.clinical.codes import ICD9, System, systems_of_one_version
 from lightning_xai.data.clinical.counts import AnnotationCounts, CountReport
@@ -159,7 +159,7 @@ class _Maker:
 
     store: NoteStore
     charts: dict[int, list[AnnotatedNote]]
-    billed: Billed
+    billed: BilledCodes
     codes: CodeMap
     trim: Trim
     report: CountReport

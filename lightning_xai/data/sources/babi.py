@@ -9,7 +9,7 @@ from typing import Any
 
 from datasets import DatasetDict
 
-from lightning_xai.data.sources.babi_stories import PLACES, QUESTIONS_PER_STORY, Question, Task, generate_story
+from lightning_xai.data.sources.babi_stories import PLACES, QUESTIONS_PER_STORY, BAbITask, Question, generate_story
 from lightning_xai.data.sources.base import (
     TextSource,
     rationales_of,
@@ -120,7 +120,7 @@ class BAbI(TextSource):
 
     def __init__(
         self,
-        task: Task = 1,
+        task: BAbITask = 1,
         data_dir: str | None = None,
         validation_fraction: float = 0.15,
         num_train: int = 8500,
@@ -128,13 +128,13 @@ class BAbI(TextSource):
         num_test: int = 1000,
         seed: int = 0,
     ) -> None:
-        require_choices({"task": Task}, {"task": task})
+        require_choices({"task": BAbITask}, {"task": task})
         require_fractions(validation_fraction=validation_fraction)
         self.sizes = {"train": num_train, "validation": num_validation, "test": num_test}
         for split, size in self.sizes.items():
             if size < 1:
                 raise ValueError(f"num_{split} is {size}: give at least 1")
-        self.task: Task = task
+        self.task: BAbITask = task
         self.data_dir = Path(data_dir) if data_dir is not None else None
         self.validation_fraction = validation_fraction
         self.seed = seed

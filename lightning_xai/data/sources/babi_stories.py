@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Literal, NamedTuple
 
-Task = Literal[1, 2, 3]
+BAbITask = Literal[1, 2, 3]
 ACTORS = ["Daniel", "John", "Mary", "Sandra"]
 PLACES = ["bathroom", "bedroom", "garden", "hallway", "kitchen", "office"]
 OBJECTS = ["apple", "football", "milk"]
@@ -80,7 +80,7 @@ class _World:
         else:
             self.tell(actor, DROP_VERBS, thing)
 
-    def questions(self, task: Task) -> list[tuple[str, str, list[int]]]:
+    def questions(self, task: BAbITask) -> list[tuple[str, str, list[int]]]:
         """Returns the task's questions that the story so far answers, as (text, answer, supporting sentences)."""
         if task == 1:
             return [(f"Where is {a}?", moves[-1][1], [moves[-1][0]]) for a, moves in self.moves.items() if moves]
@@ -90,7 +90,7 @@ class _World:
         return [(f"Where was the {t} before the {to}?", origin, s) for t, (origin, to, s) in self.journeys.items()]
 
 
-def generate_story(task: Task, chance: random.Random) -> list[Question]:
+def generate_story(task: BAbITask, chance: random.Random) -> list[Question]:
     """Returns the five questions of a random story. Exactly the supporting sentences are needed to answer a question.
 
     Example:

@@ -14,7 +14,7 @@ from lightning_xai.data.clinical.tables import read_table_rows
 from lightning_xai.data.sources.base import TextSource, require_fractions, rows_to_splits, split_rows
 from lightning_xai.functional.choices import require_choices
 
-Task = Literal["diabetes", "anemia"]
+PhenotypeTask = Literal["diabetes", "anemia"]
 NUMBER = "qqq"
 LISTS = {"train": "train_50_hadm_ids.csv", "validation": "dev_50_hadm_ids.csv", "test": "test_50_hadm_ids.csv"}
 
@@ -197,7 +197,7 @@ class MimicLabels(TextSource):
     def __init__(
         self,
         data_dir: str,
-        task: Task = "diabetes",
+        task: PhenotypeTask = "diabetes",
         splits_dir: str | None = None,
         normalized: bool = True,
         max_words: int | None = 4000,
@@ -206,7 +206,7 @@ class MimicLabels(TextSource):
         seed: int = 0,
         allow_text: bool = False,
     ) -> None:
-        require_choices({"task": Task}, {"task": task})
+        require_choices({"task": PhenotypeTask}, {"task": task})
         require_fractions(validation_fraction=validation_fraction, test_fraction=test_fraction)
         if max_words is not None and max_words < 1:
             raise ValueError(f"max_words is {max_words}: give at least 1")

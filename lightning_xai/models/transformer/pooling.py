@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-Pooling = Literal["cls", "mean", "last"]
+HeadPooling = Literal["cls", "mean", "last"]
 
 
-def pooling_readout(attention_mask: Tensor, *, pooling: Pooling, dtype: torch.dtype) -> Tensor:
+def pooling_readout(attention_mask: Tensor, *, pooling: HeadPooling, dtype: torch.dtype) -> Tensor:
     """Returns the weights [B, 1, T] with which a head averages token states; they sum to 1.
 
     Args:

@@ -19,7 +19,7 @@ from lightning_xai.objectives.terms.base import CleanPass, Task, Term, TermValue
 from lightning_xai.objectives.terms.weights import Weight
 from lightning_xai.types import Batch
 
-Direction = Literal["attention_first", "scores_first"]
+EGTDirection = Literal["attention_first", "scores_first"]
 SMOOTHING = 1e-9
 
 
@@ -122,16 +122,16 @@ class EGT(Term):
         method: AttributionMethod,
         weight: Weight = 0.01,
         masked_fraction: float = 0.15,
-        direction: Direction = "attention_first",
+        direction: EGTDirection = "attention_first",
         **kwargs: Any,
     ) -> None:
         super().__init__(weight, **kwargs)
-        require_choices({"direction": Direction}, {"direction": direction})
+        require_choices({"direction": EGTDirection}, {"direction": direction})
         if not 0 < masked_fraction < 1:
             raise ValueError(f"masked_fraction is {masked_fraction}: give a fraction between 0 and 1")
         self.method = method
         self.masked_fraction = masked_fraction
-        self.direction: Direction = direction
+        self.direction: EGTDirection = direction
 
     def needs(self, network: Classifier) -> Needs:
         return Needs(attentions=not network.readout_is_attention or self.method.needs_attentions)

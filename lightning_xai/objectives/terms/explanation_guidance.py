@@ -14,9 +14,9 @@ from lightning_xai.models.base import Classifier
 from lightning_xai.models.forward_pass import Needs
 from lightning_xai.objectives.terms.base import CleanPass, Term, TermValue
 from lightning_xai.objectives.terms.guidance_scores import (
+    GuidanceLoss,
+    GuidanceSign,
     Normalization,
-    Score,
-    Sign,
     Target,
     normalized_scores,
     row_losses,
@@ -35,7 +35,7 @@ from lightning_xai.objectives.terms.weights import Weight
 from lightning_xai.types import Batch
 
 Average = Literal["example", "token"]
-Explained = Literal["gold", "predicted"]
+GuidedClasses = Literal["gold", "predicted"]
 
 
 class ExplanationGuidance(Term):
@@ -107,14 +107,14 @@ class ExplanationGuidance(Term):
         self,
         method: AttributionMethod,
         weight: Weight = 1.0,
-        score: Score = "mae",
+        score: GuidanceLoss = "mae",
         average: Average = "example",
         normalization: Normalization | None = None,
         scaling: float | None = None,
-        sign: Sign | None = None,
+        sign: GuidanceSign | None = None,
         target: Target | None = None,
         unannotated: Unannotated | None = None,
-        explained: Explained = "gold",
+        explained: GuidedClasses = "gold",
         layers: list[int] | None = None,
         combine_layers: Combine = "losses",
         heads: list[int] | None = None,
@@ -126,8 +126,8 @@ class ExplanationGuidance(Term):
         words = {"normalization": normalization, "sign": sign, "target": target, "unannotated": unannotated}
         given: dict[str, Any] = {name: word for name, word in words.items() if word is not None}
         fixed = {"score": score, "average": average, "explained": explained, "combine_layers": combine_layers}
-        choices = {"score": Score, "average": Average, "explained": Explained, "combine_layers": Combine}
-        choices |= {"normalization": Normalization, "sign": Sign, "target": Target, "unannotated": Unannotated}
+        choices = {"score": GuidanceLoss, "average": Average, "explained": GuidedClasses, "combine_layers": Combine}
+        choices |= {"normalization": Normalization, "sign": GuidanceSign, "target": Target, "unannotated": Unannotated}
         require_choices({name: choices[name] for name in fixed | given}, fixed | given)
         for name, number in (("scaling", scaling), ("positive_weight", positive_weight), ("huber_delta", huber_delta)):
             if number is not None and not 0 < number < float("inf"):
@@ -147,9 +147,9 @@ class ExplanationGuidance(Term):
         self.used: GuidanceSettings = default_settings(method, score)._replace(**given, **numbers)
         check_settings(method, score, self.used)
         self.method: DifferentiableAttribution = method
-        self.score: Score = score
+        self.score: GuidanceLoss = score
         self.average: Average = average
-        self.explained: Explained = explained
+        self.explained: GuidedClasses = explained
         self.layers = layers
         self.combine_layers: Combine = combine_layers
         self.heads = heads

@@ -10,9 +10,9 @@ from torch.nn import functional as F
 
 from lightning_xai.functional.scores.aggregation import normalize, restrict
 
-Score = Literal["mae", "mse", "huber", "kl", "bce", "order"]
+GuidanceLoss = Literal["mae", "mse", "huber", "kl", "bce", "order"]
 Normalization = Literal["none", "softmax", "sum", "l2"]
-Sign = Literal["keep", "absolute"]
+GuidanceSign = Literal["keep", "absolute"]
 Target = Literal["distribution", "binary"]
 
 SMALLEST = 1e-12  # smallest argument of a logarithm; smaller values are replaced by it
@@ -31,7 +31,7 @@ class NormalizedScores(NamedTuple):
 
 
 def normalized_scores(
-    scores: Tensor, mask: Tensor, *, normalization: Normalization, scaling: float = 1.0, sign: Sign = "keep"
+    scores: Tensor, mask: Tensor, *, normalization: Normalization, scaling: float = 1.0, sign: GuidanceSign = "keep"
 ) -> NormalizedScores:
     """Applies `sign`, `scaling` and a normalization over the tokens in `mask` to scores, in float32 (or float64).
 
@@ -109,7 +109,7 @@ def row_losses(
     evidence: Tensor,
     mask: Tensor,
     *,
-    score: Score,
+    score: GuidanceLoss,
     target: Target,
     positive_weight: float = 1.0,
     huber_delta: float = 1.0,

@@ -11,7 +11,7 @@ from lightning_xai.attributions.decompx_reverse import DecompXReverse
 from lightning_xai.attributions.input_x_gradient import InputXGradient
 from lightning_xai.attributions.integrated_gradients import IntegratedGradients
 from lightning_xai.attributions.rollout import AttentionRollout
-from lightning_xai.objectives.terms.guidance_scores import Normalization, Score, Sign, Target
+from lightning_xai.objectives.terms.guidance_scores import GuidanceLoss, GuidanceSign, Normalization, Target
 from lightning_xai.objectives.terms.guided_rows import Unannotated
 
 
@@ -25,7 +25,7 @@ class GuidanceSettings(NamedTuple):
 
     normalization: Normalization = "none"
     scaling: float = 1.0
-    sign: Sign = "keep"
+    sign: GuidanceSign = "keep"
     target: Target = "distribution"
     unannotated: Unannotated = "leave_out"
 
@@ -36,7 +36,7 @@ class GuidanceSettings(NamedTuple):
         )
 
 
-def default_settings(method: AttributionMethod, score: Score) -> GuidanceSettings:
+def default_settings(method: AttributionMethod, score: GuidanceLoss) -> GuidanceSettings:
     """Returns the default settings for a method. For methods in Ferreira et al. (2024), they are the paper's.
 
     Some of them depend on `score`: "bce" needs binary targets, and "kl" needs scores and targets that sum to 1. With
@@ -61,7 +61,7 @@ def default_settings(method: AttributionMethod, score: Score) -> GuidanceSetting
     return settings._replace(unannotated="leave_out") if score in ("kl", "order") else settings
 
 
-def check_settings(method: AttributionMethod, score: Score, settings: GuidanceSettings) -> None:
+def check_settings(method: AttributionMethod, score: GuidanceLoss, settings: GuidanceSettings) -> None:
     """Raises ValueError if the loss `score` is not defined for the method's scores with the settings `settings`.
 
     Example:

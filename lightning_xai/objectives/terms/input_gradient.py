@@ -14,12 +14,12 @@ from lightning_xai.objectives.inner_search import GRADIENT_SCALE
 from lightning_xai.objectives.terms.base import CleanPass, Term, TermValue
 from lightning_xai.objectives.terms.weights import Weight
 
-Norm = Literal["frobenius", "token_sum"]
+GradientNorm = Literal["frobenius", "token_sum"]
 Per = Literal["example", "micro_batch"]
 Wrt = Literal["sequence", "table"]
 
 
-def gradient_norms(gradient: Tensor, *, norm: Norm) -> Tensor:
+def gradient_norms(gradient: Tensor, *, norm: GradientNorm) -> Tensor:
     """Returns the norms [B] (not squared) of gradients. The derivative of a norm at 0 is 0.
 
     Args:
@@ -49,7 +49,7 @@ def scaled_gradient(loss: Tensor, variable: Tensor) -> Tensor:
     return gradient / GRADIENT_SCALE
 
 
-def micro_batch_norm(losses: Tensor, embeds: Tensor, *, norm: Norm) -> Tensor:
+def micro_batch_norm(losses: Tensor, embeds: Tensor, *, norm: GradientNorm) -> Tensor:
     """Returns the norm of the gradient of the mean loss with respect to the embeddings, repeated B times.
 
     Args:
@@ -67,7 +67,7 @@ def micro_batch_norm(losses: Tensor, embeds: Tensor, *, norm: Norm) -> Tensor:
     return gradient_norms(gradient.flatten(0, 1).unsqueeze(0), norm=norm).expand(len(losses))
 
 
-def table_norms(losses: Tensor, table: Tensor, *, norm: Norm, per: Per) -> Tensor:
+def table_norms(losses: Tensor, table: Tensor, *, norm: GradientNorm, per: Per) -> Tensor:
     """Returns the norms [B] of the gradients of `losses` [B] with respect to the embedding table [V, D].
 
     The gradients of all occurrences of a token are added before the norm is taken, so they may cancel out.
@@ -124,15 +124,15 @@ class InputGradient(Term):
         weight: Weight = 1e-5,
         wrt: Wrt = "sequence",
         per: Per = "example",
-        norm: Norm = "frobenius",
+        norm: GradientNorm = "frobenius",
         parameter_norm: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(weight, **kwargs)
-        require_choices({"wrt": Wrt, "per": Per, "norm": Norm}, {"wrt": wrt, "per": per, "norm": norm})
+        require_choices({"wrt": Wrt, "per": Per, "norm": GradientNorm}, {"wrt": wrt, "per": per, "norm": norm})
         self.wrt: Wrt = wrt
         self.per: Per = per
-        self.norm: Norm = norm
+        self.norm: GradientNorm = norm
         self.parameter_norm = parameter_norm
         self.independent_of_batch = per == "example"
         self._trained: set[str] = set()  # names of the trainable weights when the objective was built

@@ -114,13 +114,13 @@ def take(
     file = file.absolute()
     if any(lock.file == file or lock.covers(file) for lock in _held.values()):
         return
-    here = Owner.of_this_process()
-    contents = here.to_json().encode()
+    this_process = Owner.of_this_process()
+    contents = this_process.to_json().encode()
     with writing(file):
         file.parent.mkdir(parents=True, exist_ok=True)
         while not _create(file, contents):
             require_free(file, remedy=remedy, patience=patience)
-    _held[file] = Lock(file, contents, here, touch_seconds)
+    _held[file] = Lock(file, contents, this_process, touch_seconds)
 
 
 def require_free(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_SECONDS) -> None:
@@ -138,18 +138,18 @@ def require_free(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_S
     """
     if file.absolute() in _held:
         return
-    here, first, began = Owner.of_this_process(), None, 0.0
+    this_process, first, began = Owner.of_this_process(), None, 0.0
     while (now := _look(file)) is not None:
         owner = Owner.from_json(now[0])
-        runs = None if owner is None else owner.is_running(here)
-        is_requeued = owner is not None and owner.is_requeued(here)
+        runs = None if owner is None else owner.is_running(this_process)
+        is_requeued = owner is not None and owner.is_requeued(this_process)
         # an owner fills its lock file right after it has created it, so a file that stays empty needs less patience
         wait = patience if owner is not None else min(patience, TOUCH_SECONDS)
         changed = first is not None and now != first
         if not is_requeued and (runs or changed and runs is None):
             raise Taken(f"{_place(file)} belongs to {owner or 'another command'}: {remedy}")
         if is_requeued or runs is False or first is not None and time.monotonic() - began >= wait:
-            if not _remove(file, now[0], here):
+            if not _remove(file, now[0], this_process):
                 with contextlib.suppress(Taken):
                     require_free(_claim(file, now[0]), patience=patience)
                 time.sleep(CLAIMED_SECONDS)
@@ -179,14 +179,14 @@ def follow(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_SECONDS
         >>> follow(Path("no/such/owner.lock"))
     """
     file = file.absolute()
-    here, first, began = Owner.of_this_process(), None, time.monotonic()
+    this_process, first, began = Owner.of_this_process(), None, time.monotonic()
     while (now := _look(file)) is not None and time.monotonic() - began < 1.25 * patience:
         owner = Owner.from_json(now[0])
-        if owner is not None and owner.leads(here):
+        if owner is not None and owner.leads(this_process):
             _held[file] = Lock(file, now[0], None, TOUCH_SECONDS)
             return
-        runs = None if owner is None else owner.is_running(here)
-        is_requeued = owner is not None and owner.is_requeued(here)
+        runs = None if owner is None else owner.is_running(this_process)
+        is_requeued = owner is not None and owner.is_requeued(this_process)
         if not is_requeued and (runs or runs is None and first is not None and now != first):
             raise ValueError(f"{_place(file)} belongs to {owner or 'another command'}: {remedy}")
         if runs is False:  # the owner is dead, so the first process of this command will take the lock
@@ -261,14 +261,14 @@ def _create(file: Path, contents: bytes) -> bool:
     return True
 
 
-def _remove(file: Path, contents: bytes, here: Owner) -> bool:
+def _remove(file: Path, contents: bytes, this_process: Owner) -> bool:
     """Removes a lock file if it has the given contents. Returns False if another process has the right to remove it.
 
     A claim gives this right. Its name depends on the contents, and it is created before the contents are compared.
     So no process removes the new lock that another one has created in place of the stale lock.
     """
     claim = _claim(file, contents)
-    if not _create(claim, here.to_json().encode()):
+    if not _create(claim, this_process.to_json().encode()):
         return False
     if _contents(file) == contents:
         file.unlink(missing_ok=True)

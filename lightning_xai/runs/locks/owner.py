@@ -41,8 +41,8 @@ class Owner:
         restarts: number of times that SLURM has restarted the job.
 
     Example:
-        >>> here = Owner.of_this_process()
-        >>> here.is_running(here), here.is_requeued(here)
+        >>> process = Owner.of_this_process()
+        >>> process.is_running(process), process.is_requeued(process)
         (True, False)
     """
 
@@ -98,24 +98,28 @@ class Owner:
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host} since {self.since} ({self.command})"
 
-    def shares_processes_with(self, here: Owner) -> bool:
-        """Returns whether `here` has the same machine, boot and container as this owner, and so sees the same pids."""
+    def shares_processes_with(self, this_process: Owner) -> bool:
+        """Returns whether `this_process` has the owner's machine, boot and container, and so sees the same pids."""
         place = (self.host, self.boot, self.namespace)
-        return all(place) and place == (here.host, here.boot, here.namespace)
+        return all(place) and place == (this_process.host, this_process.boot, this_process.namespace)
 
-    def is_running(self, here: Owner) -> bool | None:
-        """Returns whether the owner is running; None if `here` cannot know, for example on another machine."""
-        return process_runs(self.pid, self.started) if self.shares_processes_with(here) else None
+    def is_running(self, this_process: Owner) -> bool | None:
+        """Returns whether the owner is running; None if `this_process` cannot know, for example on another machine."""
+        return process_runs(self.pid, self.started) if self.shares_processes_with(this_process) else None
 
-    def is_requeued(self, here: Owner) -> bool:
-        """Returns whether SLURM has restarted the owner's job, and `here` is the same task of the restarted job."""
-        return bool(self.job) and (self.job, self.task) == (here.job, here.task) and self.restarts < here.restarts
+    def is_requeued(self, this_process: Owner) -> bool:
+        """Returns whether SLURM restarted the owner's job, and `this_process` is the same task of the new job."""
+        return (
+            bool(self.job)
+            and (self.job, self.task) == (this_process.job, this_process.task)
+            and self.restarts < this_process.restarts
+        )
 
-    def leads(self, here: Owner) -> bool:
-        """Returns whether the owner is the first process of the distributed command to which `here` belongs."""
+    def leads(self, this_process: Owner) -> bool:
+        """Returns whether the owner is the first process of the distributed command to which `this_process` belongs."""
         # with Lightning, the first process is the parent of the others
-        is_parent = self.shares_processes_with(here) and self.pid == os.getppid()
-        return is_parent or bool(self.launch) and self.launch == here.launch
+        is_parent = self.shares_processes_with(this_process) and self.pid == os.getppid()
+        return is_parent or bool(self.launch) and self.launch == this_process.launch
 
 
 @functools.cache  # cached, because Lightning later sets variables in some processes

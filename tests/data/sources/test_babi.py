@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from lightning_xai.data.sources.babi import BAbI, read_stories
-from lightning_xai.data.sources.babi_stories import Task
+from lightning_xai.data.sources.babi_stories import BAbITask
 from lightning_xai.data.sources.laws import check_source
 
-TASKS: list[Task] = [1, 2, 3]
+TASKS: list[BAbITask] = [1, 2, 3]
 STORY = (
     "1 Mary moved to the garden.\n2 John got the milk.\n3 Where is Mary?\tgarden\t1\n"
     "4 Mary went to the office.\n5 Where is Mary? \toffice\t4\n"

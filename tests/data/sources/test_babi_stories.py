@@ -6,9 +6,9 @@ import re
 import pytest
 
 from lightning_xai.data.sources.babi import read_stories
-from lightning_xai.data.sources.babi_stories import Question, Task, generate_story
+from lightning_xai.data.sources.babi_stories import BAbITask, Question, generate_story
 
-TASKS: list[Task] = [1, 2, 3]
+TASKS: list[BAbITask] = [1, 2, 3]
 # the sentences of the published files, release 1.2, tasks 1 to 3
 SENTENCE = re.compile(
     r"(?P<actor>Mary|John|Daniel|Sandra) (?:(?P<move>journeyed|moved|travelled|went)(?: back)? to"
@@ -50,7 +50,7 @@ def solved(question: Question, sentences: list[str]) -> str | None:
     return places[-2] if len(places) > 1 and places[-1] == asked["place"] else None
 
 
-def made_up(task: Task, count: int = 100) -> list[Question]:
+def made_up(task: BAbITask, count: int = 100) -> list[Question]:
     return [q for i in range(count) for q in generate_story(task, random.Random(i))]
 
 

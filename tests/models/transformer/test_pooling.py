@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from lightning_xai.models.transformer.pooling import Pooling, pooling_readout
+from lightning_xai.models.transformer.pooling import HeadPooling, pooling_readout
 
 MASK = torch.tensor([[1, 1, 1, 0], [0, 0, 1, 1], [0, 1, 0, 0]]).bool()  # padding on the right, on the left, on both
 
@@ -16,7 +16,7 @@ MASK = torch.tensor([[1, 1, 1, 0], [0, 0, 1, 1], [0, 1, 0, 0]]).bool()  # paddin
         ("mean", [[1 / 3, 1 / 3, 1 / 3, 0], [0, 0, 0.5, 0.5], [0, 1, 0, 0]]),
     ],
 )
-def test_tokens_are_counted_without_padding(pooling: Pooling, expected: list[list[float]]) -> None:
+def test_tokens_are_counted_without_padding(pooling: HeadPooling, expected: list[list[float]]) -> None:
     readout = pooling_readout(MASK, pooling=pooling, dtype=torch.float64)
     torch.testing.assert_close(readout, torch.tensor(expected, dtype=torch.float64).unsqueeze(1))
 

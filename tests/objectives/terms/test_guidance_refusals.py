@@ -19,7 +19,7 @@ from lightning_xai.objectives.dual_ascent import Constraint
 from lightning_xai.objectives.supervised import Supervised
 from lightning_xai.objectives.terms.base import Term
 from lightning_xai.objectives.terms.explanation_guidance import ExplanationGuidance
-from lightning_xai.objectives.terms.guidance_scores import Score
+from lightning_xai.objectives.terms.guidance_scores import GuidanceLoss
 from lightning_xai.objectives.terms.guidance_settings import default_settings
 from tests.conftest import tiny_classifier
 from tests.objectives.conftest import quiet_trainer
@@ -119,5 +119,5 @@ def test_gradients_as_scores_are_refused_in_float16(tmp_path, monkeypatch):
 
 
 def test_scores_that_are_0_for_an_empty_rationale_leave_out_texts_without_evidence():
-    used = {score: default_settings(InputXGradient("sum"), score).unannotated for score in get_args(Score)}
+    used = {score: default_settings(InputXGradient("sum"), score).unannotated for score in get_args(GuidanceLoss)}
     assert {score for score, unannotated in used.items() if unannotated == "leave_out"} == {"kl", "order"}

@@ -16,8 +16,8 @@ from lightning_xai.models.base import Classifier
 from lightning_xai.objectives.losses import example_losses
 from lightning_xai.objectives.supervised import Supervised
 from lightning_xai.objectives.terms.input_gradient import (
+    GradientNorm,
     InputGradient,
-    Norm,
     gradient_norms,
     micro_batch_norm,
     table_norms,
@@ -49,7 +49,7 @@ def mean_embedding_loss(ids):
 def test_penalties_are_those_of_oracle_e8(ids, rows, positions, frobenius, per):
     losses, embeds, table = mean_embedding_loss(ids)
     assert table_norms(losses, table, norm="token_sum", per=per).item() == pytest.approx(rows)
-    norms: dict[Norm, float] = {"token_sum": positions, "frobenius": frobenius}
+    norms: dict[GradientNorm, float] = {"token_sum": positions, "frobenius": frobenius}
     for norm, expected in norms.items():
         found = micro_batch_norm(losses, embeds, norm=norm)
         if per == "example":
