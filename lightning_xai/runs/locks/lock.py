@@ -75,7 +75,7 @@ class Lock:
             with contextlib.suppress(OSError):
                 try:
                     _remove(self.file, self._contents, self._owner)
-                except OSError:  # a claim needs space on the disk
+                except OSError:  # no claim could be made, as the disk is full
                     if _contents(self.file) == self._contents:
                         self.file.unlink()
 
