@@ -127,6 +127,15 @@ def test_files_of_tests_have_at_most_300_lines():
     assert {path: length for path, length in lengths.items() if length > 300} == {}
 
 
+def test_a_public_class_shares_its_name_with_no_other():
+    files: dict[str, list[str]] = {}
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                files.setdefault(node.name, []).append(str(path.relative_to(PACKAGE)))
+    assert {name: paths for name, paths in files.items() if len(paths) > 1} == {}
+
+
 def test_init_files_are_empty_except_that_of_the_package():
     top = PACKAGE / "__init__.py"
     assert [str(p) for p in PACKAGE.rglob("__init__.py") if p != top and p.read_text().strip()] == []

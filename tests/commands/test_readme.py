@@ -81,6 +81,14 @@ def test_own_classes_of_five_kinds_are_used_from_a_configuration(own_parts, tmp_
     )
 
 
+@pytest.mark.slow
+def test_an_own_term_is_trained_from_a_configuration(own_parts, tmp_path):
+    config = copy.deepcopy(tiny_config(max_epochs=1, callbacks=[]))
+    config["model"]["init_args"]["terms"] = {"size": {"class_path": "my_parts.LogitSize", "init_args": {"weight": 0.1}}}
+    printed = command("fit", "--config", save(config, tmp_path / "term.yaml"), "--runs_dir", tmp_path / "runs")
+    assert "terms: own loss 1, size 0.1 (LogitSize)" in printed
+
+
 def test_commands_and_configurations_exist():
     commands = re.findall(r"python run\.py ([a-z]+)", README)
     assert len(commands) > 15 and set(commands) <= set(COMMANDS)
