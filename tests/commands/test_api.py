@@ -152,7 +152,7 @@ def test_examples_are_checked_as_files_are(run, tables, change, message):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda run, table: run.explain("w1", method="AttInGradd"), "'AttInGradd': choose one of ALTI"),
+        (lambda run, table: run.explain("w1", method="AttInGradd"), "'AttInGradd': did you mean AttInGrad"),
         (lambda run, table: run.explain("w1", method="Transformed"), "method Transformed needs .*give an object"),
         (lambda run, table: run.explain("w1", method=AttInGrad), "give the name or an object"),
         (lambda run, table: run.explain("w1", method=[]), "no attribution method is given"),

@@ -172,7 +172,9 @@ def _listed(methods: str | AttributionMethod | Sequence[str | AttributionMethod]
 
 
 def unknown_method(name: str, known: Iterable[str]) -> str:
-    """Returns the error message for a name that no attribution method has. The tables of runs have other names.
+    """Returns the error message for an unknown attribution method, with the most similar name as a suggestion.
+
+    A user may give a name from a table of results, such as att_in_grad, instead of the name of the class.
 
     Example:
         >>> unknown_method("att_in_grad", ["ALTI", "AttInGrad"])
