@@ -128,7 +128,7 @@ class EncodedSource:
             lambda: SourceTable.read(file), make, file.with_suffix(".lock"), waiting=f"another process loads {name}"
         )
         for line in unsaid(encoded.warnings()) if rank() == 0 else []:
-            warnings.warn(line, stacklevel=2)
+            warnings.warn(line, stacklevel=1)
         if not _says_class_names(self.source):
             self.source.class_names = encoded.class_names  # so that the source need not load its rows to find them
         return encoded
