@@ -178,7 +178,7 @@ class LLMRanking(AttributionMethod):
         new = (ranked.num_ranked, ranked.num_dropped, int(not ranked.num_ranked), 1)
         self._counts = {name: count + n for (name, count), n in zip(self._counts.items(), new, strict=True)}
         if not self._counts["answers"] & (self._counts["answers"] - 1):  # after 1, 2, 4, 8, ... answers
-            say(f"LLMRanking: {', '.join(f'{count} {name}' for name, count in self._counts.items())}")
+            say(f"LLMRanking: {', '.join(f'{name} {count}' for name, count in self._counts.items())}")
         return ranked
 
     def _load(self) -> None:

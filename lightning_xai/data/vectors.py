@@ -9,6 +9,8 @@ from typing import IO, cast
 
 import numpy as np
 
+from lightning_xai.functional.text.quantity import quantity
+
 _BLOCK = 1 << 20
 _FASTTEXT_MODEL = (793712314).to_bytes(4, "little")  # first bytes of a fastText model, which has no table of vectors
 
@@ -48,7 +50,9 @@ def read_word_vectors(path: str, words: Sequence[str]) -> np.ndarray:
             if np.isnan(table[row, 0]):
                 table[row] = vector
     if table is None:
-        raise ValueError(f"{path} has vectors for none of the {len(words)} words: check their language and case")
+        raise ValueError(
+            f"{path} has vectors for none of {quantity(len(words), 'word')}: check their language and case"
+        )
     return table
 
 

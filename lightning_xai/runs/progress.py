@@ -36,6 +36,7 @@ SILENCED_MESSAGES = (
     "Restored all states from the checkpoint",
     "Loaded model weights from the checkpoint",
     "`Trainer.fit` stopped: `max_",
+    "`Trainer(limit_",  # repeats an option
     "LOCAL_RANK: ",
     "Initializing distributed: ",  # the summary names the number of processes
     "distributed_backend=",

@@ -83,7 +83,7 @@ def test_scores_follow_the_answer_and_counts_say_how(film_folder, capsys):
     assert torch.equal(scores[0, 0], scores[0, 1]) and not scores[1:].any()
     # one answer for the one class of the first text, two for the two of the second, none for the empty text
     assert method.counts == {"words ranked": 2, "words dropped": 1 + 3 + 3, "answers without a word": 2, "answers": 3}
-    assert "LLMRanking: 2 words ranked, 1 words dropped" in capsys.readouterr().out
+    assert "LLMRanking: words ranked 2, words dropped 1" in capsys.readouterr().out
     assert copy.deepcopy(method) is method
 
 

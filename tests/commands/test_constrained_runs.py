@@ -40,7 +40,7 @@ def test_missed_bound_ends_the_run_as_finished_without_a_best_checkpoint_and_wit
     printed = command("fit", "--config", file, "--runs_dir", tmp_path / "runs")
     run = tmp_path / "runs" / "missed" / "seed0"
     manifest = json.loads((run / "manifest.json").read_text())
-    assert "no epoch met the bounds" in printed and "0 of 1 seeds of" in printed
+    assert "no epoch met the bounds" in printed and "0 of 1 seed of" in printed
     assert manifest["status"] == "finished" and manifest["bound_met"] is False
     assert not (run / "checkpoints" / "best.ckpt").exists() and not (run / "results.csv").exists()
     assert "finished already" in command("fit", "--config", file, "--runs_dir", tmp_path / "runs")

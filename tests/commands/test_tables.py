@@ -49,7 +49,7 @@ def test_what_cannot_be_compared_is_refused(runs):
     assert "does not exist" in refusal("tables", runs / "typo")
     assert "name the folder of an experiment whose runs ended" in refusal("tables", runs)
     assert "no results of split 'test' and preset 'eraser'" in refusal("tables", runs / "bu", "--preset", "eraser")
-    assert "2 names for 1 models" in refusal("tables", runs / "bu", "--names", "a", "b")
+    assert "2 names for 1 model:" in refusal("tables", runs / "bu", "--names", "a", "b")
     assert "supervised is 'b', but the models are bu" in refusal("tables", runs / "bu", "--supervised", "b")
 
 

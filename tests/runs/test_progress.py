@@ -60,6 +60,7 @@ def test_warnings_about_our_own_choices_are_silenced():
         (LIGHTNING, "Loaded model weights from the checkpoint at runs/tm/seed0/checkpoints/best.ckpt"),
         (LIGHTNING, "-----\ndistributed_backend=gloo\nAll distributed processes registered."),
         (LIGHTNING, "`Trainer.fit` stopped: `max_epochs=2` reached."),
+        (LIGHTNING, "`Trainer(limit_test_batches=1)` was configured so 1 batch will be used."),
     ],
 )
 def test_greetings_of_the_trainer_are_silenced(caplog, logger, message):
