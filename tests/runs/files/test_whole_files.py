@@ -91,9 +91,14 @@ def test_file_that_an_error_names_is_named(name):
 
 
 def test_contents_are_on_the_disk_before_the_rename_and_the_name_after_it(tmp_path, monkeypatch):
-    file, done = tmp_path / "last.ckpt", []
-    replace = Path.replace
+    file, replace = tmp_path / "last.ckpt", Path.replace
+    done: list[str] = []
+
+    def renamed(partial: Path, target: Path) -> Path:
+        done.append("renamed")
+        return replace(partial, target)
+
     monkeypatch.setattr(os, "fsync", lambda handle: done.append(os.readlink(f"/proc/self/fd/{handle}")))
-    monkeypatch.setattr(Path, "replace", lambda *names: [done.append("renamed"), replace(*names)])
+    monkeypatch.setattr(Path, "replace", renamed)
     write_whole(file, lambda partial: partial.write_text("weights"))
     assert done == [str(partial_file(file)), "renamed", str(tmp_path)]
