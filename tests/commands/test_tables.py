@@ -48,7 +48,8 @@ def test_what_cannot_be_compared_is_refused(runs):
     assert "give folders of finished runs" in refusal("tables")
     assert "does not exist" in refusal("tables", runs / "typo")
     assert "name the folder of an experiment whose runs ended" in refusal("tables", runs)
-    assert "no results of split 'test' and preset 'eraser'" in refusal("tables", runs / "bu", "--preset", "eraser")
+    line = refusal("tables", runs / "bu", "--preset", "eraser")
+    assert "no results of split 'test' and preset 'eraser'" in line and "another by --preset (it has edin)" in line
     assert "2 names for 1 model:" in refusal("tables", runs / "bu", "--names", "a", "b")
     assert "supervised is 'b', but the models are bu" in refusal("tables", runs / "bu", "--supervised", "b")
 

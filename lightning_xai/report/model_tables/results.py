@@ -101,7 +101,11 @@ def _read_run(folder: Path, model: str, split: str, preset: str) -> pd.DataFrame
         if len(explained) and (test.same_examples or not has_split):
             break
     else:
-        raise ValueError(f"{folder} has no results of split {split!r} and preset {preset!r}: test it with this preset")
+        known = sorted({str(name) for test in tests for name in test.rows["preset"].unique() if name})
+        raise ValueError(
+            f"{folder} has no results of split {split!r} and preset {preset!r}: test it with this preset, or choose "
+            f"another by --preset (it has {', '.join(known) or 'none'})"
+        )
     rows = []
     for _, row in table.iterrows():
         part, metric = _part_of(row["metric"]) if row["method"] else ("", row["metric"])
