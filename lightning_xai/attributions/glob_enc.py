@@ -47,9 +47,9 @@ class GlobEnc(DifferentiableAttribution):
 
     In each layer, the vector from source j to target i goes through attention, the residual connection and both
     LayerNorms, whose standard deviations are held fixed. The feed-forward layer is not divided among the sources; it
-    only affects the standard deviation of the second LayerNorm. The norms are not normalized, so scores grow with the
-    number of layers: compare them within an example only. All classes have the same scores, unless the head attends to
-    tokens for each class separately.
+    only affects the standard deviation of the second LayerNorm. The norms are not normalized, so the scale of the
+    scores differs between examples and grows with the number of layers: compare scores within an example only. All
+    classes have the same scores, unless the head attends to tokens for each class separately.
 
     Passes: one forward pass for all classes.
 

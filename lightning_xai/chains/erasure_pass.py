@@ -80,10 +80,10 @@ def check_complete(folder: Path, facts: ErasureFacts) -> None:
 
 
 def read_complete(folder: Path) -> dict[str, Any] | None:
-    """Returns the facts about the erasure in a folder, or None if the erasure is missing or incomplete.
+    """Returns the facts about the erased tokens stored in a folder, or None if they are missing or incomplete.
 
     Raises:
-        ValueError: the erasure is stored in another format.
+        ValueError: they are stored in a format of another version.
 
     Example:
         >>> print(read_complete(Path("no/such/folder")))

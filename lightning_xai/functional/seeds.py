@@ -44,9 +44,9 @@ def example_generator(
     Args:
         seed: seed of the method, non-negative.
         index: index of the example in its split.
-        method: name of the method.
+        method: name of the method, for the error message and for the default of `stream`.
         stream: integers that distinguish this generator from others with the same seed and index, such as a class or
-            the number of a sample. The default is the bytes of the method's name.
+            the number of a sample. The default is the bytes of `method`.
 
     Raises:
         ValueError: `index` is None.

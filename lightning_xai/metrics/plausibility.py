@@ -214,7 +214,7 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
         return torch.cat([torch.stack([single.double() for single in singles], dim=1), *counts], dim=1)
 
     def _counts(self, records: Tensor) -> dict[str, Tensor]:
-        """Returns name -> counts [n, width] of the n records without NaN; `widths` holds names and widths."""
+        """Splits the n records without NaN into columns, and returns name -> [n, width] for the names in `widths`."""
         defined = records[~records.isnan().any(dim=1)]
         return dict(zip(self.widths, defined.split(list(self.widths.values()), dim=1), strict=True))
 

@@ -257,8 +257,8 @@ class HuggingFaceClassifier(Classifier):
             if reads_weights or key not in _accepted:
                 self.check_contracts()
             else:
-                # transformers registers hooks in the first forward pass. This pass is run here, because a later
-                # preflight would remove hooks that are registered during the preflight
+                # transformers registers hooks in the first forward pass. So this pass is run here: the preflight
+                # removes all hooks that were registered while it ran, and would remove these too
                 with evaluation_mode(self), torch.no_grad():
                     self(random_inputs(self, [1]), output_hidden_states=True)
         if not reads_weights:

@@ -55,7 +55,9 @@ class FittedLine(NamedTuple):
 
 
 def fitted_line(x: Sequence[float], y: Sequence[float]) -> FittedLine:
-    """Returns the least-squares line through points, and Pearson's r. All three values are NaN if r is undefined.
+    """Returns slope and intercept of the least-squares line through points, and Pearson's r.
+
+    All three values are NaN if r is undefined.
 
     Example:
         >>> line = fitted_line([0.0, 1.0, 2.0], [5.0, 3.0, 1.0])

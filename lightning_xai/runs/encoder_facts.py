@@ -22,7 +22,7 @@ OPTIONS = ("max_length", "fill", "explain_pair")
 
 
 def tokenizer_at(path: str) -> dict[str, Any]:
-    """Returns the `class_path` and `init_args` of an encoder with the tokenizer at a path (a folder or a hub id).
+    """Returns the `class_path` and `init_args` of an encoder that loads its tokenizer from a folder or a hub id.
 
     Example:
         >>> tokenizer_at("models/bert")["init_args"]
@@ -46,7 +46,9 @@ def is_plain(value: Any) -> bool:
 
 
 def short_facts(facts: EncoderFacts) -> dict[str, Any]:
-    """Returns the facts without long lists of words, for files whose facts are only compared.
+    """Returns the facts without long lists of words.
+
+    Files store these facts if an encoder is only compared with them, and never built from them.
 
     Example:
         >>> short_facts({"fingerprint": "12ab", "init_args": {"words": ["a", "b"], "fill": "mask"}})

@@ -237,7 +237,7 @@ class _Argument:
             _check_arguments(ActionTypeHint.get_class_parser(built, options, skip_args=skipped), arguments, prefix)
 
     def _check_object(self, value: Any, members: Sequence[Any]) -> None:
-        """Raises ValueError if a function or object is not allowed by its declared type and is not the default."""
+        """Raises ValueError if a function or object does not fit the argument's declared type. Defaults always do."""
         path = _import_path(value)
         if value is self.action.default or path == self.action.default or any(map(accepts_any_value, members)):
             return

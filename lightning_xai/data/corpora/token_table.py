@@ -143,7 +143,7 @@ def pack_flags(
         special, explained: [N] bool.
         second: [N] bool, True at tokens of the second text of a pair.
         types: [N] token types.
-        prompt: [N] bool, True at tokens of a prompt around the text; False for no prompt.
+        prompt: [N] bool, True at tokens of a prompt around the text; or the single value False if there is no prompt.
 
     Raises:
         ValueError: a token type is too large to share a byte with the other flags.

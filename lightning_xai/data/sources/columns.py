@@ -118,7 +118,7 @@ class ColumnSource(TextSource):
         if not isinstance(rows, Dataset):
             return _TableSplit(rows, None)
         feature = rows.features[self.columns["labels"]]
-        feature = getattr(feature, "feature", feature)  # in multi-label tables, a list of labels
+        feature = getattr(feature, "feature", feature)  # a multi-label column holds lists: takes the type of an item
         names = list(feature.names) if isinstance(feature, ClassLabel) else None
         # converts cells to plain Python values even if the data set on disk is set to return tensors
         return _TableSplit(rows.select_columns(list(dict.fromkeys(used))).with_format(None), names)

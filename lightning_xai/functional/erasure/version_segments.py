@@ -204,7 +204,7 @@ def _after_deletion(kept: np.ndarray, size: int) -> _TextSegments:
 
 
 def _with_padding_segment(part: _TextSegments, lengths: np.ndarray, size: int) -> _TextSegments:
-    """Adds an empty segment to every version of a text whose last segment is full."""
+    """Adds an empty segment behind the last segment of a version, if that segment is full. `part` is of one text."""
     follows = np.flatnonzero((lengths > 0) & (lengths % size == 0))
     if not len(follows):
         return part

@@ -42,7 +42,11 @@ class FrozenAttention:
         return _Mix.apply(values, self, False)
 
     def mix(self, values: Tensor) -> Tensor:
-        """Returns attention @ values [..., H, T, w] for values [..., heads, T, w], where w is a multiple of d."""
+        """Returns attention @ values [..., H, T, w].
+
+        Args:
+            values: [..., heads, T, w], with `heads` as in `key`. w is a multiple of d.
+        """
         # fused kernels accept values only if they have the width d of the keys
         parts = values.split(self.key.shape[-1], dim=-1)
         return torch.cat(

@@ -164,7 +164,7 @@ def precision_recall_area(scores: Tensor, positives: Tensor, mask: Tensor | None
 
 
 def token_ranks(scores: Tensor, mask: Tensor, word_ids: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Returns the rank [B, K, T] of each token's unit (T outside `mask`), and the number of units [B].
+    """Ranks units, which are words or single tokens. Returns the rank of each token's unit, and the number of units.
 
     The score of a word is the sum of its tokens' scores.
 
@@ -172,6 +172,10 @@ def token_ranks(scores: Tensor, mask: Tensor, word_ids: Tensor | None = None) ->
         scores: [B, K, T].
         mask: [B, T] bool, tokens that are ranked.
         word_ids: [B, T] long, the word of each token, see `unit_ids`; None ranks single tokens.
+
+    Returns:
+        the ranks [B, K, T] long, from 0; tokens outside `mask` have the value T.
+        the numbers of units [B] long.
 
     Example:
         >>> scores, mask = torch.tensor([[[2.0, 2.0, 3.0]]]), torch.ones(1, 3, dtype=torch.bool)

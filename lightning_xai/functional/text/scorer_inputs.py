@@ -57,7 +57,10 @@ class ScorerInputs(TensorFields):
 
     @property
     def aligned_counts(self) -> dict[str, int]:
-        """Number of "scored" tokens, and how many of them have the "nearest" token's score; {} without an alignment."""
+        """The number of tokens with a score, as {"scored": ..., "nearest": ...}; {} without an alignment.
+
+        "nearest" counts those that overlap no token of the scorer, and so take the score of the nearest one.
+        """
         if self.nearest is None:
             return {}
         return {"scored": int(self.token_mask.sum()), "nearest": int(self.nearest.sum())}

@@ -42,7 +42,7 @@ def read_tensors(path: Path) -> dict[str, Any]:
     except Exception as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ValueError(
-            f"{path}: not a file of tensors and primitives only, so it is not loaded ({reason})"
+            f"{path} is not loaded: it holds more than tensors, numbers, texts, lists and dicts ({reason})"
         ) from error
 
 

@@ -54,7 +54,7 @@ def check_term(make: MakeTerm) -> None:
 
 
 def gradient_trains_the_network(make: MakeTerm) -> None:
-    """The term has one value per example, and a finite gradient, not 0, with respect to weights of the network."""
+    """The term has one value per example, and its gradient for the network's weights is finite and not 0."""
     term = make()
     objective = _objective(term)
     objective.try_terms(_batch(term))

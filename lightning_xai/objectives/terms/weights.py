@@ -67,8 +67,8 @@ def weighted_mean(values: Tensor, weights: Tensor, expected_weight: float | None
         values: [B].
         weights: [B], 0 for an example that does not count.
         expected_weight: mean weight of a training example. If given, the sum of weight * value is divided by
-            B * expected_weight, so the result is a mean over all B examples. If None, it is divided by the sum of the
-            weights (or by 1 if this sum is smaller).
+            B * expected_weight, which does not depend on the weights of this batch. If None, the sum is divided by the
+            sum of the weights, or by 1 if the sum of the weights is below 1.
 
     Example:
         >>> import torch

@@ -80,9 +80,9 @@ def _by_model(rows: pd.DataFrame, metrics: dict[str, int]) -> list[Boxes]:
 
 
 def _symbols(rows: pd.DataFrame) -> list[PointPanel]:
-    """Returns the panels of Figure 4 from the rows of B_U.
+    """Returns the panels of Figure 4 of Edin et al. (2024), from the results of the runs of B_U.
 
-    The dashed line shows the share of tokens without a letter or digit in the evidence.
+    The dashed line shows which share of the evidence tokens has no letter or digit.
     """
     shares = rows[rows["metric"] == EVIDENCE_SHARE]["value"]
     label = "tokens without a letter or digit in the top five [%]"
