@@ -79,15 +79,16 @@ def load_trained(path: str, *, trust_remote_code: bool = False) -> TrainedNetwor
         >>> torch.equal(trained.network.embedding_matrix, network.embedding_matrix)
         True
     """
-    with torch.random.fork_rng(devices=[]):
+    # weights that are made in a caller's inference mode could enter no gradient later
+    with torch.inference_mode(False), torch.random.fork_rng(devices=[]):
         if is_released(path):
             trained = TrainedNetwork(*load_released(Path(path)), released_encoder(Path(path)))
         elif checkpoint_path(path) is not None:
             trained = _load_checkpoint(path, trust_remote_code=trust_remote_code)
         else:
             trained = _load_huggingface(path, trust_remote_code=trust_remote_code)
-    refuse_gaps(trained.network.weight_gaps, path)
-    merge_adapters(trained.network)
+        refuse_gaps(trained.network.weight_gaps, path)
+        merge_adapters(trained.network)
     trained.network.eval()
     return trained
 

@@ -6,6 +6,7 @@ import os
 import pytest
 import torch
 
+from lightning_xai.attributions.gradient import Gradient
 from lightning_xai.models import huggingface
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.checkpoints.checkpoint import checkpoint_hash, load_trained, read_checkpoint
@@ -54,6 +55,15 @@ def test_network_that_is_loaded_under_autocast_computes_with_its_own_weights(kin
     outside = load_network(path)
     with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
         assert torch.equal(inside, outside(inputs).logits)
+
+
+def test_network_that_is_loaded_in_inference_mode_can_be_explained(tmp_path, monkeypatch):
+    path, inputs = save_checkpoint(tiny_classifier("bert"), tmp_path / "last.ckpt"), text_inputs([5, 9])
+    monkeypatch.setattr(huggingface, "_accepted", set())
+    with torch.inference_mode():
+        loaded = load_network(path)
+    scores = Gradient().attribute(loaded, inputs, torch.tensor([[0], [1]])).scores
+    assert torch.equal(scores, Gradient().attribute(load_network(path), inputs, torch.tensor([[0], [1]])).scores)
 
 
 def test_checkpoint_of_a_loaded_network_can_be_written_and_read_again(tmp_path):
