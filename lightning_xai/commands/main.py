@@ -8,6 +8,8 @@ from pathlib import Path
 from lightning_xai.commands.garbage import without_collections
 from lightning_xai.commands.overview import COMMANDS, overview, unknown_command
 
+INSTALLED = ("torch", "lightning", "jsonargparse", "transformers", "numpy")  # packages that pip installs with this one
+
 
 def main(argv: list[str] | None = None) -> None:
     """Runs one command (for `fit`, also the other runs that it needs). Prints errors of the user in one line.
@@ -28,7 +30,15 @@ racu, compare, stability, tables
         return
     if not asks_for_help and argv[0] not in COMMANDS:
         raise SystemExit(f"error: {unknown_command(argv[0])}")
-    with without_collections(freeze=True):
-        from lightning_xai.commands.execution import carry_out  # loads torch, which takes seconds
+    try:
+        with without_collections(freeze=True):
+            from lightning_xai.commands.execution import carry_out  # loads torch, which takes seconds
+    except ModuleNotFoundError as error:
+        if error.name not in INSTALLED:
+            raise
+        raise SystemExit(
+            f"error: {error}: activate the environment that has this package (. .venv/bin/activate), or install it "
+            "(pip install -e .)"
+        ) from None
 
     carry_out(argv)

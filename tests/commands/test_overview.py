@@ -28,6 +28,13 @@ def test_help_loads_no_library():
     assert "lightning-xai fit --config tm.yaml" in printed
 
 
+def test_command_outside_the_environment_says_how_to_activate_it():
+    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from lightning_xai.commands.main import main; main(['fit'])"
+    ended = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True)  # no site-packages
+    assert ended.returncode == 1 and ended.stderr.startswith("error: No module named '")
+    assert ". .venv/bin/activate" in ended.stderr and ended.stderr.count("\n") == 1
+
+
 def printed_help(capsys, *argv: str) -> str:
     with pytest.raises(SystemExit) as caught:
         main(list(argv))
