@@ -159,5 +159,6 @@ def check_class_order(
         if number != position:
             raise ValueError(
                 f"class {number} is {class_names[number]!r} in {path} and {data_names[number]!r} in the data: set "
-                f"class_names of the data's source to {listed(class_names)}, the network's order"
+                f"class_names of the data's source to {listed(class_names)}, the network's order, in place of "
+                f"{listed(data_names)}"
             )
