@@ -182,4 +182,17 @@ class TerminalProgress(_TrainingProgress, TQDMProgressBar):
         bar = next((bar for bar in bars if bar is not None and not bar.disable), None)
         if bar is not None and self._pace.is_due():
             bar.bar_format = "{desc}"  # shows no count of batches, as a batch may take minutes
-            bar.set_description_str(text())
+            bar.set_description_str(time_first(text()))
+
+
+def time_first(text: str) -> str:
+    """Moves the remaining time to the begin of a line, because a narrow terminal cuts the end.
+
+    Example:
+        >>> time_first("test: ig (method 1 of 2) explains examples 1-4 of 40, about 3 min left")
+        'about 3 min left, test: ig (method 1 of 2) explains examples 1-4 of 40'
+        >>> time_first("test: ig (method 1 of 2) explains examples 1-4 of 40")
+        'test: ig (method 1 of 2) explains examples 1-4 of 40'
+    """
+    work, _, left = text.rpartition(", ")
+    return f"{left}, {work}" if left.endswith(" left") else text

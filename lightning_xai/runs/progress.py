@@ -94,13 +94,19 @@ def _short_warning(
 
 
 def say(message: str) -> None:
-    """Prints a message immediately, in the first process only.
+    """Prints a message immediately, in the first process only, on a line of its own above an unfinished bar.
 
     Example:
         >>> say("resuming")
         resuming
     """
-    if rank() == 0:
+    if rank() != 0:
+        return
+    bar = getattr(sys.modules.get("tqdm"), "tqdm", None)
+    if getattr(bar, "_instances", None):
+        bar.write(message)
+        sys.stdout.flush()
+    else:
         print(message, flush=True)
 
 

@@ -1,10 +1,12 @@
 """Messages of a run: each once, and none of the libraries' advertisements."""
 
+import io
 import logging
 import sys
 import warnings
 
 import pytest
+from tqdm import tqdm
 
 from lightning_xai.runs.progress import PACKAGE, flush_every_line, quiet, say, unsaid
 
@@ -77,6 +79,13 @@ def test_warnings_are_one_line_and_those_of_libraries_name_their_place(capsys):
     assert ours == "warning: raise num_steps\n"
     assert theirs == "warning: old function (nn.py, line 7)\n"
     assert warnings.formatwarning is before
+
+
+def test_a_line_does_not_continue_the_line_of_a_bar(monkeypatch):
+    monkeypatch.setattr("sys.stdout", terminal := io.StringIO())
+    with tqdm(total=2, file=terminal):
+        say("resuming")
+    assert "\rresuming\n" in terminal.getvalue()  # the bar was cleared before
 
 
 def test_every_line_is_flushed_into_a_file(tmp_path, monkeypatch):
