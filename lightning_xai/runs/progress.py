@@ -103,7 +103,7 @@ def say(message: str) -> None:
     if rank() != 0:
         return
     bar = getattr(sys.modules.get("tqdm"), "tqdm", None)
-    if getattr(bar, "_instances", None):
+    if bar is not None and getattr(bar, "_instances", None):
         bar.write(message)
         sys.stdout.flush()
     else:
