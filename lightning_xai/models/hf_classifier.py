@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -178,9 +180,15 @@ def random_bert(num_classes: int = 2) -> HFClassifier:
         >>> random_bert(num_classes=3)(inputs).logits.shape
         torch.Size([1, 3])
     """
+    return copy.deepcopy(_random_bert(num_classes))
+
+
+@functools.cache
+def _random_bert(num_classes: int) -> HFClassifier:
+    """Returns the one network of which `random_bert` returns copies, since a copy takes a third of a build's time."""
     sizes = {"vocab_size": 20, "hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 2}
     with torch.random.fork_rng(devices=[]), torch.no_grad():
-        torch.manual_seed(0)
+        torch.default_generator.manual_seed(0)
         network = HFClassifier(config={"model_type": "bert", "intermediate_size": 4, **sizes}, num_classes=num_classes)
         for weight in network.parameters():
             if weight.dim() > 1:  # biases stay 0, and the weights of norms stay 1

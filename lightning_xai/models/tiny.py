@@ -34,7 +34,7 @@ def with_large_weights(make: Callable[[], Network], *, seed: int = 0) -> Network
         True
     """
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)
         network = make()
         with torch.no_grad():
             for parameter in network.parameters():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import io
 import os
 import tempfile
@@ -132,6 +134,12 @@ def tiny_plm_ca(num_classes: int = 5, *, multilabel: bool = True, dropout: float
         >>> tiny_plm_ca(3, multilabel=False).num_classes
         3
     """
+    return copy.deepcopy(_tiny_plm_ca(num_classes, multilabel, dropout))
+
+
+@functools.cache
+def _tiny_plm_ca(num_classes: int, multilabel: bool, dropout: float) -> PLMCA:
+    """Returns the one network of which `tiny_plm_ca` returns copies, since a copy takes less time than a build."""
     sizes: dict[str, Any] = {"config": TINY_BERT, "segment_length": 8}
     return with_large_weights(lambda: PLMCA(num_classes=num_classes, multilabel=multilabel, dropout=dropout, **sizes))
 
