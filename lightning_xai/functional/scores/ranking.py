@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import functools
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Literal
@@ -68,15 +68,35 @@ def percent_of(totals: Tensor, percentage: float | str, *, rounding: Rounding = 
         >>> [percent_of(torch.tensor([90, 5]), 70, rounding=rounding).tolist() for rounding in ("floor", "ceil")]
         [[63, 3], [63, 4]]
     """
-    share = Fraction(str(percentage)) / 100
-    if not 0 <= share <= 1:
-        raise ValueError(f"percentage is {percentage}: give percent from 0 to 100")
-    rules: dict[Rounding, Callable[[Fraction], int]] = {"floor": math.floor, "ceil": math.ceil, "round": round}
-    rounded = rules[rounding]
+    numerator, denominator = _share(str(percentage))
+    round_ratio = _ROUND_RATIO[rounding]
     # Python's integers cannot overflow. An exact share such as 33.333333333333336 percent has a numerator near 2^53, so
     # its product with a text's length exceeds 64 bits
-    counts = [min(max(rounded(share * int(total)), minimum), int(total)) for total in totals.tolist()]
+    whole = [int(total) for total in totals.tolist()]
+    counts = [min(max(round_ratio(numerator * total, denominator), minimum), total) for total in whole]
     return torch.tensor(counts, dtype=torch.long, device=totals.device)
+
+
+@functools.lru_cache(maxsize=1024)
+def _share(percentage: str) -> tuple[int, int]:
+    """Returns `percentage` percent as numerator and denominator."""
+    share = Fraction(percentage) / 100
+    if not 0 <= share <= 1:
+        raise ValueError(f"percentage is {percentage}: give percent from 0 to 100")
+    return share.as_integer_ratio()
+
+
+def _half_to_even(numerator: int, denominator: int) -> int:
+    """Returns the whole number nearest to a ratio; a half goes to the even number, as with Python's `round`."""
+    whole, rest = divmod(numerator, denominator)
+    return whole + (2 * rest > denominator or (2 * rest == denominator and whole % 2 == 1))
+
+
+_ROUND_RATIO: dict[Rounding, Callable[[int, int], int]] = {
+    "floor": lambda numerator, denominator: numerator // denominator,
+    "ceil": lambda numerator, denominator: -(-numerator // denominator),
+    "round": _half_to_even,
+}
 
 
 def _tie_groups(scores: Tensor, positives: Tensor, mask: Tensor | None) -> tuple[Tensor, ...]:
