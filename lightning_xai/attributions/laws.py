@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,7 @@ from lightning_xai.functional.laws import (
     require,
     require_close,
 )
+from lightning_xai.functional.network.untouched import network_kept
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.hf_classifier import HFClassifier
 from lightning_xai.models.plm_ca import PLMCA
@@ -52,12 +54,15 @@ def check_method(method: AttributionMethod, *networks: Classifier) -> None:
         ValueError: TokenIds states 1 forward passes per text, but makes 0: correct `passes`, or set passes_at_most
     """
     require(isinstance(method, AttributionMethod), f"{method!r} is not an AttributionMethod", "derive from that class")
+    laws = [*LAWS, *(DIFFERENTIABLE_LAWS if isinstance(method, DifferentiableAttribution) else ())]
     for network in networks or tiny_networks():
-        laws = [*LAWS, *(DIFFERENTIABLE_LAWS if isinstance(method, DifferentiableAttribution) else ())]
+        checked = copy.deepcopy(network)
         for law in laws:
-            law(method, copy.deepcopy(network))
+            with network_kept(checked):
+                law(method, checked)
         if "chunk_size" in vars(method):
-            chunk_size_changes_nothing(method, copy.deepcopy(network), lambda size: _with_chunk_size(method, size))
+            chunk_size_changes_nothing(method, checked, functools.partial(_with_chunk_size, method))
+        _scores_together.cache_clear()
 
 
 def tiny_networks() -> tuple[Classifier, Classifier]:
@@ -79,56 +84,44 @@ def tiny_networks() -> tuple[Classifier, Classifier]:
 
 def same_alone_and_in_a_batch(method: AttributionMethod, model: Classifier) -> None:
     """An example has the same scores alone and in a batch."""
-    together = _scores(method, model, _texts())
+    together = _scores_together(method, model)
     for row in range(len(LENGTHS)):
         alone = _scores(method, model, _texts()[row : row + 1].trim(), TARGETS[row : row + 1])
-        _require_same(
-            together[row : row + 1, :, : alone.shape[-1]],
-            alone,
-            f"{_name(method)}: other texts in the batch change scores",
-            "compute each row on its own, and seed random choices by inputs.index",
-        )
+        rule = f"{_name(method)}: other texts in the batch change scores"
+        remedy = "compute each row on its own, and seed random choices by inputs.index"
+        _require_same(together[row : row + 1, :, : alone.shape[-1]], alone, rule, remedy)
 
 
 def padding_changes_nothing(method: AttributionMethod, model: Classifier) -> None:
     """Padding does not change the scores of tokens; the scores of padding are 0."""
     padded = _scores(method, model, random_texts(LENGTHS, pad_to=21))
-    width = max(LENGTHS)
     rule, remedy = f"{_name(method)}: padding changes scores", "leave out tokens where attention_mask is False"
-    _require_same(padded[..., :width], _scores(method, model, _texts()), rule, remedy)
-    scores_zero = not padded[..., width:].any() and not padded[0, :, LENGTHS[0] :].any()
+    _require_same(padded[..., : max(LENGTHS)], _scores_together(method, model), rule, remedy)
+    scores_zero = not padded[..., max(LENGTHS) :].any() and not padded[0, :, LENGTHS[0] :].any()
     require(scores_zero, f"{_name(method)}: padding has scores other than 0", "do not override `attribute`")
 
 
 def same_class_alone_and_with_others(method: AttributionMethod, model: Classifier) -> None:
     """A class has the same scores whether it is explained alone or together with others."""
-    together = _scores(method, model, _texts())
+    together = _scores_together(method, model)
     alone = [_scores(method, model, _texts(), TARGETS[:, k : k + 1]) for k in range(TARGETS.shape[1])]
-    _require_same(
-        together,
-        torch.cat(alone, dim=1),
-        f"{_name(method)}: scores of a class depend on the other explained classes",
-        "compute targets[:, k] for each k on its own",
-    )
+    rule = f"{_name(method)}: scores of a class depend on the other explained classes"
+    _require_same(together, torch.cat(alone, dim=1), rule, "compute targets[:, k] for each k on its own")
 
 
 def masked_classes_score_zero(method: AttributionMethod, model: Classifier) -> None:
     """Classes outside the target mask score 0 and do not affect the scores of other classes."""
     mask = torch.tensor([[True, False], [False, True], [False, False]])
     scores = method.attribute(model, _texts(), TARGETS.masked_fill(~mask, -1), mask).scores
-    _require_same(
-        scores,
-        _scores(method, model, _texts()) * mask.unsqueeze(-1),
-        f"{_name(method)}: classes outside target_mask change scores, or have scores",
-        "do not override `attribute`",
-    )
+    rule = f"{_name(method)}: classes outside target_mask change scores, or have scores"
+    _require_same(scores, _scores_together(method, model) * mask.unsqueeze(-1), rule, "do not override `attribute`")
 
 
 def chunk_size_changes_nothing(
     method: AttributionMethod, model: Classifier, with_chunk_size: Callable[[int], AttributionMethod]
 ) -> None:
     """Scores do not depend on the option `chunk_size`."""
-    expected = _scores(method, model, _texts())
+    expected = _scores_together(method, model)
     for chunk_size, rows in CHUNKS:
         actual = _scores(with_chunk_size(chunk_size), model, _texts()[:rows], TARGETS[:rows])
         rule = f"{_name(method)}: chunk_size {chunk_size} changes scores"
@@ -167,7 +160,7 @@ def model_is_left_as_it_was_after_an_exception(method: AttributionMethod, model:
 
 def contexts_change_nothing(method: AttributionMethod, model: Classifier) -> None:
     """Scores do not depend on inference mode and autocast."""
-    expected = _scores(method, model, _texts())
+    expected = _scores_together(method, model)
     with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
         actual = method.attribute(model, _texts(), TARGETS.clone()).scores
     require(
@@ -213,7 +206,7 @@ def passes_are_as_made(method: AttributionMethod, model: Classifier) -> None:
 
 def negative_only_with_a_sign(method: AttributionMethod, model: Classifier) -> None:
     """Some score is negative if and only if the method has a sign."""
-    negative = bool((_scores(method, model, _texts()) < 0).any())
+    negative = bool((_scores_together(method, model) < 0).any())
     problem = "no score is negative although has_sign is True" if method.has_sign else "a score is negative"
     remedy = "define the property has_sign: True if a negative score speaks against the class"
     require(negative == method.has_sign, f"{_name(method)}: {problem}", remedy)
@@ -277,6 +270,12 @@ def _texts() -> TextInputs:
 
 def _scores(method: AttributionMethod, model: Classifier, inputs: TextInputs, targets: Tensor = TARGETS) -> Tensor:
     return method.attribute(model, inputs, targets).scores
+
+
+@functools.lru_cache(maxsize=1)
+def _scores_together(method: AttributionMethod, model: Classifier) -> Tensor:
+    """Returns the scores of all texts. They are computed once if laws are checked in turn on the same two objects."""
+    return _scores(method, model, _texts())
 
 
 def _name(method: AttributionMethod) -> str:

