@@ -38,6 +38,7 @@ def test_stage_of_an_older_format_is_refused(whole_roar, tmp_path):
     assert f"{manifest.parent} has format 1" in message
 
 
+@pytest.mark.slow
 def test_erasures_of_an_older_format_are_refused(whole_roar, tmp_path):
     copy = shutil.copytree(whole_roar[0], tmp_path / "runs" / "roar")
     shutil.rmtree(copy / "gradient" / "080")
@@ -47,6 +48,7 @@ def test_erasures_of_an_older_format_are_refused(whole_roar, tmp_path):
     assert f"{folder} has format 1" in message
 
 
+@pytest.mark.slow
 def test_stage_told_without_its_erasures_is_refused(whole_roar, tmp_path):
     copy = shutil.copytree(whole_roar[0], tmp_path / "runs" / "roar")
     shutil.rmtree(copy / "random" / "080")
@@ -55,6 +57,7 @@ def test_stage_told_without_its_erasures_is_refused(whole_roar, tmp_path):
     assert f"add --data.init_args.erasures={copy / 'seed0' / 'erasures' / 'random' / '080'}" in message
 
 
+@pytest.mark.slow
 def test_stage_whose_erasures_are_lost_names_the_run_that_writes_them(whole_roar, tmp_path):
     copy = shutil.copytree(whole_roar[0], tmp_path / "runs" / "roar")
     erasures = copy / "seed0" / "erasures" / "gradient" / "080"
@@ -65,6 +68,7 @@ def test_stage_whose_erasures_are_lost_names_the_run_that_writes_them(whole_roar
     assert f"run {copy / 'gradient' / '040' / 'seed0'} first" in message
 
 
+@pytest.mark.slow
 def test_runs_of_a_removed_root_are_not_taken_for_those_of_another(whole_roar, tmp_path):
     copy = shutil.copytree(whole_roar[0], tmp_path / "runs" / "roar")
     shutil.rmtree(copy / "seed0")
