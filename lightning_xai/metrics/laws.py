@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
@@ -92,8 +93,10 @@ def check_metric(metric: AttributionMetric) -> None:
         ValueError: Longest: padding changes longest from 30 to 17: measure tokens of attribution.token_mask only
     """
     require(isinstance(metric, AttributionMetric), f"{metric!r} is no AttributionMetric", "derive it from that class")
+    make = functools.partial(copy.deepcopy, metric)
     for law in LAWS:
-        law(lambda: copy.deepcopy(metric))
+        law(make)
+    _whole_batch_values.cache_clear()
 
 
 def values_of(make: MakeMetric, batches: Sequence[ExplainedTexts]) -> dict[str, float]:
@@ -117,15 +120,13 @@ def one_batch_equals_batches_of_one(make: MakeMetric) -> None:
     """The values do not depend on how examples are grouped into batches."""
     attribution, batch = explained_batch(LENGTHS)
     singles = [(attribution[[row]], batch[[row]]) for row in range(len(LENGTHS))]
-    rule, remedy = "other examples in the batch change", "measure each row on its own"
-    _require_same(make, [(attribution, batch)], singles, rule, remedy)
+    _require_same(make, singles, "other examples in the batch change", "measure each row on its own")
 
 
 def padding_changes_nothing(make: MakeMetric) -> None:
     """The metric's values do not depend on the amount of padding."""
     padded = [explained_batch(LENGTHS, pad_to=30)]
-    remedy = "measure tokens of attribution.token_mask only"
-    _require_same(make, padded, [explained_batch(LENGTHS)], "padding changes", remedy)
+    _require_same(make, padded, "padding changes", "measure tokens of attribution.token_mask only")
 
 
 def repeated_examples_count_once(make: MakeMetric) -> None:
@@ -133,7 +134,7 @@ def repeated_examples_count_once(make: MakeMetric) -> None:
     attribution, batch = explained_batch(LENGTHS)
     again = [(attribution, batch), (attribution[:3], batch[:3])]
     remedy = "do not override `update`, which keys records by batch.index"
-    _require_same(make, again, [(attribution, batch)], "repeated examples change", remedy)
+    _require_same(make, again, "repeated examples change", remedy)
 
 
 def order_changes_nothing(make: MakeMetric) -> None:
@@ -142,12 +143,12 @@ def order_changes_nothing(make: MakeMetric) -> None:
     order = list(range(len(LENGTHS)))[::-1]
     shuffled = [(attribution[order], batch[order])]
     remedy = "let `aggregate` ignore the order of records"
-    _require_same(make, shuffled, [(attribution, batch)], "the order of examples changes", remedy)
+    _require_same(make, shuffled, "the order of examples changes", remedy)
 
 
 def some_row_is_measured(make: MakeMetric) -> None:
     """On random texts, at least one row is measured, and at least one value is named after the metric."""
-    values, metric = values_of(make, [explained_batch(LENGTHS)]), make()
+    values, metric = _whole_batch_values(make), make()
     remedy = "return numbers from `measure`; NaN means that a value is undefined for the row"
     require(values["num_examples"] > 0, f"{_name(metric)} measures no row of random texts", remedy)
     named = any(key.split("/")[0] == metric.name for key in values)
@@ -187,15 +188,15 @@ def rows_outside_the_target_mask_do_not_count(make: MakeMetric) -> None:
     spoiled[~attribution.target_mask] = 77.0
     changed = replace(attribution, scores=spoiled)
     remedy = "measure each row on its own, and do not override `update`"
-    _require_same(make, [(changed, batch)], [(attribution, batch)], "rows outside target_mask change", remedy)
+    _require_same(make, [(changed, batch)], "rows outside target_mask change", remedy)
 
 
 def batches_without_a_row_are_accepted(make: MakeMetric) -> None:
     """A batch whose target mask is all False does not affect the metric's values."""
     attribution, batch = explained_batch(LENGTHS)
     nothing = replace(attribution, target_mask=torch.zeros_like(attribution.target_mask))
-    batches, rule = [(nothing, batch), (attribution, batch)], "an empty batch changes"
-    _require_same(make, batches, [(attribution, batch)], rule, "do not override `update`")
+    batches = [(nothing, batch), (attribution, batch)]
+    _require_same(make, batches, "an empty batch changes", "do not override `update`")
 
 
 def single_precision_and_single_labels_are_accepted(make: MakeMetric) -> None:
@@ -213,7 +214,7 @@ def every_value_has_its_number_of_rows(make: MakeMetric) -> None:
 
     Only values whose names begin with an entry of `selections` may have a lower count.
     """
-    values, metric = values_of(make, [explained_batch(LENGTHS)]), make()
+    values, metric = _whole_batch_values(make), make()
     counts = counts_of(values)
     named = counts.keys() == {key for key in values if not key.startswith("num_")}
     fewest, most = values["num_examples"], values["num_examples"] + values["num_skipped"]
@@ -263,10 +264,14 @@ def _name(metric: AttributionMetric) -> str:
     return type(metric).__name__
 
 
-def _require_same(
-    make: MakeMetric, actual: Sequence[ExplainedTexts], expected: Sequence[ExplainedTexts], rule: str, remedy: str
-) -> None:
-    before, after = values_of(make, expected), values_of(make, actual)
+@functools.lru_cache(maxsize=1)
+def _whole_batch_values(make: MakeMetric) -> dict[str, float]:
+    """Returns the values on one batch of all texts, computed once if laws are checked in turn on the same `make`."""
+    return values_of(make, [explained_batch(LENGTHS)])
+
+
+def _require_same(make: MakeMetric, actual: Sequence[ExplainedTexts], rule: str, remedy: str) -> None:
+    before, after = _whole_batch_values(make), values_of(make, actual)
     name = _name(make())
     require(before.keys() == after.keys(), f"{name}: {rule} which values there are", remedy)
     for key, value in before.items():

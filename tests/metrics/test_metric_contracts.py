@@ -98,8 +98,8 @@ def test_presets_may_name_a_metric_without_arguments(tmp_path):
     assert preset_makers(preset)["mine-Entropy"]().name == "entropy"
 
 
-@every_metric
 @pytest.mark.parametrize("law", laws.LAWS, ids=lambda law: law.__name__)
+@every_metric  # in this order all laws of one metric follow each other, and share values
 def test_law(law, name):
     law(DEFINITIONS[name])
 
