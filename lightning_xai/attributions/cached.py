@@ -60,8 +60,9 @@ def stored_scores(store: RaggedStore, inputs: TextInputs, targets: Tensor, hashe
                 ) from None
             if len(values) != length:
                 raise ValueError(
-                    f"example {index} has {quantity(length, 'token')}, but {quantity(len(values), 'score')} stored "
-                    f"for class {target}: write the cache with the same tokenizer and max_length"
+                    f"example {index} has {quantity(length, 'token')}, but the store has "
+                    f"{quantity(len(values), 'score')} for class {target}: write the cache with the same tokenizer and "
+                    "max_length"
                 )
             scores[row, column, mask[row]] = values
         if hashes is not None and (index, NO_CLASS) in hashes:

@@ -187,7 +187,7 @@ def random_bert(num_classes: int = 2) -> HFClassifier:
 def _random_bert(num_classes: int) -> HFClassifier:
     """Returns the one network of which `random_bert` returns copies, since a copy takes a third of a build's time."""
     sizes = {"vocab_size": 20, "hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 2}
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
+    with torch.inference_mode(False), torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.default_generator.manual_seed(0)
         network = HFClassifier(config={"model_type": "bert", "intermediate_size": 4, **sizes}, num_classes=num_classes)
         for weight in network.parameters():

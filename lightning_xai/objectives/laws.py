@@ -140,8 +140,9 @@ def tiny_plm_ca(num_classes: int = 5, *, multilabel: bool = True, dropout: float
 @functools.cache
 def _tiny_plm_ca(num_classes: int, multilabel: bool, dropout: float) -> PLMCA:
     """Returns the one network of which `tiny_plm_ca` returns copies, since a copy takes less time than a build."""
-    sizes: dict[str, Any] = {"config": TINY_BERT, "segment_length": 8}
-    return with_large_weights(lambda: PLMCA(num_classes=num_classes, multilabel=multilabel, dropout=dropout, **sizes))
+    sizes: dict[str, Any] = {"config": TINY_BERT, "segment_length": 8, "dropout": dropout}
+    with torch.inference_mode(False):
+        return with_large_weights(lambda: PLMCA(num_classes=num_classes, multilabel=multilabel, **sizes))
 
 
 def loss_reaches_the_encoder(make: MakeObjective, *, multilabel: bool = True) -> None:

@@ -8,6 +8,7 @@ import pkgutil
 import random
 import typing
 import warnings
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -238,6 +239,19 @@ class DrawsNumbers(Outside):
         return super().scores(model, inputs, targets, create_graph=create_graph)
 
 
+class ZeroesAnEmbedding(Outside):
+    def scores(self, model, inputs, targets, *, create_graph=False):
+        with torch.no_grad():
+            model.embedding_matrix[7] = 0.0  # the second call changes nothing more
+        return super().scores(model, inputs, targets, create_graph=create_graph)
+
+
+class SwitchesTheKernel(Outside):
+    def scores(self, model, inputs, targets, *, create_graph=False):
+        model.set_attention("sdpa")
+        return super().scores(model, inputs, targets, create_graph=create_graph)
+
+
 class Magnitudes(Outside):
     def scores(self, model, inputs, targets, *, create_graph=False):
         return super().scores(model, inputs, targets, create_graph=create_graph).abs()
@@ -267,6 +281,8 @@ class WrongShape(Outside):
         (SeesOtherTexts, "other texts in the batch change scores .*inputs.index"),
         (Changes, "after `scores`, gradients are not as before"),
         (LeavesAHook, "after `scores`, hooks are not as before"),
+        (ZeroesAnEmbedding, "after `scores`, weights are not as before"),
+        (SwitchesTheKernel, "after `scores`, the attention kernel are not as before"),
         (DrawsNumbers, "after `scores`, Python's random state are not as before"),
         (Magnitudes, "no score is negative although has_sign is True"),
         (CountsTooFew, "states 1 backward passes per text, but makes 2"),
@@ -279,6 +295,15 @@ def test_a_method_outside_the_package_that_breaks_a_law_is_told_which(method, me
     with pytest.raises(ValueError, match=message) as caught:
         laws.check_method(method(), copy.deepcopy(NETWORKS()[0]))
     assert "\n" not in str(caught.value)
+
+
+@dataclass
+class Unhashable(Outside):
+    pooling: str = "sum"
+
+
+def test_a_method_outside_the_package_that_cannot_be_hashed_passes():
+    laws.check_method(Unhashable(), copy.deepcopy(NETWORKS()[1]))
 
 
 def test_a_method_outside_the_package_that_keeps_all_laws_passes():

@@ -75,6 +75,9 @@ def explained_examples(preflight: PreflightRun, source: Any, split: str) -> np.n
     They depend on the source's `max_examples`, and on the trainer's `limit_test_batches` and the like.
     """
     trainer, data = preflight.trainer, data_of(preflight.trainer)
+    index, most = data.split(split).index, getattr(source, "max_examples", None)
+    if not hasattr(data, "sampler"):  # the order in which a data module of the user's own loads examples is unknown
+        return index[:most]
     limits = {
         "fit": trainer.limit_val_batches, "validate": trainer.limit_val_batches, "test": trainer.limit_test_batches,
         "predict": trainer.limit_predict_batches,
@@ -86,8 +89,7 @@ def explained_examples(preflight: PreflightRun, source: Any, split: str) -> np.n
             limit = limits[stage]
             of_process = limit if isinstance(limit, int) else int(len(sampler) * limit)
             last = max(last, min(of_process * trainer.world_size, len(batches)))
-    positions, index = batches.rows[: batches.bounds[last]], data.split(split).index
-    most = getattr(source, "max_examples", None)
+    positions = batches.rows[: batches.bounds[last]]
     return index[positions if most is None else positions[positions < most]]
 
 

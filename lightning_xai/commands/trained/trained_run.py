@@ -9,6 +9,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from lightning_xai.attributions.base import SIGNED_POOLINGS, AttributionMethod
 from lightning_xai.attributions.integrated_gradients import IntegratedGradients
 from lightning_xai.commands.trained.devices import usable_device
@@ -126,7 +128,8 @@ def load_trained_run(
     """
     run, _ = run_and_inputs(path)
     trained = load_trained(path, trust_remote_code=trust_remote_code)
-    trained.network.to(usable_device(device))
+    with torch.inference_mode(False):  # weights that a caller's inference mode has moved have no gradients
+        trained.network.to(usable_device(device))
     config_file = (run or RunFolder(Path(path))).config_file
     encoder = trained_encoder(trained.encoder, path, config_file, trust_remote_code=trust_remote_code)
     return TrainedRun(path, run, trained, encoder, checkpoint_hash(path) if with_hash else "")

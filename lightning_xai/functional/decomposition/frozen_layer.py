@@ -255,8 +255,8 @@ def freeze_layer(
         if layer.gate is not None:
             if feed_forward != "zero_origin":
                 raise ValueError(
-                    f"feed-forward layers with a gate have no line {feed_forward!r}: choose 'zero_origin', or leave "
-                    "feed-forward layers out"
+                    f"feed-forward layers with a gate have no line {feed_forward!r}: set activation: zero_origin, or "
+                    "feed_forward: left_out"
                 )
             slope = layer.activation(preactivation)
         else:

@@ -63,8 +63,7 @@ class Lock:
         if now - self._checked < every:
             return
         self._checked = now
-        contents = _contents(self.file)
-        if contents != self._contents:
+        if (contents := _contents(self.file)) != self._contents:
             now_of = f"belongs to {Owner.from_json(contents) or 'another command'} now" if contents else "was removed"
             raise ValueError(f"{_place(self.file)} {now_of}: this command ends without writing there")
 
@@ -138,7 +137,7 @@ def require_free(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_S
     """
     if file.absolute() in _held:
         return
-    this_process, first, began = Owner.of_this_process(), None, 0.0
+    this_process, first, began, claimed = Owner.of_this_process(), None, 0.0, 0.0
     while (now := _look(file)) is not None:
         owner = Owner.from_json(now[0])
         runs = None if owner is None else owner.is_running(this_process)
@@ -146,20 +145,23 @@ def require_free(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_S
         # an owner fills its lock file right after it has created it, so a file that stays empty needs less patience
         wait = patience if owner is not None else min(patience, TOUCH_SECONDS)
         changed = first is not None and now != first
+        belongs = f"{_place(file)} belongs to {owner or 'another command'}"
         if not is_requeued and (runs or changed and runs is None):
-            raise Taken(f"{_place(file)} belongs to {owner or 'another command'}: {remedy}")
+            raise Taken(f"{belongs}: {remedy}")
         if is_requeued or runs is False or first is not None and time.monotonic() - began >= wait:
             if not _remove(file, now[0], this_process):
-                with contextlib.suppress(Taken):
+                claimed = claimed or time.monotonic()
+                try:
                     require_free(_claim(file, now[0]), patience=patience)
+                except Taken:
+                    if time.monotonic() - claimed >= patience:  # the process with the claim may have been paused
+                        raise
                 time.sleep(CLAIMED_SECONDS)
             first = None
             continue
         if first is None:
             first, began = now, time.monotonic()
-            say(
-                f"{_place(file)} belongs to {owner or 'another command'}: waiting up to {wait:.0f} s for a sign of life"
-            )
+            say(f"{belongs}: waiting up to {wait:.0f} s for a sign of life")
         time.sleep(min(1.0, patience / 10))
 
 
@@ -270,9 +272,11 @@ def _remove(file: Path, contents: bytes, this_process: Owner) -> bool:
     claim = _claim(file, contents)
     if not _create(claim, this_process.to_json().encode()):
         return False
-    if _contents(file) == contents:
-        file.unlink(missing_ok=True)
-    claim.unlink(missing_ok=True)
+    try:
+        if _contents(file) == contents:
+            file.unlink(missing_ok=True)
+    finally:
+        claim.unlink(missing_ok=True)
     return True
 
 

@@ -1,5 +1,6 @@
 """One owner a folder: who is refused, whose lock is taken over, and that an owner without its lock writes nothing."""
 
+import errno
 import os
 import signal
 import time
@@ -207,6 +208,30 @@ def test_newcomer_waits_for_the_one_that_removes_a_stale_lock(lock_file):
     process.join()
     assert process.exitcode == 0
     check_owned()
+
+
+def test_newcomer_gives_up_if_the_one_that_removes_a_stale_lock_never_ends(lock_file):
+    claim = _claim(lock_file, write_lock(lock_file, started="1").to_json().encode())
+    write_lock(claim)  # by this process, which runs
+    with pytest.raises(ValueError, match="belongs to process"):
+        take(lock_file, patience=0.1)
+
+
+def test_claim_is_given_up_if_the_stale_lock_cannot_be_removed(lock_file, monkeypatch):
+    write_lock(lock_file, started="1")
+    unlink = Path.unlink
+
+    def refuse(file: Path, *arguments: bool, **options: bool) -> None:
+        if file == lock_file:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(file))
+        unlink(file, *arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", refuse)
+        with pytest.raises(ValueError, match="owner.lock"):
+            take(lock_file)
+    assert [path.name for path in lock_file.parent.iterdir()] == ["owner.lock"]
+    take(lock_file)
 
 
 @pytest.mark.parametrize("num_killed", [1, 2])
