@@ -2,6 +2,7 @@
 
 import math
 
+import pytest
 import torch
 
 from lightning_xai.metrics.example_mean import ExampleMean
@@ -22,6 +23,7 @@ def test_examples_with_weight_zero_do_not_count():
     assert mean_of(([4.0, 1e30], [2.0, 0.0], [0, 1])) == 4.0
 
 
+@pytest.mark.filterwarnings("ignore:.*was called before the")
 def test_without_examples_or_weights_the_mean_is_undefined():
     assert math.isnan(mean_of()) and math.isnan(mean_of(([4.0], [0.0], [0])))
 

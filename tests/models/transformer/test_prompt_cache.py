@@ -1,6 +1,7 @@
 """Keys and values of a shared prompt: when they are computed again, and what a decoder gets from them."""
 
 import copy
+import functools
 from typing import Any
 
 import pytest
@@ -45,6 +46,7 @@ def test_a_prompt_that_shares_half_of_its_columns_uses_those_and_another_is_comp
 def test_changed_weights_and_another_state_are_computed_again(decoder, monkeypatch):
     cache, forward, calls = PromptCache(), decoder.forward, []
 
+    @functools.wraps(forward)  # keeps the names of the arguments
     def counted(*args, **kwargs):
         calls.append(args)
         return forward(*args, **kwargs)
