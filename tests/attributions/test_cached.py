@@ -57,7 +57,7 @@ def test_a_missing_entry_names_example_and_class(cached, tiny_hf, inputs):
 
 
 def test_scores_of_another_length_are_refused(cached, tiny_hf):
-    with pytest.raises(ValueError, match="example 0 has 7 tokens, but 6 scores"):
+    with pytest.raises(ValueError, match="example 0 has 7 tokens, but the store has 6 scores for class 0"):
         cached.attribute(tiny_hf, text_inputs([7]), torch.tensor([[0]]))
 
 
