@@ -59,8 +59,7 @@ class Lock:
 
         Does nothing if the last check was less than `every` seconds ago.
         """
-        now = time.monotonic()
-        if now - self._checked < every:
+        if (now := time.monotonic()) - self._checked < every:
             return
         self._checked = now
         if (contents := _contents(self.file)) != self._contents:
@@ -210,9 +209,8 @@ def remove_claims(file: Path) -> None:
         (['owner.lock'], None)
     """
     own = _claim(file, _contents(file) or b"")  # the claim of a process that takes this one for dead
-    for claim in file.parent.glob(f"{file.name}.*{CLAIM}"):
-        if claim != own:
-            claim.unlink(missing_ok=True)
+    for claim in {*file.parent.glob(f"{file.name}.*{CLAIM}")} - {own}:
+        claim.unlink(missing_ok=True)
 
 
 def check_owned(every: float = 0.0) -> None:
@@ -243,7 +241,9 @@ atexit.register(release)
 
 
 def _place(file: Path) -> Path:
-    """Returns the folder or the file that a lock file protects."""
+    """Returns the folder or the file that a lock file, or a claim on a lock file, protects."""
+    while file.suffix == CLAIM:
+        file = file.with_suffix("").with_suffix("")
     return file.parent if file.name == FOLDER_LOCK else file.with_suffix("")
 
 
