@@ -1,4 +1,4 @@
-"""Writes attributions to disk during an evaluation, for the method `Cached` and for comparisons of runs."""
+"""Writes attribution scores to disk during an evaluation. The method `Cached` and comparisons of runs read them."""
 
 from __future__ import annotations
 
@@ -24,19 +24,21 @@ from lightning_xai.runs.stores.stored_scores import CLASS_NAMES, NO_CLASS, TEXT_
 class AttributionCacheWriter(ExplainedCallback):
     """Stores the scores of every explained example and class in the folder `<cache_dir>/<split>/<method>`.
 
-    The folder is a RaggedStore with one shard per process. Its subfolder `tokens` is another RaggedStore, with one
-    token mask per example: 1 where a token may be explained, else 0. The subfolder `hashes` holds a hash of each
-    example's token ids, so that `Cached` notices if the texts have changed. Scores that are already stored, for example
-    by an interrupted test, are not written again. A test also stores the scores of the validation split, because a
-    later test that reads them with `Cached` may tune thresholds on this split.
+    The folder is a RaggedStore with one shard per process. Its subfolder `tokens` is another RaggedStore. It
+    holds a token mask for each example: 1 where a token may be explained, 0 elsewhere. The subfolder `hashes` holds a
+    hash of each example's token ids, so that `Cached` notices if the texts have changed.
+
+    Scores that are already stored, for example by an interrupted test, are not written again. A test also stores the
+    scores of the validation split, because a later test that reads the scores with `Cached` may tune thresholds on this
+    split.
 
     Args:
         cache_dir: folder of the stores; by default `attributions` in the run's folder.
-        during_fit: whether to store scores during the validation in each epoch of `fit` too.
+        during_fit: whether to also store scores during the validations of a fit.
 
     Raises:
-        ValueError: at setup, if another command writes to the folder. During the run, if a store holds scores that were
-            computed with other weights, on other examples, with another encoder or by a method with other settings.
+        ValueError: at setup, if another command writes to the folder. During the run, if a store holds scores whose
+            weights, examples, encoder, class names or method settings differ from those of this run.
 
     Example:
         >>> AttributionCacheWriter("runs/tm/seed0/attributions").cache_dir
@@ -91,7 +93,7 @@ class AttributionCacheWriter(ExplainedCallback):
             release_scores(self._folder)
 
     def _metadata(self, split: str, method: str) -> dict[str, Any]:
-        """Returns the metadata for the store of a split and method. A store with other metadata is refused."""
+        """Returns the metadata for the store of scores for a split and method. An existing store must have the same."""
         folder, data = self._folder / split / method, data_of(self.trainer)
         metadata = {
             "split": split,
@@ -100,7 +102,8 @@ class AttributionCacheWriter(ExplainedCallback):
             "examples": data.split(split).hash(),
             **encoder_metadata(folder, data.encoder_facts()),
         }
-        if not is_store(folder) or CLASS_NAMES in read_metadata(folder):  # older stores lack class names
+        # a store that an older version of this package wrote has no class names, so they are not compared
+        if not is_store(folder) or CLASS_NAMES in read_metadata(folder):
             metadata[CLASS_NAMES] = list(data.class_names)
         return metadata
 
@@ -115,9 +118,9 @@ class AttributionCacheWriter(ExplainedCallback):
                     )
 
     def _compare(self, split: str, method: str, *, is_trained: bool) -> None:
-        """Raises an error if an existing store has other metadata than this run's scores would have.
+        """Raises an error if the metadata of an existing store differ from those of this run's scores.
 
-        Before training (`is_trained` is False), the hash of the weights is not compared.
+        If `is_trained` is False, the hash of the weights is not compared, because training will change it.
         """
         folder = self._folder / split / method
         json.dumps(self.source.methods[method].settings())
@@ -135,7 +138,7 @@ class AttributionCacheWriter(ExplainedCallback):
             trainer = self.trainer
             folder = self._folder / split / method
             metadata = self._metadata(split, method)
-            scores = _MissingRows(folder, trainer.global_rank, metadata)  # first, because it checks the metadata
+            scores = _MissingRows(folder, trainer.global_rank, metadata)  # first, because this checks the metadata
             masks, hashes = (
                 _MissingRows(folder / name, trainer.global_rank, {"split": split})
                 for name in (TOKEN_MASKS, TEXT_HASHES)

@@ -40,29 +40,29 @@ from lightning_xai.types import Attribution, Batch
 
 
 class ComputeAttributions(Callback):
-    """Explains every evaluated batch and passes the attributions to the callbacks after this one.
+    """Explains every evaluated batch and passes the attributions to later callbacks, the receivers.
 
-    These callbacks, the receivers, define `on_explained(explained: ExplainedBatch)` and are listed between this
-    callback and the next ComputeAttributions. They may come from other packages, and are called in the order of
+    A receiver is a callback that defines `on_explained(explained: ExplainedBatch)` and is listed between this callback
+    and the next ComputeAttributions. Receivers may come from other packages, and are called in the order of
     `trainer.callbacks`. If `max_examples` excludes all examples of a batch, no receiver is called for this batch.
 
-    The callback runs in validate, test and predict under any Trainer. Attributions are computed in float32 and outside
-    inference mode. The network's modes and flags stay unchanged. If a method needs attention weights, the network uses
-    eager attention from setup to teardown. A test explains the validation split only if a receiver's attribute
-    `needs_validation_in_test` is true.
+    The callback runs in `validate`, `test` and `predict`, with any Trainer. Attributions are computed in float32 and
+    outside inference mode. Afterwards, the network is in the same modes, and the same parameters require gradients, as
+    before. If a method needs attention weights, the network uses eager attention from setup to teardown. A test
+    explains the validation split only if a receiver's attribute `needs_validation_in_test` is true.
 
     The explained classes are chosen from float32 probabilities, which the metrics also use. If the run has another
-    precision, a line at the end of the evaluation tells for how many texts the classes predicted in that precision
-    differ from those predicted in float32.
+    precision and predicts other classes for some texts in that precision than in float32, a line at the end of the
+    evaluation gives the number of these texts.
 
     Args:
         methods: name in tables and plots -> attribution method.
         targets: which classes of each example to explain. A metric may use only some of them.
         num_top: number of explained classes per example if `targets` is "topk".
-        max_examples: only the first `max_examples` examples of each split are explained, to limit the cost; None
-            explains all.
-        during_fit: whether to explain during the validation in each epoch of `fit` too. Off by default, because
-            attributions cost more than the training itself.
+        max_examples: only the first `max_examples` examples of each split are explained, to limit the cost. If None,
+            all examples are explained.
+        during_fit: whether to also explain during the validations of a fit. False by default, because attributions
+            cost more than the training itself.
 
     Raises:
         ValueError: `methods` is empty.
@@ -86,7 +86,7 @@ class ComputeAttributions(Callback):
         during_fit: bool = False,
     ) -> None:
         if not methods:
-            raise ValueError("methods is empty: name at least one attribution method")
+            raise ValueError("methods is empty: add at least one attribution method")
         for name in methods:
             check_name("a name in methods", name)
         self.methods = methods
@@ -97,7 +97,7 @@ class ComputeAttributions(Callback):
         self.during_fit = during_fit
         self.costs = {name: Cost() for name in methods}
         self._changed_classes = ChangedClasses()
-        self.progress: EvaluationProgress | None = None  # measures the evaluation's time; receivers add that of metrics
+        self.progress: EvaluationProgress | None = None  # measures the time of methods and, in receivers, of metrics
         self._receivers: list[ExplainedReceiver] = []
         self._attention_before: Any = None  # attention kernel that teardown restores; None if unchanged
 
@@ -127,7 +127,7 @@ class ComputeAttributions(Callback):
             self._attention_before = None
 
     def _forget(self) -> None:
-        """Resets the costs and counts, so that each validation during a fit reports only its own."""
+        """Resets the costs, changed classes and progress, so that each validation during a fit reports only its own."""
         self.costs = {name: Cost() for name in self.methods}
         self._changed_classes = ChangedClasses()
         self.progress = None
@@ -195,7 +195,7 @@ class ComputeAttributions(Callback):
         progress.end_batch()
 
     def _progress(self, trainer: Trainer, split: str, network: Classifier) -> EvaluationProgress:
-        """Returns `self.progress`, which displays the evaluation and measures its time. The first batch creates it."""
+        """Returns `self.progress`, which displays and times the evaluation. The call for the first batch creates it."""
         if self.progress is None:
             clear_counts(self.methods)  # drops what the methods counted in the preflight
             splits = [split]
@@ -205,9 +205,9 @@ class ComputeAttributions(Callback):
         return self.progress
 
     def _finish(self, trainer: Trainer) -> None:
-        """Sums the costs of all processes. Prints how many texts have other predicted classes in the run's precision.
+        """Sums the costs of all processes. Prints for how many texts the run's precision changes the predicted classes.
 
-        Also prints the counts of methods. For example, fAML counts at which step it found the best scores of each text.
+        Also prints what methods have counted. For example, fAML counts at which step it found a text's best scores.
         """
         gathered = gather((self.costs, self._changed_classes, counts_of_methods(self.methods)))
         self.costs = {name: Cost.total(costs[name] for costs, _, _ in gathered) for name in self.methods}

@@ -28,7 +28,7 @@ class ResultRow(CostPerExample, MetricSegments):
     num_examples: int
     num_skipped: int
     num_evidence_cut: int  # number of examples skipped because truncation removed all of their evidence
-    selected_on: NotRequired[str]  # metric by which the method chose the best of several scores; "" for no choice
+    selected_on: NotRequired[str]  # metric by which the method chose among candidate scores; "" if it did not
 
 
 @runtime_checkable
@@ -53,9 +53,9 @@ class ExplainedBatch:
     Attributes:
         batch: the explained examples, at least one.
         attributions: name of the method -> attributions of the examples in `batch`.
-        predict: returns the network's probabilities. For `batch.inputs`, they are computed only once.
+        predict: function that returns the network's probabilities. Those of `batch.inputs` are computed only once.
         split: name of the split.
-        magnitudes: names of the methods whose scores have no sign.
+        magnitudes: names of the methods whose scores have no sign, and so are never negative.
 
     Example:
         >>> from lightning_xai.types import TextInputs
@@ -75,7 +75,7 @@ class ExplainedBatch:
     magnitudes: frozenset[str] = frozenset()
 
     def __getitem__(self, rows: Any) -> ExplainedBatch:
-        """Returns the examples that `rows` selects: a slice, a list, or a boolean or long tensor."""
+        """Returns the examples that `rows` (a slice, a list, or a boolean or long tensor) selects."""
         batch = self.batch[rows]
         attributions = {name: attribution[rows] for name, attribution in self.attributions.items()}
         return replace(self, batch=batch, attributions=attributions, predict=self.predict.for_inputs(batch.inputs))
@@ -88,7 +88,7 @@ class AttributionSource(Protocol):
     Attributes:
         methods: name in tables -> attribution method.
         costs: name of a method -> its cost. When an evaluation ends, this is the total over all processes.
-        during_fit: whether attributions are computed during the validation in each epoch of `fit` too.
+        during_fit: whether attributions are also computed during the validations of a fit.
 
     Example:
         >>> from lightning_xai.attributions.random import Random
@@ -121,18 +121,18 @@ class ExplainedReceiver(Protocol):
 
 
 class ExplainedCallback(Callback, ABC):
-    """Base class of callbacks that use attributions. Other packages may instead define only `on_explained`.
+    """Base class of callbacks that use attributions. A callback without this base only needs `on_explained`.
 
-    `setup` sets `trainer`, `module` (the objective), `source` (the nearest ComputeAttributions before this callback)
-    and `active` (whether this callback runs in the current stage).
+    `setup` sets the attributes `trainer`, `module` (the objective), `source` (the nearest ComputeAttributions before
+    this callback) and `active` (whether this callback runs in the current stage).
 
     Args:
-        during_fit: whether to run during the validation in each epoch of `fit` too. Off by default, because
-            attributions cost more than the training itself.
+        during_fit: whether to also run during the validations of a fit. False by default, because attributions cost
+            more than the training itself.
 
     Raises:
-        ValueError: at setup, if no ComputeAttributions precedes this callback, or if `during_fit` is set here but not
-            in that ComputeAttributions.
+        ValueError: at setup, if no ComputeAttributions precedes this callback, or if `during_fit` is True here but
+            False in that ComputeAttributions.
 
     Example:
         >>> from lightning_xai.types import TextInputs
@@ -160,20 +160,20 @@ class ExplainedCallback(Callback, ABC):
         self.active = stage != "fit" or self.during_fit
         if self.active and stage == "fit" and not self.source.during_fit:
             raise ValueError(
-                f"{self.label} sets during_fit, but the ComputeAttributions before it does not: set it in both or in "
-                "neither"
+                f"{self.label} sets during_fit, but the ComputeAttributions before it does not: set it for both or for "
+                "neither of them"
             )
 
     @abstractmethod
     def on_explained(self, explained: ExplainedBatch) -> None:
-        """Uses one explained batch. Subclasses first check `active`: `source` may also explain in other stages."""
+        """Uses one explained batch. Must do nothing if `active` is False, because `source` may run in more stages."""
 
 
 def source_before(trainer: Trainer, callback: Callback, label: str) -> AttributionSource:
     """Returns the nearest AttributionSource before `callback`, whose attributions `callback` receives.
 
     Raises:
-        ValueError: no AttributionSource precedes `callback`. The message names the callback by `label`.
+        ValueError: no AttributionSource precedes `callback`. The message calls the callback by the name `label`.
 
     Example:
         >>> source_before(Trainer(callbacks=[last := Callback()], logger=False), last, "The last callback")
@@ -273,7 +273,7 @@ def test_splits(trainer: Trainer) -> list[str]:
 
 
 def split_of_loader(trainer: Trainer, dataloader_idx: int) -> str:
-    """Returns the name of the split that a test loader reads; if the data module names no split, "test1" and so on.
+    """Returns the name of the split that a test loader reads; without a name from the data module, "test1" or the like.
 
     Example:
         >>> split_of_loader(Trainer(logger=False), 1)
@@ -284,7 +284,7 @@ def split_of_loader(trainer: Trainer, dataloader_idx: int) -> str:
 
 
 def are_first_examples(trainer: Trainer, batch: Batch, split: str, num_examples: int | None) -> Tensor:
-    """Returns a mask [B]: whether each example is among the first `num_examples` of its split (None: all are).
+    """Returns bool [B]: whether each example is among the first `num_examples` of `split`. None means all examples.
 
     Example:
         >>> from lightning_xai.types import TextInputs
@@ -295,6 +295,6 @@ def are_first_examples(trainer: Trainer, batch: Batch, split: str, num_examples:
     if num_examples is None:
         return torch.ones_like(batch.index, dtype=torch.bool)
     if hasattr(data_of(trainer), "split"):
-        loaded = data_of(trainer).split(split).index  # ascending, with gaps if the data are subsampled
+        loaded = data_of(trainer).split(split).index  # indices, ascending, with gaps if the data are subsampled
         return batch.index <= int(loaded[min(num_examples, len(loaded)) - 1])
     return batch.index < num_examples

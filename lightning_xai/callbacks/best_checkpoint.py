@@ -9,16 +9,16 @@ from lightning import LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 from torch import Tensor
 
-STOPPED = "training_stopped"  # key of a checkpoint: whether the training ended before its last epoch
+STOPPED = "training_stopped"  # key in a checkpoint; the value tells whether training has been stopped early
 
 
 class BestCheckpoint(ModelCheckpoint):
-    """Lightning's ModelCheckpoint, but its state survives a kill and a move of the run's folder.
+    """A ModelCheckpoint whose state is fully restored, even after a kill or a move of the run's folder.
 
     When a fit is resumed, ModelCheckpoint forgets `current_score`. If the folder was moved, ModelCheckpoint also
     forgets the best score, so the next epoch would replace a better checkpoint. Lightning also forgets that
-    EarlyStopping ended the training, so a fit that is killed just afterwards would continue to train when it is
-    resumed. `state_key` equals the key of ModelCheckpoint, so that either class can load the state that the other
+    EarlyStopping has ended the training, so if the fit is killed just after that and then resumed, it would train for
+    more epochs. `state_key` equals the key of ModelCheckpoint, so that either class can load the state that the other
     saved.
 
     Example:
@@ -37,8 +37,8 @@ class BestCheckpoint(ModelCheckpoint):
     def check_monitor_top_k(self, trainer: Trainer, current: Tensor | None = None) -> bool:
         """Returns whether to save a checkpoint of the current epoch.
 
-        If the objective has the attribute `may_be_best`, an epoch is not saved when this attribute is False, and is
-        also saved when it only equals the best score.
+        If the objective has an attribute `may_be_best` and it is False, the epoch is not saved. If it is True, the
+        epoch is saved even if its score only equals the best score.
         """
         may_be_best = getattr(trainer.lightning_module, "may_be_best", None)
         if may_be_best is False:
@@ -59,11 +59,11 @@ class BestCheckpoint(ModelCheckpoint):
         state = checkpoint.get("callbacks", {}).get(self.state_key)
         if (
             state is not None and self._moved_here(state)["dirpath"] == self.dirpath
-        ):  # false if the checkpoint belongs to another run
+        ):  # not if the checkpoint belongs to another run
             trainer.should_stop = checkpoint.get(STOPPED, False)
 
     def _moved_here(self, state: dict[str, Any]) -> dict[str, Any]:
-        """Returns the state. If this callback's folder has the best checkpoint, all paths of the state point there."""
+        """Returns the state. If the best checkpoint is in this callback's folder, the returned paths point there."""
         folder = Path(str(self.dirpath))
         if not state["best_model_path"] or not (folder / Path(state["best_model_path"]).name).is_file():
             return state

@@ -20,8 +20,8 @@ class ChangedClasses:
         >>> changed, index = ChangedClasses(), torch.tensor([3, 4])
         >>> mixed, full = torch.tensor([[0.5, 0.5], [0.2, 0.8]]), torch.tensor([[0.499, 0.501], [0.2, 0.8]])
         >>> changed.add("test", index, mixed, full, multilabel=False, decision_threshold=0.5)
-        >>> ChangedClasses.total([changed, changed]).lines("bf16-mixed")  # example 3 counts once
-        ['test: of 2 explained texts, 1 has other predicted classes in float32 (explained) than in bf16-mixed (table)']
+        >>> print(*ChangedClasses.total([changed, changed]).lines("bf16-mixed"))  # each example counts once
+        test: of 2 explained texts, 1 has other predicted classes in float32 (for explanations) than in bf16-mixed (...
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class ChangedClasses:
 
         Args:
             split: the split of the examples.
-            index: [B] long, row of each example in the split.
+            index: [B] long, index of each example in the split.
             run_probs: [B, C] probabilities in the run's precision.
             exact_probs: [B, C] probabilities in float32.
             multilabel: whether an example may have any number of classes.
@@ -64,10 +64,10 @@ class ChangedClasses:
         return total
 
     def lines(self, precision: str) -> list[str]:
-        """Returns one message for each split with changed classes; `precision` names the run's precision."""
+        """Returns a message for each split in which predicted classes differ. `precision` is the run's precision."""
         return [
             f"{split}: of {len(differs)} explained texts, {number} {'has' if number == 1 else 'have'} other predicted "
-            f"classes in float32 (explained) than in {precision} (table)"
+            f"classes in float32 (for explanations) than in {precision} (for the classification table)"
             for split, differs in self._differs.items()
             if (number := sum(differs.values()))
         ]

@@ -12,16 +12,16 @@ from lightning.pytorch.callbacks import EarlyStopping
 class ConstrainedStopping(EarlyStopping):
     """Ends the training of the objective `Constrained` when the monitored loss stops falling.
 
-    Until an epoch meets the objective's bounds, the training ends after `patience` epochs in a row without a lower
-    loss. The first epoch that meets the bounds starts the comparison anew; from then on, the training ends after
-    `patience_when_met` such epochs. A bound "auto" is found by a run that minimizes one loss alone; such a run monitors
-    this loss.
+    As long as no epoch has met the objective's bounds, training ends after `patience` epochs in a row without a new
+    lowest loss. When an epoch meets the bounds for the first time, earlier losses are forgotten. From then on, training
+    ends after `patience_when_met` epochs in a row without a new lowest loss. If a bound is "auto", a separate run finds
+    it by minimizing one loss alone. That run monitors this loss instead of `monitor`.
 
     Args:
         monitor: name of a logged loss.
-        patience: number of epochs in a row without a lower loss that end the training before the bounds are met.
-        patience_when_met: number of epochs in a row without a lower loss that end the training after the bounds are
-            met.
+        patience: number of epochs in a row without a new lowest loss after which training ends, as long as no epoch
+            has met the bounds.
+        patience_when_met: the same number for the time after an epoch has met the bounds.
 
     Example:
         >>> ConstrainedStopping(patience=3).patience
@@ -34,7 +34,7 @@ class ConstrainedStopping(EarlyStopping):
     def __init__(self, monitor: str = "val/log_loss", patience: int = 10, patience_when_met: int = 5) -> None:
         super().__init__(monitor, patience=patience, mode="min")
         if min(patience, patience_when_met) < 1:
-            raise ValueError(f"patience is {patience} and patience_when_met {patience_when_met}: give at least 1")
+            raise ValueError(f"patience is {patience}, and patience_when_met is {patience_when_met}: set both above 0")
         self.patience_when_met = patience_when_met
         self.is_met = False
 

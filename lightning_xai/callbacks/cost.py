@@ -14,21 +14,21 @@ import torch
 from lightning_xai.functional.erasure.segment_counts import SegmentCounts
 from lightning_xai.types import Passes
 
-# the kernel updates its counters with a delay, so just after a reset the peak may exceed the current memory by this
-# many MiB
+# just after a reset, the peak may exceed the current memory by this many MiB, because the Linux kernel updates its
+# memory counters with a delay
 _RESET_SLACK = 4.0
 FEW_PASSES = 16
-PASS_GROUPS = ("1 + K", f"up to {FEW_PASSES}", "up to N", "more")  # number of passes, for K classes and N tokens
+PASS_GROUPS = ("1 + K", f"up to {FEW_PASSES}", "up to N", "more")  # by number of passes, for K classes and N tokens
 
 
 def pass_group(forward: float, backward: float, num_targets: float, num_tokens: float) -> str:
-    """Returns which of PASS_GROUPS a method belongs to, by its mean number of forward and backward passes.
+    """Returns the first of PASS_GROUPS whose limit is at least a method's mean number of forward plus backward passes.
 
     Args:
-        forward: mean number of forward passes for an example.
-        backward: mean number of backward passes.
-        num_targets: mean number K of explained classes.
-        num_tokens: mean number N of explainable tokens.
+        forward: mean number of forward passes per example.
+        backward: mean number of backward passes per example.
+        num_targets: mean number K of explained classes per example.
+        num_tokens: mean number N of explainable tokens per example.
 
     Example:
         >>> pass_group(2, 0, 1, 30), pass_group(2, 1, 1, 30), pass_group(25, 0, 1, 30), pass_group(50, 50, 1, 30)
@@ -40,10 +40,10 @@ def pass_group(forward: float, backward: float, num_targets: float, num_tokens: 
 
 
 class CostPerExample(TypedDict):
-    """A method's mean passes and seconds per example, and the largest growth of memory in MiB. Unknown values are NaN.
+    """A method's mean passes and seconds per example, and its largest growth of memory in MiB. NaN means unknown.
 
-    Some networks cut texts into segments. If several erased versions of a text have a segment in common, they encode
-    this segment only once. For these networks, two more values are the mean number of segments of a version, and the
+    Some networks cut texts into segments, and encode a segment only once even if several erased versions of a text
+    contain it. For these networks, there are two more values: the mean number of segments in an erased version, and the
     mean number of segments that are encoded for it.
     """
 
@@ -57,7 +57,7 @@ class CostPerExample(TypedDict):
 
 
 class MetricSegments(TypedDict, total=False):
-    """The means `version_segments` and `encoded_segments` of CostPerExample, but for a metric's erased versions."""
+    """Like `version_segments` and `encoded_segments` of CostPerExample, for the erased versions of a metric."""
 
     metric_version_segments: float
     metric_encoded_segments: float
@@ -73,7 +73,7 @@ class Cost:
         >>> cost = Cost()
         >>> cost.add("test", [7], [Passes(4, 2)], seconds=0.5, peak_memory_mb=10)
         >>> cost.add("test", [8, 9, 7], [Passes(0, 2), Passes(2, 2), Passes(4, 2)], seconds=1.5, peak_memory_mb=7)
-        >>> cost.num_examples("test"), list(cost.per_example("test").values())  # example 7 counts once
+        >>> cost.num_examples("test"), list(cost.per_example("test").values())  # index 7 counts once
         (3, [2.0, 2.0, 0.5, 10.0])
     """
 
@@ -96,12 +96,12 @@ class Cost:
         num_tokens: Sequence[float] | None = None,
         segments: SegmentCounts | None = None,
     ) -> None:
-        """Adds the cost of a batch of B examples. Each example gets its own passes and an equal share of the seconds.
+        """Adds the cost of a batch of B examples. The seconds are divided equally among the examples.
 
         Args:
             split: the split of the batch.
-            index: row of each example in the split (B numbers).
-            passes: passes that each example needs (B entries).
+            index: index of each example in the split (B numbers).
+            passes: numbers of passes that each example needs (B entries).
             seconds: time that this process needed for the batch.
             peak_memory_mb: largest growth of memory during the batch; NaN if unknown.
             num_targets: number of explained classes of each example (B numbers); None if unknown.
@@ -145,7 +145,8 @@ class Cost:
     def per_example(self, split: str) -> CostPerExample:
         """Returns the mean passes and seconds over the distinct examples of a split, and the largest growth of memory.
 
-        Examples are summed in ascending order, so rounding does not depend on the batches or the number of processes.
+        Examples are summed in the order of their indices, so rounding depends neither on the batches nor on the number
+        of processes.
         """
         rows = self._distinct(split)
         forward, backward, seconds = (rows[:, 1:4].sum(axis=0) / max(len(rows), 1)).tolist()
@@ -161,7 +162,7 @@ class Cost:
         return cost
 
     def group(self, split: str) -> str:
-        """Returns the method's `pass_group`, or "" if the numbers of classes or tokens of some examples are unknown."""
+        """Returns the method's `pass_group`; "" without examples, or if numbers of classes or tokens are unknown."""
         rows = self._distinct(split)
         if not len(rows) or np.isnan(rows[:, 4:]).any():
             return ""
@@ -169,7 +170,7 @@ class Cost:
         return pass_group(forward, backward, num_targets, num_tokens)
 
     def _distinct(self, split: str) -> np.ndarray:
-        """Returns one row (the columns of `_rows`) for each of n distinct examples, [n, 6], in ascending order."""
+        """Returns [n, 6], sorted by index: a row with the columns of `_rows` for each of n distinct examples."""
         rows = np.concatenate([np.zeros((0, 6)), *self._rows.get(split, [])])
         return rows[np.unique(rows[:, 0], return_index=True)[1]]
 
@@ -193,10 +194,10 @@ def resident_memory() -> tuple[float, float]:
 
 
 def start_peak_memory(device: torch.device) -> Callable[[], float]:
-    """Starts to watch memory. Returns a function that gives the largest growth since then in MiB, or NaN if unknown.
+    """Starts to measure memory. Returns a function that returns the largest growth since then in MiB; NaN if unknown.
 
-    On a GPU, the memory of tensors is watched; on a CPU, the memory of the whole process. A process keeps freed memory
-    for later use: a method that reuses such memory needs more than the growth shows.
+    On a GPU, the memory of tensors is measured; on a CPU, the memory of the whole process. A process keeps freed memory
+    for later use. If a method reuses such memory, it needs more memory than the growth shows.
 
     Example:
         >>> start_peak_memory(torch.device("meta"))()

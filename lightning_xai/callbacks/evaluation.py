@@ -30,28 +30,28 @@ from lightning_xai.runs.splits import VALIDATION, log_prefix
 
 
 class AttributionEvaluation(ExplainedCallback):
-    """Measures every method of the ComputeAttributions before it, and logs `<split>/<preset>/<method>/<metric>`.
+    """Measures the attributions of the preceding ComputeAttributions; logs `<split>/<preset>/<method>/<metric>`.
 
-    In log tags the validation split is called `val`. If a test evaluates the validation split, this split comes first
-    and is only used to tune thresholds. Under DDP, values are the same as on one process, because AttributionMetric
-    gathers the records of all processes. In `predict` nothing is measured, because there may be no labels.
+    In log tags, the validation split is called `val`. If a test evaluates the validation split, this split comes first
+    and is only used to tune thresholds. Under DDP, values are the same as with one process, because AttributionMetric
+    gathers the records of all processes. In `predict`, nothing is measured, because there may be no labels.
 
     Args:
-        preset: name of this list of metrics, which is part of every log tag.
-        metrics: metrics to compute. Each split and method is measured with its own copies of them.
-        max_examples: only the first `max_examples` explained examples of each split are measured; None measures all.
-        during_fit: whether to measure during the validation in each epoch of `fit` too.
+        preset: name of this list of metrics; a part of every log tag.
+        metrics: metrics to compute. For each pair of a split and a method, the metrics are copied.
+        max_examples: only the first `max_examples` explained examples of each split are measured. If None, all are.
+        during_fit: whether to also measure during the validations of a fit.
 
     Raises:
-        ValueError: `metrics` is empty or has two metrics with the same name. At setup: an AttributionEvaluation before
-            this one measures the same metric of the same method under the same preset name, or a metric needs tuning
-            but the test does not evaluate the validation split.
+        ValueError: `metrics` is empty or has two metrics with the same name. At setup: an earlier AttributionEvaluation
+            measures a metric of the same name for a method of the same name under the same preset name, or a metric
+            needs tuning but the test does not evaluate the validation split.
 
     Example:
         >>> from lightning_xai.metrics.complexity import Entropy
         >>> AttributionEvaluation("sparsity", [Entropy(), Entropy(name="entropy")])
         Traceback (most recent call last):
-        ValueError: preset 'sparsity' names ['entropy'] twice: give one of them another `name`
+        ValueError: preset 'sparsity' has several metrics named ['entropy']: give each a different `name`
     """
 
     only_evaluates: ClassVar[bool] = True
@@ -67,18 +67,18 @@ class AttributionEvaluation(ExplainedCallback):
         super().__init__(during_fit=during_fit)
         check_name("preset", preset)
         if not metrics:
-            raise ValueError(f"preset {preset!r} has no metrics: list at least one")
+            raise ValueError(f"preset {preset!r} has no metrics: add at least one metric")
         names = [metric.name for metric in metrics]
         repeated = sorted({name for name in names if names.count(name) > 1})
         if repeated:
-            raise ValueError(f"preset {preset!r} names {repeated} twice: give one of them another `name`")
+            raise ValueError(f"preset {preset!r} has several metrics named {repeated}: give each a different `name`")
         self.preset = preset
         self.metrics = metrics
         require_max_examples(max_examples)
         self.max_examples = max_examples
         self.left_out: set[tuple[str, str]] = set()  # pairs (method, metric) that failed in the preflight
         self._copies: dict[tuple[str, str], list[AttributionMetric]] = {}  # (split, method) -> copies of the metrics
-        self._segments: dict[tuple[str, str, str], SegmentCounts] = {}  # (split, method, metric) -> counts
+        self._segments: dict[tuple[str, str, str], SegmentCounts] = {}  # (split, method, metric) -> counted segments
         self._rows: list[ResultRow] = []
 
     @property
@@ -101,7 +101,8 @@ class AttributionEvaluation(ExplainedCallback):
             if isinstance(earlier, AttributionEvaluation) and (shared := earlier._numbers() & self._numbers()):
                 preset, method, metric = min(shared)
                 raise ValueError(
-                    f"two evaluations measure {metric} of {method} as preset {preset!r}: rename one `preset`"
+                    f"two evaluations measure {metric} of {method} under the preset name {preset!r}: set another "
+                    "`preset` for one evaluation"
                 )
         self._copies, self._segments = {}, {}
         encoder = getattr(data_of(trainer), "encoder", None)  # data modules of other packages may lack an encoder
@@ -190,7 +191,7 @@ class AttributionEvaluation(ExplainedCallback):
                     self._rows += self._result_rows(metric, split, method, segments)
         for row in self._rows:
             tag = f"{log_prefix(row['split'])}/{self.preset}/{row['method']}/{row['metric']}"
-            self.module.log(tag, row["value"], batch_size=1)  # equal in all processes, so checkpoints may monitor it
+            self.module.log(tag, row["value"], batch_size=1)  # equal in all processes, so ModelCheckpoint may use it
         self._copies, self._segments = {}, {}
 
     def _result_rows(

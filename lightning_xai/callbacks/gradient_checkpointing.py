@@ -15,11 +15,11 @@ from lightning_xai.functional.network.untouched import network_kept, random_stat
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import TextInputs
 
-TOLERANCE = 1e-3  # allowed change of the second derivatives, relative to the largest of them
+TOLERANCE = 1e-3  # largest allowed change of a second derivative, divided by the largest second derivative
 
 
 def checkpoint_layers(network: nn.Module, *, enabled: bool = True) -> int:
-    """Turns on gradient checkpointing of a Hugging Face encoder. Returns the number of modules that support it.
+    """Turns gradient checkpointing of a Hugging Face encoder on or off. Returns the number of modules that support it.
 
     Checkpointing is active in train mode only. Modules without support stay unchanged.
 
@@ -58,13 +58,13 @@ class GradientCheckpointing(Callback):
     """Stores only the inputs of the encoder's layers in a training step; the backward pass recomputes the rest.
 
     A training step makes one more forward pass and needs far less memory, which helps with texts of thousands of
-    tokens. The same holds for each step of the searches of PGD and TokenMasking. Losses and gradients stay the same,
-    also with dropout. Explanations still store all activations. If the objective differentiates twice, setup checks on
-    a short text that checkpointing does not change the second derivatives.
+    tokens. The same holds for each step in the searches that PGD and TokenMasking make. Losses and gradients stay the
+    same, even with dropout. Explanations still store all activations. If the objective differentiates twice, setup
+    checks on a short text that checkpointing does not change the second derivatives.
 
     Raises:
         ValueError: at the setup of a fit, if no layer of the network supports checkpointing, or if checkpointing
-            changes its second derivatives.
+            changes the network's second derivatives.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -82,8 +82,8 @@ class GradientCheckpointing(Callback):
         expected = self._derivatives(network) if getattr(pl_module, "needs_double_backward", False) else None
         if not checkpoint_layers(network):
             raise ValueError(
-                f"{type(network).__name__} has no layers that support gradient checkpointing: leave out "
-                "GradientCheckpointing"
+                f"{type(network).__name__} has no layers that support gradient checkpointing: remove "
+                "GradientCheckpointing from trainer.callbacks"
             )
         if expected is not None:
             self._compare(expected, self._derivatives(network))
@@ -108,6 +108,7 @@ class GradientCheckpointing(Callback):
         # `not all(<=)` instead of `any(>)`, so that NaN fails
         if len(actual) != len(expected) or not all(gap <= TOLERANCE * largest for gap in gaps):
             raise ValueError(
-                "second derivatives change with gradient checkpointing, so this objective would train wrongly: leave "
-                "out GradientCheckpointing, or choose an objective without a gradient in its loss"
+                "gradient checkpointing changes second derivatives, so this objective would be trained with wrong "
+                "gradients: remove GradientCheckpointing from trainer.callbacks, or choose an objective whose loss "
+                "contains no gradient"
             )

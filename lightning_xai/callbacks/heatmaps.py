@@ -38,10 +38,10 @@ class Heatmaps(ExplainedCallback):
 
     Args:
         num_documents: number of documents per split; the documents with the lowest indices are drawn.
-        splits: splits to show; None shows all. A test never shows the validation split, on which it only tunes
-            thresholds.
-        max_image_tokens: documents with more tokens get no image and are only in the HTML page.
-        during_fit: whether to draw during the validation in each epoch of `fit` too.
+        splits: splits to show. If None, all splits are shown. A test never shows the validation split, on which it
+            only tunes thresholds.
+        max_image_tokens: documents with more tokens get no image and appear only in the HTML page.
+        during_fit: whether to also draw during the validations of a fit.
 
     Raises:
         ValueError: at setup, if the trainer has no TextDataModule to take texts from, or if the texts are private.
@@ -70,11 +70,12 @@ class Heatmaps(ExplainedCallback):
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         super().setup(trainer, pl_module, stage)
         if not hasattr(data_of(trainer), "encoded"):
-            raise ValueError("Heatmaps shows source texts, which only a TextDataModule has: pass one to the trainer")
+            raise ValueError("Heatmaps needs the texts of a TextDataModule: pass a TextDataModule to the trainer")
         if getattr(data_of(trainer), "text_is_private", False):
             raise ValueError(
-                "Heatmaps writes texts into the run's folder, but the data are private: leave the callback out, or set "
-                "allow_text: true in the source, if your data use agreement covers that folder and all of its readers"
+                "Heatmaps writes texts into the run's folder, but the data are private: remove this callback or, if "
+                "your data use agreement covers that folder and all of its readers, set `allow_text: true` for the "
+                "source"
             )
         self._documents = {}
 
@@ -117,7 +118,7 @@ class Heatmaps(ExplainedCallback):
         self._draw(trainer)
 
     def _document(self, explained: ExplainedBatch, row: int, probs: Tensor) -> ExplainedDocument:
-        """Returns example `row` of an explained batch as a document; `probs` [B, C] are the network's probabilities."""
+        """Returns the example at `row` of a batch as a document. `probs` [B, C] are the batch's probabilities."""
         data, index = data_of(self.trainer), int(explained.batch.index[row])
         example = data.example(explained.split, index)
         offsets = data.encoded(explained.split, index).text_offsets

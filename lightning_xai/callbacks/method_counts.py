@@ -1,4 +1,4 @@
-"""Reports the counts of methods. For example, fAML counts at which step it found the best scores of each text."""
+"""Reports what methods have counted. For example, fAML counts at which step it found the best scores of each text."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-NAMES = ("kept_steps", "aligned_tokens")  # attributes of methods that hold counts; each is a Counter
+NAMES = ("kept_steps", "aligned_tokens")  # attributes in which methods hold counts, as a Counter
 
 MethodCounts = Mapping[str, Mapping[str, Counter]]
 
 
 def counts_of_methods(methods: Mapping[str, Any]) -> MethodCounts:
-    """Returns a copy of all counts: name of the method -> name of the count -> Counter, empty if the method lacks it.
+    """Returns copies of all counts: name of a method -> name of a count -> Counter (empty if the method lacks it).
 
     Example:
         >>> from types import SimpleNamespace
@@ -43,18 +43,18 @@ def lines_of_counts(gathered: Sequence[MethodCounts]) -> list[str]:
     Example:
         >>> steps, tokens = Counter({0: 1, 2: 3}), Counter(scored=1200, nearest=6)
         >>> print(*lines_of_counts([{"faml": {"kept_steps": steps, "aligned_tokens": tokens}}]), sep="\\n")
-        faml: step with the best scores (number of texts): 0 (1), 2 (3)
-        faml: 6 of 1,200 tokens share no character with a token of the scorer, so they have the score of the nearest
+        faml: steps with the best scores (and number of texts): 0 (1), 2 (3)
+        faml: 6 of 1,200 tokens share no character with a token of the scorer, so they have the score of the nearest ...
     """
     lines = []
     for method in gathered[0]:
         steps, tokens = (sum((counts[method][key] for counts in gathered), Counter()) for key in NAMES)
         if steps:
             shown = ", ".join(f"{step} ({steps[step]})" for step in sorted(steps))
-            lines.append(f"{method}: step with the best scores (number of texts): {shown}")
+            lines.append(f"{method}: steps with the best scores (and number of texts): {shown}")
         if tokens:
             lines.append(
                 f"{method}: {tokens['nearest']:,} of {tokens['scored']:,} tokens share no character with a token of "
-                "the scorer, so they have the score of the nearest"
+                "the scorer, so they have the score of the nearest scorer token"
             )
     return lines

@@ -42,14 +42,14 @@ def monitors_of(callbacks: Iterable[Callback]) -> Iterator[Monitor]:
     for callback in callbacks:
         name, mode = getattr(callback, "monitor", None), getattr(callback, "mode", None)
         if isinstance(name, str) and isinstance(mode, str):
-            # users set this callback by the option `checkpoint`, so messages call it by that name
+            # users configure this callback with the option `checkpoint`, so messages call it `checkpoint`
             is_best = isinstance(callback, ModelCheckpoint) and callback.filename == "best"
             owner = "checkpoint" if is_best else type(callback).__name__
             yield Monitor(owner, name, mode, getattr(callback, "strict", True))
 
 
 def check_train_monitors(callbacks: Iterable[Callback], losses: Iterable[str]) -> None:
-    """Raises ValueError if a callback requires a training loss that the objective does not return.
+    """Raises ValueError if a callback must monitor a training loss that the objective does not return.
 
     Args:
         callbacks: the callbacks of a trainer.

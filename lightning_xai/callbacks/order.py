@@ -10,7 +10,7 @@ from lightning_xai.callbacks.base import AttributionSource, ExplainedReceiver
 
 
 def check_order(callbacks: Sequence[Callback]) -> None:
-    """Raises ValueError if a callback would receive no attributions, or if a source's attributions would not be used.
+    """Raises ValueError if a callback would receive no attributions, or if no callback would use those of a source.
 
     Example:
         >>> class Printed(Callback):
@@ -18,7 +18,7 @@ def check_order(callbacks: Sequence[Callback]) -> None:
         ...         print(explained.split)
         >>> check_order([Printed()])
         Traceback (most recent call last):
-        ValueError: Printed has on_explained, but no ComputeAttributions precedes it: move it behind one in ...
+        ValueError: Printed has on_explained, but no ComputeAttributions precedes it: move it after a ...
     """
     source: Callback | None = None
     is_used = True
@@ -29,7 +29,7 @@ def check_order(callbacks: Sequence[Callback]) -> None:
                 raise ValueError(
                     f"{_named(source)} is followed by {_named(callback)}, and no callback between them uses the "
                     "attributions of the first: put the methods of both into one ComputeAttributions, or put a "
-                    "callback such as AttributionEvaluation behind each"
+                    "callback such as AttributionEvaluation after each of the two"
                 )
             source, is_used = callback, False
             num_sources += 1
@@ -38,12 +38,13 @@ def check_order(callbacks: Sequence[Callback]) -> None:
             if source is None:
                 raise ValueError(
                     f"{getattr(callback, 'label', type(callback).__name__)} has on_explained, but no "
-                    "ComputeAttributions precedes it: move it behind one in trainer.callbacks"
+                    "ComputeAttributions precedes it: move it after a ComputeAttributions in trainer.callbacks"
                 )
-    if source is not None and not is_used and num_sources > 1:  # a single source may be there to measure costs
+    if source is not None and not is_used and num_sources > 1:  # a single source may be there only for its costs
         raise ValueError(
-            f"no callback behind {_named(source)} uses its attributions, which only later callbacks receive: put a "
-            "callback such as AttributionEvaluation behind it, or move its methods into the ComputeAttributions before"
+            f"no callback after {_named(source)} uses its attributions, which only later callbacks receive: put a "
+            "callback such as AttributionEvaluation after it, or move its methods into the preceding "
+            "ComputeAttributions"
         )
 
 

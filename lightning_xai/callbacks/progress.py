@@ -35,7 +35,7 @@ class _TrainingProgress(ProgressBar):
         self.is_shown = True
 
     def new_pace(self) -> Pace:
-        """Returns a Pace for work that starts now; it decides when the next line is due."""
+        """Returns a Pace for work that starts now. The Pace decides when the next line is due."""
         return Pace()
 
     def disable(self) -> None:
@@ -61,7 +61,7 @@ class _TrainingProgress(ProgressBar):
         super().on_validation_end(trainer, pl_module)
         if trainer.state.fn == TrainerFn.FITTING and not trainer.sanity_checking:
             self.training.rate.resume()
-            if not trainer.is_last_batch:  # the last validation is reported by the line at the end of the epoch
+            if not trainer.is_last_batch:  # the line at the end of the epoch reports the last validation
                 self.write(f"validation: {self.training.epoch(trainer)}")
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -181,12 +181,12 @@ class TerminalProgress(_TrainingProgress, TQDMProgressBar):
         bars = (self._test_progress_bar, self._predict_progress_bar, self._val_progress_bar)
         bar = next((bar for bar in bars if bar is not None and not bar.disable), None)
         if bar is not None and self._pace.is_due():
-            bar.bar_format = "{desc}"  # shows no count of batches, as a batch may take minutes
+            bar.bar_format = "{desc}"  # no count of batches, because a batch may take minutes
             bar.set_description_str(time_first(text()))
 
 
 def time_first(text: str) -> str:
-    """Moves the remaining time to the begin of a line, because a narrow terminal cuts the end.
+    """Moves the remaining time to the beginning of a line, because a narrow terminal cuts the end.
 
     Example:
         >>> time_first("test: ig (method 1 of 2) explains examples 1-4 of 40, about 3 min left")

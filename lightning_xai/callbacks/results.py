@@ -48,14 +48,15 @@ def classification_rows(results: TestResults) -> list[ResultRow]:
 
 
 class ResultsFile(Callback):
-    """Writes, at the end of a test, the results of the objective and of every callback that is a ResultSource.
+    """At the end of a test, writes the results of the objective and of every callback that is a ResultSource.
 
-    At the end of `validate`, the callback sets `table` but writes no files. A test writes files only after a call of
-    `begin_test`. It also logs the settings of model and data, and the classification metrics, to TensorBoard's HParams.
+    At the end of `validate`, the callback sets `table` but writes no files. A test writes these files only if
+    `begin_test` was called before. Each test also logs the settings of model and data, and the classification metrics,
+    to TensorBoard's HParams.
 
     Args:
-        run: facts about the run. Its experiment and seed become columns of the table. If its `tests_after_fit` is True,
-            the test splits are loaded and checked before the fit starts.
+        run: facts about the run. Its experiment and seed become columns of the table. If `run.tests_after_fit` is
+            True, the test splits are loaded and checked before the fit starts.
 
     Example:
         >>> from pathlib import Path

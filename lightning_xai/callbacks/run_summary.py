@@ -12,7 +12,7 @@ from lightning_xai.runs.progress import unsaid
 
 
 def data_lines(summary: dict[str, Any]) -> list[str]:
-    """Turns a data module's summary into lines: the source's report, the vocabulary (if any), and each split.
+    """Turns a data module's summary into lines about the source, the vocabulary (if any), and each split.
 
     Example:
         >>> sizes = {"examples": 2000, "mean_tokens": 31.4, "padding_fraction": 0.07, "truncated_fraction": 0.0}
@@ -42,7 +42,8 @@ def data_lines(summary: dict[str, Any]) -> list[str]:
 class RunSummary(Callback):
     """Prints the run's folder, objective, network, number of parameters, seed and device, and the sizes of the data.
 
-    If a command makes several runs, later runs print only those lines about the data that are new.
+    If a command makes several runs, later runs print only those lines about the data that no
+    earlier run has printed.
 
     Args:
         seed: the seed of the run; None if unknown.

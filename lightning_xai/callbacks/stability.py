@@ -37,20 +37,21 @@ class Stability(ExplainedCallback):
     """Compares this run's attributions with the stored attributions of other runs, for the same examples and classes.
 
     If the other runs have other seeds, this is the "different initializations test" (DIT): the explanations should be
-    alike. If the head of the other run is untrained, this is the "untrained model test" (UIT): the explanations should
-    differ. Every pair of runs is compared by the scores of explainable tokens.
+    alike. If the classification head of the other run is untrained, this is the "untrained model test" (UIT): the
+    explanations should differ. For every pair of runs, the scores of explainable tokens are compared.
 
     A test prints one matrix of similarities per method, writes `stability/<split>.csv` and `.png` into the run's
     folder, and adds the picture to TensorBoard. The results table gets this run's similarity to every other run.
 
     Args:
         others: folders of runs whose scores AttributionCacheWriter has stored, or patterns such as "stability/seed*". A
-            pattern matches only tested runs. Names are relative to the folder of all runs or to the working directory.
-        percentage: the overlap compares only the top tokens of each text: this percentage of its tokens, rounded up.
+            pattern matches only tested runs. Both are relative to the folder of all runs or the working directory.
+        percentage: the overlap compares only the top-scoring tokens of each text. Their number is this percentage of
+            the text's explainable tokens, rounded up.
 
     Raises:
-        ValueError: `others` is empty, or `percentage` is outside (0, 100]. During a test: another run lacks the scores
-            of a method or split, or has other examples, classes, text lengths or method settings.
+        ValueError: `others` is empty, or `percentage` is outside (0, 100]. At setup or during a test: another run lacks
+            the scores of a method or split, or has other examples, classes, text lengths or method settings.
 
     Reference: Zafar et al. (2021), "On the Lack of Robust Interpretability of Neural Text Classifiers", arXiv
     2106.04631 (DIT and UIT); as used by Li et al. (2023), arXiv 2312.17591, Section 4.4.
@@ -67,7 +68,7 @@ class Stability(ExplainedCallback):
     def __init__(self, others: list[str], percentage: float = 25) -> None:
         super().__init__()
         if not others:
-            raise ValueError("others is empty: name folders of runs, or a pattern that matches them")
+            raise ValueError("others is empty: add folders of runs, or patterns that match such folders")
         require_percentage(percentage)
         self.others = others
         self.percentage = percentage
@@ -77,7 +78,7 @@ class Stability(ExplainedCallback):
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         super().setup(trainer, pl_module, stage)
         this_run = Path(trainer.default_root_dir)
-        # only process 0 searches: if another run finished meanwhile, the processes would find different runs
+        # only process 0 searches, because processes could find different runs if another run finishes meanwhile
         self._runs = trainer.strategy.broadcast(matching_runs(self.others, this_run, RunFolder(this_run).runs_dir))
         self._names = run_names([this_run, *self._runs])
         self._splits = [split for split in test_splits(trainer) if split != VALIDATION]
@@ -90,7 +91,7 @@ class Stability(ExplainedCallback):
         self._similarities: dict[tuple[str, str], dict[tuple[int, int], np.ndarray]] = {k: {} for k in self._scores}
 
     def on_preflight(self, preflight: PreflightRun) -> None:
-        """Checks that the other runs have stored scores of the examples that this run explains, and of no others."""
+        """Checks that the other runs have stored scores of all examples that this run explains, and of no others."""
         if "test" in preflight.stages and not is_dry_run(preflight.trainer):
             for split, method in self._scores:
                 preflight.attempt(
@@ -130,7 +131,7 @@ class Stability(ExplainedCallback):
                 by_key = {key: value for part in gathered for key, value in part[split, method].items()}
                 for store in [] if is_dry else self._scores[split, method]:
                     store.require_rows_among(by_key, THIS_RUN)
-                ordered = [by_key[key] for key in sorted(by_key)]  # so sums do not depend on the number of processes
+                ordered = [by_key[key] for key in sorted(by_key)]  # so that sums are equal for any number of processes
                 comparisons.append(run_comparison(method, ordered, len(self._names)))
             self._rows += [row for comparison in comparisons for row in self._result_rows(comparison, split)]
             if trainer.is_global_zero and not is_dry:
@@ -149,7 +150,7 @@ class Stability(ExplainedCallback):
         return self._rows
 
     def _result_rows(self, comparison: RunComparison, split: str) -> list[ResultRow]:
-        """Returns rows for the results table: the similarity of this run to each other run."""
+        """Returns rows for the results table: the similarity of this run to every other run."""
         cost = self.source.costs[comparison.method].per_example(split)
         return [
             ResultRow(

@@ -26,7 +26,7 @@ def best_value(file: Path, tag: str, mode: str) -> float:
     Args:
         file: a file that ValidationValues wrote.
         tag: name of the metric.
-        mode: "max" or "min".
+        mode: "max" if larger values are better, "min" if smaller values are better.
 
     Example:
         >>> import tempfile
@@ -39,7 +39,7 @@ def best_value(file: Path, tag: str, mode: str) -> float:
 
 
 def values_by_step(file: Path, tag: str) -> dict[int, float]:
-    """Returns optimizer step -> value of a metric in the validation at this step, without values that are not finite.
+    """Returns the finite values of a metric in the validations of a fit: optimizer step -> value.
 
     Args:
         file: a file written by ValidationValues. If the file is missing, the result is empty.
@@ -55,17 +55,18 @@ def values_by_step(file: Path, tag: str) -> dict[int, float]:
 
 
 class ValidationValues(Callback):
-    """Writes the metrics of every validation of a fit to a file, each with the number of its optimizer step.
+    """After every validation of a fit, writes chosen metrics to a file, together with the optimizer step.
 
-    If a fit was killed and repeats a validation when it is resumed, the new values replace the old ones.
+    If a killed fit is resumed and repeats a validation, the new values replace the old values.
 
     Args:
         file: the file to write.
         tags: names of the metrics, such as "val/log_loss".
-        is_worse: function that gets the first metric's value and the step, and returns whether the fit should end.
+        is_worse: function that gets the value of the first metric in `tags` and the optimizer step, and returns whether
+            the fit should end.
 
     Raises:
-        ValueError: after a validation that did not log one of the metrics.
+        ValueError: a metric in `tags` was not logged in a validation.
         Pruned: `is_worse` returned True for the current step.
 
     Example:

@@ -24,13 +24,13 @@ class _Text(NamedTuple):
     label: int
     predicted: int
     mass: float  # total probability that the next token is a verbalizer
-    filled: tuple[int, ...]  # for each fill token, the class predicted if the token replaces all tokens of the text
+    filled: tuple[int, ...]  # for each fill token, the class predicted if it replaces every explainable token
 
 
 def shares(texts: Sequence[_Text], class_names: Sequence[str], fills: Sequence[str]) -> dict[str, float]:
     """Returns the share of texts predicted as each class, the verbalizers' mean total probability, and accuracies.
 
-    There is one accuracy for each fill token: the accuracy on texts in which it replaces every explainable token.
+    For each fill token, there is one accuracy, on texts in which this token replaces every explainable token.
 
     Example:
         >>> texts = [_Text(0, 1, 0.75, (0,)), _Text(1, 1, 0.25, (0,))]
@@ -61,14 +61,16 @@ class Verbalizers(Callback):
     """Adds checks of a VerbalizerLM to the results table of a test, and writes its prompt into the run's folder.
 
     The values are the share of texts predicted as each class, the mean probability that the next token is a verbalizer,
-    and, for each fill token, the accuracy if it replaces every token of the text. If this accuracy is far from chance,
-    the fill token is itself evidence for a class, and erasing tokens with it is not neutral.
+    and, for each fill token, the accuracy on texts in which this token replaces every explainable token. If this
+    accuracy is far from chance, the fill token is itself evidence for a class, and erasing tokens with it is not
+    neutral.
 
     Args:
-        fills: fill tokens: "mask", "pad", "unk" or any text that is one token. Each costs one forward pass per text.
+        fills: fill tokens: "mask", "pad", "unk" or any string that the tokenizer turns into exactly one token. Each
+            fill token costs one forward pass per text.
 
     Raises:
-        ValueError: at the start of a test, if the network is not a VerbalizerLM, or a fill is not one token.
+        ValueError: at the start of a test, if the network is not a VerbalizerLM, or if a fill is not exactly one token.
 
     Example:
         >>> Verbalizers(["unk", " the"]).result_rows()
@@ -87,7 +89,7 @@ class Verbalizers(Callback):
         network, data = network_of(pl_module), data_of(trainer)
         if not isinstance(network, VerbalizerLM):
             raise ValueError(
-                f"the callback Verbalizers needs a VerbalizerLM, not {type(network).__name__}: leave it out"
+                f"the callback Verbalizers needs a VerbalizerLM, not {type(network).__name__}: remove this callback"
             )
         self._fill_ids = [data.encoder.id_of_fill(fill) for fill in self.fills]
         self._texts, self._rows = {}, []

@@ -70,5 +70,5 @@ def test_a_run_that_finds_a_bound_is_ended_by_the_loss_that_it_minimizes(tmp_pat
 
 
 def test_patience_below_1_is_refused():
-    with pytest.raises(ValueError, match="give at least 1"):
+    with pytest.raises(ValueError, match="set both above 0"):
         ConstrainedStopping(patience=0)

@@ -100,7 +100,7 @@ def test_no_uncertain_text_vanishes_under_mixed_precision(objective, tmp_path, c
     labels = planted_data().split("test").labels(range(7))
     assert float(run.callback_metrics["test/accuracy"]) == pytest.approx(sum(label == 0 for label in labels) / 7)
     assert "test: of 7 explained texts, " in (printed := capsys.readouterr().out)
-    assert "other predicted classes in float32 (explained) than in bf16-mixed (table)" in printed
+    assert "other predicted classes in float32 (for explanations) than in bf16-mixed (for the" in printed
 
 
 @pytest.mark.parametrize(
@@ -194,10 +194,10 @@ def test_an_evaluation_measures_the_attributions_computed_last_before_it(objecti
 
 def test_two_evaluations_of_the_same_numbers_are_refused_before_they_are_computed(objective, tmp_path):
     run = trainer(tmp_path, compute(Random()), *(AttributionEvaluation("p", [Entropy()]) for _ in range(2)))
-    with pytest.raises(ValueError, match="two evaluations measure entropy of Random as preset 'p'"):
+    with pytest.raises(ValueError, match="two evaluations measure entropy of Random under the preset name 'p'"):
         run.test(objective, datamodule=planted_data(), verbose=False)
 
 
 def test_metrics_of_one_name_are_refused():
-    with pytest.raises(ValueError, match=r"\['entropy'\] twice"):
+    with pytest.raises(ValueError, match=r"several metrics named \['entropy'\]"):
         AttributionEvaluation("p", [Entropy(), Entropy()])

@@ -19,7 +19,7 @@ from tests.callbacks.conftest import Recorder, compute, evaluation
         ),
         ([compute(Random()), compute(Gradient()), evaluation()], r"\(Random\) is followed by .*\(Gradient\)"),
         ([compute(Random()), Callback(), compute(Gradient()), Recorder()], "no callback between them uses"),
-        ([compute(Random()), Recorder(), compute(Gradient())], r"no callback behind ComputeAttributions\(Gradient\)"),
+        ([compute(Random()), Recorder(), compute(Gradient())], r"no callback after ComputeAttributions\(Gradient\)"),
     ],
 )
 def test_callbacks_whose_attributions_would_be_lost_are_refused_by_name(callbacks, named):

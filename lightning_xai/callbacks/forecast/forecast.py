@@ -27,17 +27,17 @@ from lightning_xai.runs.pace import duration
 from lightning_xai.runs.progress import say
 from lightning_xai.runs.splits import VALIDATION
 
-MAX_TOKENS = 4096  # limit on the number of tokens, with padding, in the batch that measures the network's speed
+MAX_TOKENS = 4096  # largest number of tokens, including padding, in the batch on which speed is measured
 
 
 class Forecast(Callback):
-    """Prints how long explaining and measuring will take, before a test, a validation, or a fit that a test follows.
+    """Before a test, a validation, or a fit with a test after it, prints how long explaining and measuring will take.
 
     The estimate is the number of passes that methods and metrics declare, times the tokens of the explained examples,
     times the measured time of a forward pass per token. The estimate is too low for methods whose passes take longer
-    than a plain forward pass. Some networks cut texts into segments. If several erased versions of a text have a
-    segment in common, they encode this segment only once. For these networks, a second line gives the mean number of
-    segments that are encoded for each version.
+    than a plain forward pass. Some networks cut texts into segments, and encode a segment only once
+    even if several erased versions of a text contain it. For these networks, a second line gives the mean number of
+    segments that are encoded for an erased version, for each method and metric.
 
     Args:
         tests_after_fit: whether a test follows the fit.
@@ -94,17 +94,17 @@ def line_of(num_methods: int, counts: Sequence[str]) -> str:
 
 
 def line_of_segments(segments: Mapping[str, float], segments_of_text: int) -> str:
-    """Returns a sentence that tells how many segments are encoded for an erased version, for each method and metric.
+    """Returns a line with the mean number of segments encoded for an erased version, for each method and metric.
 
     Example:
         >>> line_of_segments({"occlusion": 1.0, "lime": 47.0, "eraser/aopc": 1.0}, 47)
-        'of the 47 segments of a text, an erased version costs: 1.0 for occlusion and eraser/aopc, 47.0 for lime'
+        'segments encoded for an erased version (a text has 47): 1.0 for occlusion and eraser/aopc, 47.0 for lime'
     """
     parts: dict[str, list[str]] = {}
     for name, number in segments.items():
         parts.setdefault(f"{number:.1f}", []).append(name)
     costs = [f"{number} for {' and '.join(names)}" for number, names in parts.items()]
-    return f"of the {segments_of_text} segments of a text, an erased version costs: {', '.join(costs)}"
+    return f"segments encoded for an erased version (a text has {segments_of_text}): {', '.join(costs)}"
 
 
 def _explained_splits(trainer: Trainer, source: Any) -> list[str]:
@@ -117,10 +117,10 @@ def _explained_splits(trainer: Trainer, source: Any) -> list[str]:
 
 
 def seconds_per_token(trainer: Trainer, module: LightningModule, split: str) -> float:
-    """Measures the seconds per token of a forward pass. Leaves the network and the random states unchanged."""
+    """Measures and returns the seconds per token of a forward pass. Network and random states stay unchanged."""
     data, network = data_of(trainer), network_of(module)
     rows = data.split(split)
-    # indices of texts of typical length: the texts from the median length upwards, shortest first
+    # positions of texts of typical length: the shortest of the texts that have at least the median length
     usual = rows.lengths.argsort(kind="stable")[len(rows) // 2 :][: data.eval_batch_size]
     num_rows = max(1, MAX_TOKENS // int(rows.lengths[usual].max()))
     inputs = data.collate(rows[usual[:num_rows].tolist()]).to(module.device).inputs
@@ -129,7 +129,7 @@ def seconds_per_token(trainer: Trainer, module: LightningModule, split: str) -> 
             stack.enter_context(context)
         stack.enter_context(evaluation_mode(module))
         times = []
-        for _ in range(2):  # the first pass may be slower: it loads kernels
+        for _ in range(2):  # the first pass may be slower, because it loads GPU kernels
             began = time.perf_counter()
             network.predict(inputs)
             if module.device.type == "cuda":

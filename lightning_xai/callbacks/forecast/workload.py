@@ -21,17 +21,18 @@ SMALLEST = 0.01  # a method or metric without passes counts as this many forward
 
 
 class Workload:
-    """Counts the work that remains for each part of an evaluation, and estimates its time from the part's speed so far.
+    """Counts the remaining work of each part of an evaluation, and estimates its time from the part's speed so far.
 
     A part is one method, or one metric of a preset. Work is the number of tokens times the forward passes over each
-    token. Parts that have not run yet are assumed to be as fast as the others on average.
+    token. Parts that have not run yet are assumed to have the average speed of the others.
 
     Args:
         num_examples: split -> number of examples that this process explains.
         num_tokens: split -> number of tokens of these examples.
         passes: split -> name of a part -> number of forward passes over each token.
-        segments: name of a part -> mean number of segments that are encoded for an erased version of a text. Only for
-            networks that cut texts into segments, and encode only once a segment that several versions have in common.
+        segments: name of a part -> mean number of segments that are encoded for an erased version of a text. Given
+            only for networks that cut texts into segments, and that encode a segment only once even if several versions
+            contain it.
         segments_of_text: number of segments of a text of mean length.
 
     Example:
@@ -39,7 +40,7 @@ class Workload:
         >>> workload.seconds_left() is None, round(workload.seconds_left(seconds_per_token=0.5))
         (True, 60)
         >>> workload.finish("test", "gradient", num_tokens=20, seconds=6.0)
-        >>> round(workload.seconds_left())  # half of the gradients are left
+        >>> round(workload.seconds_left())  # `gradient` has half of its tokens left
         6
     """
 
@@ -93,8 +94,8 @@ def workload_of(trainer: Trainer, source: Any, splits: list[str], network: Any =
         source: the AttributionSource, such as ComputeAttributions.
         splits: the splits that the source explains. In a test, the validation split is only used to tune the
             thresholds of metrics.
-        network: the explained network. Fewer passes are counted if it cuts texts into segments, and encodes only once a
-            segment that several erased versions of a text have in common.
+        network: the explained network. Fewer passes are counted if it cuts texts into segments, and encodes a segment
+            only once even if several erased versions of a text contain it.
     """
     data = data_of(trainer)
     if not hasattr(data, "split"):
@@ -146,7 +147,7 @@ def _new_segments(part: Any, num_units: int, segment_length: int) -> float | Non
     Returns None if `part`, a method or metric, erases no units.
     """
     while not isinstance(part, ErasesUnits) and hasattr(part, "method"):
-        part = part.method  # the inner method, for example of Transformed
+        part = part.method  # the wrapped method, for example that of Transformed
     if not isinstance(part, ErasesUnits):
         return None
     return new_segments(part.erased_units(num_units), segment_length=segment_length, erasure=part.erasure)
@@ -173,8 +174,8 @@ def _limit_of_batches(trainer: Trainer, data: Any, num_examples: int) -> int:
 def _mean_targets(source: Any, rows: Any, num_classes: int) -> float:
     """Estimates the mean number of explained classes per example.
 
-    If the number depends on the example, this is the mean number of gold classes (at least 1) of the first 1000
-    examples.
+    If the number depends on the example, this is the mean number of gold classes of the first 1000 examples, where an
+    example without gold classes counts as having one.
     """
     policy = getattr(source, "targets", "gold")
     if policy in ("all", "topk"):
@@ -184,10 +185,10 @@ def _mean_targets(source: Any, rows: Any, num_classes: int) -> float:
 
 
 class EvaluationProgress:
-    """Displays which part of an evaluation (a method or metric) processes which examples, and measures its time.
+    """Displays which part of an evaluation (a method or metric) processes which examples, and times each part.
 
     Args:
-        trainer: the trainer, in whose progress bar this is displayed.
+        trainer: the trainer, whose progress bar is used for the display.
         workload: the work of the whole evaluation, from which the remaining time is estimated; None if unknown.
 
     Example:
@@ -237,7 +238,7 @@ class EvaluationProgress:
 
 @contextmanager
 def timed_part(source: Any, name: str, text: str, share: float) -> Iterator[None]:
-    """Displays the `with` block, and measures its time, as a step of the part `name` of `source.progress`.
+    """Displays `text` and measures the time of the `with` block, as a step of the part `name` of `source.progress`.
 
     If the source has no `progress`, nothing is displayed or measured.
 

@@ -42,22 +42,22 @@ class Preflight(Callback):
     """Tries network, methods, metrics and erasures on two short texts of every split, before the run starts.
 
     The texts are cut to eight explainable tokens; one has evidence and one has none, if the split has both. Methods
-    take only a few steps or samples. A method that needs passes through the network is tried on a further split only
-    if the texts there have another form, such as pairs. Metrics are tried on made-up scores of both texts, and then on
-    the scores of each method for one text. Before a fit, the gold class counts as predicted, because an untrained
-    network predicts at random. Finally, the network makes a forward pass over the longest text, and a backward pass if
-    a method needs one.
+    take only a few steps or samples. A method that needs passes through the network is tried on the first split, and on
+    a further split only if texts there have another form, such as pairs. Metrics are tried on made-up scores of both
+    texts, and then on the scores of each method for one text. Before a fit, the gold class counts as predicted, because
+    an untrained network predicts at random. Finally, the network makes a forward pass over the longest text, and a
+    backward pass if a method needs backward passes.
 
-    All processes try the same texts. The preflight logs and writes no results, and restores random generators,
-    gradients, modes, hooks, the attention kernel and costs. Under FSDP there is no preflight.
+    All processes try the same texts. The preflight logs nothing and writes no results. Afterwards, random generators,
+    gradients, modes, hooks, the attention kernel and costs are as before. Under FSDP, there is no preflight.
 
     Args:
         tests_after_fit: whether a test follows the fit; if so, the preflight covers both.
-        enabled: whether to do the preflight. The order of the callbacks is checked in any case.
+        enabled: whether to do the preflight. The order of the callbacks is checked even if this is False.
         skip_unfit: whether to leave out methods and metrics that fail. If False, a failure ends the run.
-        key: identifies the methods, network and data. Runs with the same key share the outcomes of a preflight.
+        key: text that identifies the methods, network and data. Runs with the same key share preflights' outcomes.
         memory: outcomes of earlier preflights in this command. The fits of a chain also share outcomes through a file.
-        remedy: the option that leaves out failing parts; error messages name it.
+        remedy: the option that leaves out failing parts. Error messages mention it.
 
     Raises:
         ValueError: at the start of the fit, test, validation or prediction, if a method, metric or other part fails;
@@ -115,7 +115,7 @@ class Preflight(Callback):
         self._begin(trainer, pl_module, {"predict": [getattr(data_of(trainer), "predict_split", "predict")]})
 
     def result_rows(self) -> list[ResultRow]:
-        """Returns, for each result that is left out, a row with the reason instead of a value."""
+        """Returns a row for each result that is left out, with the reason instead of a value."""
         missing = {key: failure.reason for failure in self.left_out.values() for key in failure.results}
         return [
             LeftOutRow(
@@ -150,7 +150,7 @@ class Preflight(Callback):
             self._leave_out(PreflightRun(trainer, module, stages, failures=dict(known), replays=True))
 
     def _new_failures(self, preflight: PreflightRun) -> dict[str, Failure]:
-        """Does a preflight and returns its failures. Raises ValueError if something that failed may not be left out."""
+        """Does a preflight and returns its failures. Raises ValueError if not all failing parts may be left out."""
         self._try(preflight)
         # failures are gathered from all processes, so that all leave out the same methods and metrics
         failures = {subject: failure for part in gather(preflight.failures) for subject, failure in part.items()}

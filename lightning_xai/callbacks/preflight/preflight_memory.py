@@ -15,12 +15,12 @@ from lightning_xai.callbacks.preflight.preflight_run import Failure
 from lightning_xai.runs.files.whole_files import read_json, write_json
 from lightning_xai.runs.ranks import gather
 
-StageAndSplit = tuple[str, str]  # a part of a preflight: a stage of the trainer, such as "fit", and a split
+StageAndSplit = tuple[str, str]  # a part of a preflight: a stage of the trainer (such as "fit") and a split
 
 
 @runtime_checkable
 class KeepsPreflights(Protocol):
-    """A callback that names a chain's file of successful preflights. Later runs of the chain need not repeat these.
+    """A callback that knows a chain's file of successful preflights, which later runs of the chain need not repeat.
 
     Example:
         >>> class Chained:
@@ -37,10 +37,10 @@ class KeepsPreflights(Protocol):
 
 @dataclass
 class PreflightMemory:
-    """The outcomes of the command's earlier preflights. The stages of a chain use them instead of another preflight.
+    """The outcomes of the command's earlier preflights. Later runs of a chain use them instead of a new preflight.
 
     Attributes:
-        tried: key that identifies methods, network and data -> the stages and splits that were tried.
+        tried: key that identifies methods, network and data -> pairs (stage of the trainer, split) that were tried.
         failures: the same key -> description of a method or metric that was left out -> its failure.
 
     Example:
@@ -52,7 +52,7 @@ class PreflightMemory:
     failures: dict[str, dict[str, Failure]] = field(default_factory=dict)
 
     def recall(self, key: str, trainer: Trainer) -> None:
-        """Adds the successful preflights that other commands recorded in the chain's file, on the same kind of device.
+        """Adds the successful preflights that commands on the same kind of device recorded in the chain's file.
 
         Every process must call this method.
         """

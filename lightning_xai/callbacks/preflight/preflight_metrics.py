@@ -53,9 +53,9 @@ def try_metrics(preflight: PreflightRun, evaluation: Any) -> None:
 
     Args:
         preflight: the preflight.
-        evaluation: a callback with a `preset`, a list of `metrics`, the `source` of their attributions, and a set
-            `left_out`. If a metric fails on a method's scores and may be left out, the pair (method, metric) is added
-            to this set.
+        evaluation: a callback with a `preset`, a list of `metrics`, the `source` of the attributions, and a set
+            `left_out`. If a metric that fails on a method's scores is left out, the pair (method, metric) is added to
+            this set.
     """
     made: dict[str, ExplainedBatch] = {}
 
@@ -95,9 +95,10 @@ def _try_scores(preflight: PreflightRun, evaluation: Any, metric: AttributionMet
 
 
 def _measure_scores(preflight: PreflightRun, metric: AttributionMetric, scores: Mapping[str, Scored]) -> None:
-    """Measures the methods' scores of one text with a copy of a metric, as if each method had explained its own text.
+    """Measures the scores of several methods for one text with a copy of a metric.
 
-    The text is the preflight's first text, which has evidence if any of its texts has evidence.
+    The scores are put into a batch, as if each method had explained a different text. The text is the preflight's first
+    text, which has evidence if any text of the preflight has evidence.
     """
     if not scores:
         return
@@ -118,7 +119,7 @@ def _measure_scores(preflight: PreflightRun, metric: AttributionMetric, scores: 
         measured.update(attribution, repeated, _predict(preflight, repeated, probs[rows]))
     if not metric.needs_tuning:
         measured.compute()
-    elif preflight.fits:  # skipped for a trained network: it may predict classes for which the text has no evidence
+    elif preflight.fits:  # not for a trained network, which may predict a class without evidence in the text
         measured.tune_from(measured)
         measured.compute()
 
@@ -139,7 +140,7 @@ def _remove(metrics: list[Any], metric: Any) -> None:
 def _measure(
     metric: AttributionMetric, batch: Callable[[str], ExplainedBatch], splits: Sequence[str], *, only_tunes: bool
 ) -> None:
-    """Measures the made-up scores of each split with its own copy of a metric.
+    """Measures the made-up scores of each split with a separate copy of a metric.
 
     If `only_tunes` is True, the validation split is only used to tune the metric.
     """

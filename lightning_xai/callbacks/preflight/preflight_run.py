@@ -60,11 +60,11 @@ class Failure:
 
 
 class WeightsChanged(ValueError):
-    """A method changed the network's weights. Leaving the method out is no remedy: the weights cannot be restored.
+    """A method changed the network's weights. Leaving out the method is no remedy, because the weights are lost.
 
     Example:
-        >>> str(WeightsChanged("it changed the network's head.bias"))
-        "it changed the network's head.bias"
+        >>> str(WeightsChanged("the method changed the network's head.bias"))
+        "the method changed the network's head.bias"
     """
 
 
@@ -97,7 +97,9 @@ class Scored(NamedTuple):
 
 
 def reason_of(error: Exception) -> str:
-    """Returns an error's message in one line. Unless it is a ValueError, adds its class and the line of code.
+    """Returns an error's message as one line; for lack of device memory, advice.
+
+    Unless the error is a ValueError, its class and the line of code that raised it are added.
 
     Example:
         >>> reason_of(ValueError("size is 0: give at least 1"))
@@ -115,7 +117,9 @@ def reason_of(error: Exception) -> str:
 
 
 def check_passes(method: AttributionMethod) -> tuple[float, float]:
-    """Returns a method's forward and backward passes for a short text. Raises ValueError if it returns no pair.
+    """Returns a method's numbers of forward and backward passes for a short text.
+
+    Raises ValueError if `method.passes` does not return a pair.
 
     Example:
         >>> from lightning_xai.attributions.gradient import Gradient
@@ -137,14 +141,16 @@ class PreflightRun:
     Attributes:
         trainer: the trainer, after it has moved the network to its device.
         module: the objective.
-        stages: stage -> the splits that it evaluates. Stages are "fit" (the validation of every epoch), "validate",
-            "test" and "predict". A fit that a test follows has both "fit" and "test".
+        stages: stage -> the splits that it uses. Stages are "fit" (the validations of a fit), "validate", "test" and
+            "predict". If a test follows a fit, both "fit" and "test" are present. The preflight of the objective has
+            only the stage "train".
         failures: description of a part, such as a method or metric -> its failure.
         errors: the errors that caused the failures.
         leave_out: description of a part -> functions that leave the part out of the run.
-        replays: True if the outcomes are already known. Then nothing is tried, and only `leave_out` is collected.
+        replays: whether the outcomes are already known. If so, nothing is tried, and only `leave_out` is filled.
         needs_backward: whether a method that was tried needs backward passes.
-        scores: Python id of a callback that computes attributions -> name of a method -> its first scores.
+        scores: Python id of a callback that computes attributions -> name of a method -> the first scores that
+            the method computed.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -190,11 +196,11 @@ class PreflightRun:
         results: Sequence[ResultKey] = (),
         leave_out: Callable[[], None] | None = None,
     ) -> bool:
-        """Calls `function` and returns True if it raises no error. The first error of each subject is recorded.
+        """Calls `function` and returns whether it raises no error. The first failure of each subject is recorded.
 
         Args:
             subject: description of what is tried, unique in the run.
-            function: makes the attempt. It must not change anything outside the preflight.
+            function: tries the subject. It must not change anything outside the preflight.
             results: the results that are missing if the subject is left out.
             leave_out: removes the subject from the run; None if the run cannot go on without it.
         """
@@ -232,7 +238,7 @@ class PreflightRun:
         """Yields pairs of a split and the texts of this split on which a method is tried.
 
         A method that needs passes through the network gets the short texts of the first split, and of each further
-        split whose texts have another form. A method without passes may look up stored scores of whole texts, so it
+        split that has texts of a new form. A method without passes may look up stored scores of whole texts, so it
         gets the whole texts of every split.
 
         Args:
@@ -280,5 +286,5 @@ class HasPreflight(Protocol):
     """
 
     def on_preflight(self, preflight: PreflightRun) -> None:
-        """Tries with `preflight.attempt` what the callback will do. Must not write, log or wait for processes."""
+        """Tries with `preflight.attempt` what the callback will do. Must not write, log or wait for other processes."""
         ...

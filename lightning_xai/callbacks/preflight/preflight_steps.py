@@ -76,7 +76,7 @@ def explained_examples(preflight: PreflightRun, source: Any, split: str) -> np.n
     """
     trainer, data = preflight.trainer, data_of(preflight.trainer)
     index, most = data.split(split).index, getattr(source, "max_examples", None)
-    if not hasattr(data, "sampler"):  # the order in which a data module of the user's own loads examples is unknown
+    if not hasattr(data, "sampler"):  # a user's data module may load examples in any order
         return index[:most]
     limits = {
         "fit": trainer.limit_val_batches, "validate": trainer.limit_val_batches, "test": trainer.limit_test_batches,
@@ -124,12 +124,12 @@ def check_output(network: torch.nn.Module, output: object, num_examples: int) ->
     expected = [num_examples, network.num_classes]
     if list(output.logits.shape) != expected:
         raise ValueError(
-            f"{name}.forward returned logits of shape {list(output.logits.shape)}: return [B, C], here {expected}"
+            f"{name}.forward returned logits of shape {list(output.logits.shape)}: return [B, C], that is, {expected}"
         )
 
 
 def try_network(preflight: PreflightRun) -> bool:
-    """Returns whether a forward pass over the short texts of all splits works, in the precision of the run."""
+    """Tries a forward pass over the short texts of all splits, in the run's precision. Returns whether it works."""
     network = preflight.network
 
     def forward() -> None:
@@ -165,7 +165,7 @@ def _explain(
         may_be_stored = not any(check_passes(method))
         examples = examples_with_targets(preflight, source, split) if may_be_stored else np.zeros(0, dtype=np.int64)
         if len(examples) and not np.isin(batch.index.tolist(), examples).all():
-            batch = preflight.examples(split, examples[:2])  # scores of other examples need not be stored
+            batch = preflight.examples(split, examples[:2])  # only these examples must have stored scores
         # before a fit, gold classes count as predicted: the untrained network would predict random classes, for which
         # `Cached` may find no stored scores
         confident = confident_probs(batch, preflight.network.num_classes)
@@ -182,7 +182,7 @@ def _explain(
 
 
 def parts_of(method: AttributionMethod) -> list[Any]:
-    """Returns a method, the methods in its attributes, and the CompletenessChecks of them all.
+    """Returns a method, the methods in its attributes, and the CompletenessChecks of all these methods.
 
     Example:
         >>> from lightning_xai.attributions.integrated_gradients import IntegratedGradients
@@ -207,7 +207,7 @@ def _refuse_changes(network: torch.nn.Module, checksums: dict[str, int]) -> None
     weights = [name for name in changed if name in dict(network.named_parameters())]
     if changed:
         error = WeightsChanged if weights else ValueError
-        raise error(f"it changed the network's {(weights or changed)[0]}: let it work on a copy of the network")
+        raise error(f"the method changed the network's {(weights or changed)[0]}: let it work on a copy")
 
 
 def targets_of(preflight: PreflightRun, source: Any, probs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
@@ -227,7 +227,7 @@ def all_splits(preflight: PreflightRun) -> list[str]:
 
 
 def try_objective(preflight: PreflightRun) -> None:
-    """Tries to compute the loss of a training example and its gradient."""
+    """Tries to compute the loss of a training example, and the gradient of this loss."""
     module: Any = preflight.module
     name = type(module).__name__
 
@@ -235,7 +235,7 @@ def try_objective(preflight: PreflightRun) -> None:
         """Replaces `log` and `log_dict`, because a preflight logs nothing."""
 
     def run() -> None:
-        batch = preflight.rows("train").short[:1]  # one example, because some objectives make searches of many passes
+        batch = preflight.rows("train").short[:1]  # one example, because some objectives search with many passes
         # cuDNN is off, because its recurrent layers have no backward pass in eval mode
         with attributes_kept(module), torch.backends.cudnn.flags(enabled=False):
             module.log = module.log_dict = nothing
@@ -262,7 +262,7 @@ def try_objective(preflight: PreflightRun) -> None:
 
 
 def try_longest_text(preflight: PreflightRun) -> None:
-    """Tries a forward pass of the longest explained text, with a backward pass if a method needs one."""
+    """Tries a forward pass over the longest explained text, and a backward pass if a method needs backward passes."""
     network = preflight.network
 
     def run() -> None:

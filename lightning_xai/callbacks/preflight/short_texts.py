@@ -13,7 +13,7 @@ from lightning_xai.types import Attribution, Batch, TextInputs
 
 
 def evidence_tokens(batch: Batch) -> Tensor:
-    """Returns a mask [B, T] of the evidence for gold classes. If a text has none, its evidence for any class counts.
+    """Returns a mask [B, T] of the evidence for gold classes. If a text has none, evidence for other classes counts.
 
     Example:
         >>> inputs = TextInputs.of_ids([[5, 6, 7]])
@@ -56,7 +56,7 @@ def confident_probs(batch: Batch, num_classes: int) -> Tensor:
 def short_columns(inputs: TextInputs, evidence: Tensor, num_tokens: int) -> Tensor:
     """Returns a mask [B, T] bool of the tokens that remain if every text is cut to `num_tokens` explainable tokens.
 
-    The explainable tokens that remain are a sequence that contains the first token of the mask `evidence` [B, T]. All
+    The explainable tokens that remain are consecutive and include the first token of the mask `evidence` [B, T]. All
     special tokens remain, and so do the first `num_tokens` of the tokens that are neither special nor explainable.
 
     Example:

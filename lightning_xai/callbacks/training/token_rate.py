@@ -1,4 +1,4 @@
-"""Measures the tokens per second of training, not counting padding or the time of validations."""
+"""Measures the tokens per second of training, without padding and without the time of validations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 def real_tokens(batch: Any) -> Tensor:
-    """Returns the number of tokens in a batch, not counting padding, as a tensor [] long; 0 if it is no Batch.
+    """Returns the number of tokens in a batch, not counting padding, as a tensor [] long; 0 if it is not a Batch.
 
     Example:
         >>> from lightning_xai.types import Batch, TextInputs

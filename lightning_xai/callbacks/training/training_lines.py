@@ -1,4 +1,4 @@
-"""Lines that report on a training: step, loss, validation metrics, tokens per second and time left."""
+"""Progress lines during training: step, loss, validation metrics, tokens per second and time left."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def validation_numbers(logged: Mapping[str, Any]) -> dict[str, float]:
 
 
 class TrainingLines:
-    """Composes the lines that report on one training in this process.
+    """Composes the progress lines for the training of one run in this process.
 
     Args:
         trainer: the trainer, whose training has just started or resumed.

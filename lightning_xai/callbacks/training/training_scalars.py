@@ -1,4 +1,4 @@
-"""Logs the learning rate, gradient norm and tokens per second of a training."""
+"""Logs the learning rate, gradient norm and tokens per second during training."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def gradient_norm(module: torch.nn.Module) -> Tensor:
 class TrainingScalars(Callback):
     """Logs `train/learning_rate`, `train/gradient_norm` and `train/tokens_per_second` whenever Lightning logs losses.
 
-    `train/learning_rate` is the learning rate of the first group of parameters. If groups have different learning
-    rates, `train/learning_rate/<group>` is the rate of each further group. The gradient norm is measured before
-    clipping. Under FSDP it is not logged, because FSDP splits gradients among processes. The tokens per second are
-    those since the previous log. They count the tokens of all processes, without padding, and exclude the time of
+    `train/learning_rate` is the learning rate of the optimizer's first parameter group. If the groups have different
+    learning rates, `train/learning_rate/<group>` is the rate of each further group. The gradient norm is measured
+    before clipping. Under FSDP, it is not logged, because FSDP splits gradients among processes. The tokens per second
+    are a mean since the previous log. They count the tokens of all processes, without padding, and exclude the time of
     validations.
 
     The scalars are sent only to the loggers, so they change neither checkpoints nor monitored values.
@@ -50,7 +50,7 @@ class TrainingScalars(Callback):
 
     def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, optimizer: Optimizer) -> None:
         if optimizer is not trainer.optimizers[0] or not _logs(trainer):
-            return  # with several optimizers (manual optimization), only the first one is logged
+            return  # with several optimizers (manual optimization), only the first optimizer is logged
         rates = [group["lr"] for group in optimizer.param_groups]
         self.scalars["train/learning_rate"] = rates[0]
         if len(set(rates)) > 1:

@@ -262,7 +262,7 @@ class Retraining(Broken):
 def test_method_that_changes_a_weight_ends_the_run_even_if_unfit_parts_are_left_out(objective, tmp_path, skip_unfit):
     name = next(name for name, _ in objective.network.named_parameters())
     message = fails(tmp_path, objective, compute(Retraining(), Random()), Recorder(), skip_unfit=skip_unfit)
-    assert f"method Retraining (Retraining): it changed the network's {name}: let it work on a copy" in message
+    assert f"method Retraining (Retraining): the method changed the network's {name}: let it work on a copy" in message
     assert "--skip_unfit" not in message
 
 
@@ -273,7 +273,7 @@ def test_method_that_changes_a_buffer_is_named(objective, tmp_path):
             return super().scores(model, inputs, targets)
 
     message = fails(tmp_path, objective, compute(Counting(), Random()), Recorder())
-    assert "it changed the network's" in message and "--skip_unfit true leaves them out" in message
+    assert "the method changed the network's" in message and "--skip_unfit true leaves them out" in message
 
 
 def test_heatmaps_are_drawn_before_the_work(objective, tmp_path, monkeypatch):
