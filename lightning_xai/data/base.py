@@ -76,7 +76,7 @@ class Encoder(ABC):
 
     @property
     def word_vectors(self) -> Tensor | None:
-        """[V, D] pretrained embeddings of the token ids, NaN for ids without an embedding; None if no id has one."""
+        """[V, D] pretrained embeddings of the token ids, NaN for ids without an embedding; None if there are none."""
         return None
 
     @property
@@ -89,11 +89,11 @@ class Encoder(ABC):
 
     @property
     def verbalizer_ids(self) -> list[int] | None:
-        """[C] id of the token that stands for each class after a prompt; None without a prompt."""
+        """[C] for each class, the id of the token that follows the prompt as the answer; None without a prompt."""
         return None
 
     def take_classes(self, class_names: Sequence[str], evaluated: Iterable[str] = ()) -> None:  # noqa: B027
-        """If `needs_fit`, receives the names of the classes before `fit`. Encoders that need no names do nothing.
+        """Receives the names of the classes. Called before `fit`, and only if `needs_fit`; by default, does nothing.
 
         Args:
             class_names: names of the classes 0, 1, ...
@@ -115,18 +115,18 @@ class Encoder(ABC):
         """
         raise ValueError(
             f"the checkpoint has a learned vocabulary, which {type(self).__name__} cannot load: "
-            "choose data with VocabularyEncoder and words left out (null)"
+            "choose data whose encoder is a VocabularyEncoder with `words: null`"
         )
 
     def summary(self) -> dict[str, Any]:
-        """Returns facts about the vocabulary for the log."""
+        """Returns facts about this encoder for the log; {} by default."""
         return {}
 
     def fingerprint(self) -> str:
         """Returns a hash that changes if the meaning of an id or the tokenization of a text changes.
 
-        By default, the hash covers the tokens of texts of up to 30 tokens. An encoder whose `max_length` may be below
-        30 must override this method, so that the hash does not depend on `max_length`.
+        By default, the hash covers the tokens of fixed texts of up to 30 tokens. An encoder whose `max_length` may be
+        below 30 must override this method, so that the hash does not depend on `max_length`.
         """
         return encoder_fingerprint(self)
 
@@ -149,17 +149,19 @@ class Encoder(ABC):
         }
 
     def with_max_length(self, max_length: int) -> Encoder:
-        """Returns a copy with the same learned state that keeps at most `max_length` tokens of an example.
+        """Returns a copy of this encoder, with the same learned state, that truncates examples to `max_length` tokens.
 
         Raises:
-            ValueError: the encoder has no such limit, or the limit leaves no room for a text.
+            ValueError: the encoder does not truncate examples, or `max_length` leaves no room for a text.
 
         Example:
             >>> from lightning_xai.data.vocabulary import VocabularyEncoder
             >>> len(VocabularyEncoder(words=9).with_max_length(4).encode({"text": "w1 w2 w3 w4"}))
             4
         """
-        raise ValueError(f"{type(self).__name__} has one length for all splits: leave max_lengths out of the source")
+        raise ValueError(
+            f"{type(self).__name__} cannot limit the length of a single split: remove max_lengths from the source"
+        )
 
     def encode(self, example: dict[str, Any]) -> Encoded:
         """Returns the tokens of one example."""
@@ -170,7 +172,7 @@ class Encoder(ABC):
         """Returns the tokens of every example."""
 
     def encode_table(self, examples: Sequence[dict[str, Any]]) -> TokenTable:
-        """Returns the tokens of all examples in flat arrays. Encoders for large corpora override this method."""
+        """Returns the tokens of all examples in flat arrays. Encoders for large corpora override it, for speed."""
         return TokenTable.of(self.encode_batch(examples))
 
     @abstractmethod

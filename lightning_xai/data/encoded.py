@@ -22,19 +22,19 @@ class Encoded:
     special_tokens_mask: np.ndarray  # [T] bool
     token_mask: np.ndarray  # [T] bool, True where a token may be explained and erased
     baseline_ids: np.ndarray  # [T] int32, the fill token where token_mask is True, input_ids elsewhere
-    word_ids: np.ndarray  # [T] int32, number of the word; text_pair continues the count of text; -1 at special tokens
+    word_ids: np.ndarray  # [T] int32, index of the word, counted through text and text_pair; -1 outside of both
     sequence_ids: np.ndarray  # [T] int8, 0 in text, 1 in text_pair, -1 at special and prompt tokens
-    offsets: np.ndarray  # [T, 2] int32, start and end in text or text_pair, white space excluded; 0 at special tokens
+    offsets: np.ndarray  # [T, 2] int32, start and end in text or text_pair, without white space; 0 outside of both
     token_type_ids: np.ndarray | None = None  # [T] int8
-    rationales: dict[int, np.ndarray] = field(default_factory=dict)  # class -> [T] bool, for classes with evidence
-    evidence_kept: float | None = None  # fraction of evidence characters kept by truncation; None without evidence
+    rationales: dict[int, np.ndarray] = field(default_factory=dict)  # class -> [T] bool, evidence tokens
+    evidence_kept: float | None = None  # fraction of evidence characters that were not truncated; None without evidence
     truncated: bool = False
-    evidence_cut: dict[int, int] = field(default_factory=dict)  # class that lost all evidence tokens -> their number
+    evidence_cut: dict[int, int] = field(default_factory=dict)  # class -> number of evidence tokens, if all were cut
 
     def __len__(self) -> int:
         return len(self.input_ids)
 
     @property
     def text_offsets(self) -> np.ndarray:
-        """[T, 2] offsets into `text`; 0, 0 at special tokens and at tokens of `text_pair`."""
+        """[T, 2] offsets into `text`; (0, 0) at all tokens outside of `text`."""
         return np.where(self.sequence_ids[:, None] == 0, self.offsets, 0)

@@ -1,4 +1,4 @@
-"""Encoders that use a Hugging Face fast tokenizer, and mark words, character offsets and evidence of the tokens."""
+"""Encoders that use a Hugging Face fast tokenizer, and record each token's word, character offsets and evidence."""
 
 from __future__ import annotations
 
@@ -53,25 +53,30 @@ def fill_id(tokenizer: PreTrainedTokenizerFast, fill: str) -> int:
         possible = [f for f in FILLS if getattr(tokenizer, f"{f}_token_id") is not None]
         if not possible:
             raise ValueError(
-                f"{name} has no mask, pad or unknown token for erased tokens; set fill: to a text of one token"
+                f"{name} has no mask, pad or unknown token to replace erased tokens: set `fill` to a text that is one "
+                "token"
             )
-        raise ValueError(f"{name} has no {fill} token; set fill: {' or fill: '.join(possible)}, or a text of one token")
+        raise ValueError(
+            f"{name} has no {fill} token: set fill: {' or fill: '.join(possible)}, or set `fill` to a text that is one "
+            "token"
+        )
     ids = tokenizer(fill, add_special_tokens=False)["input_ids"]
     if len(ids) != 1 or ids[0] == tokenizer.unk_token_id:
         tokens = tokenizer.convert_ids_to_tokens(ids)
         raise ValueError(
-            f"fill {fill!r} becomes the tokens {tokens} in {name}: give mask, pad, unk or a text of one known token"
+            f"fill {fill!r} becomes the tokens {tokens} in {name}: set `fill` to mask, pad, unk, or a text that is "
+            "exactly one known token"
         )
     return ids[0]
 
 
 class FastTokenizerEncoder(Encoder):
-    """Encodes with a Hugging Face fast tokenizer. Configurations name one of its subclasses.
+    """Encodes with a Hugging Face fast tokenizer. Configurations use a subclass of this class.
 
-    Long texts are truncated on the right but keep the final special token; of a text and its pair, the longer one is
-    truncated first. The tokenizer's pre-tokenizer splits texts into words. If it has none, or none that splits, words
-    end at white space. If a text yields no token at all, it becomes one unknown or end-of-text token that counts as
-    special.
+    Long texts are truncated on the right, before the final special token. If an example has two texts, the longer text
+    is truncated first. The tokenizer's pre-tokenizer splits texts into words. If there is no pre-tokenizer, or it does
+    not split, words end at white space. A text that yields no token at all becomes one unknown or end-of-text token,
+    which counts as special.
 
     Args:
         tokenizer: the tokenizer.
@@ -81,8 +86,8 @@ class FastTokenizerEncoder(Encoder):
         explain_pair: whether tokens of `text_pair` may be explained and erased.
 
     Raises:
-        ValueError: the tokenizer is slow, lacks the fill token, or reports wrong offsets; the fill is several tokens;
-            or `max_length` is too small.
+        ValueError: the tokenizer is slow, lacks the fill token, or reports wrong offsets; the text `fill` is not
+            exactly one known token; or `max_length` is too small.
 
     Example:
         >>> from lightning_xai.data.vocabulary import word_tokenizer
@@ -137,7 +142,7 @@ class FastTokenizerEncoder(Encoder):
         self.max_length = max_length
 
     def id_of_fill(self, fill: str) -> int:
-        """Returns the id of a fill token, as `fill_id` does."""
+        """Returns the id of the token that `fill` names in this encoder's tokenizer, see `fill_id`."""
         return fill_id(self.tokenizer, fill)
 
     def _check_offsets(self, encoding: Any, name: str) -> None:
@@ -151,7 +156,7 @@ class FastTokenizerEncoder(Encoder):
             if spelled.casefold() != _PROBE[begin:end].strip().casefold():
                 raise ValueError(
                     f"{name}: offsets of token {token!r} point at {_PROBE[begin:end]!r} in {_PROBE!r}; "
-                    "upgrade tokenizers or rebuild tokenizer.json"
+                    "upgrade the library tokenizers, or rebuild tokenizer.json"
                 )
 
     def encode_batch(self, examples: Sequence[dict[str, Any]]) -> list[Encoded]:

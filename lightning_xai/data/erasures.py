@@ -1,4 +1,4 @@
-"""Removes tokens from the data before training. ROAR, FRESH and their controls train on the remaining tokens."""
+"""Removes erased tokens from the data. ROAR, FRESH and their control runs train on the remaining tokens."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from lightning_xai.functional.choices import require_choices
 from lightning_xai.runs.encoder_facts import EncoderFacts, check_positions
 from lightning_xai.runs.stores.store import RaggedStore, is_store, stores_in
 
-AT_ONCE = 256  # examples that are checked together
+AT_ONCE = 256  # number of examples whose erasures are read and checked at a time
 
 
 def check_removal(removal: Removal, encoder: Encoder) -> None:
     """Checks that the encoder has the replacement tokens that `removal` needs.
 
     Raises:
-        ValueError: `removal` is not a Removal, or it is "positions" and the encoder has no unknown token other than the
-            fill token. The message calls `removal` `erasure`, as the data module does.
+        ValueError: `removal` is not one of the values of Removal, or it is "positions" and the encoder has no unknown
+            token other than the fill token. The message uses the data module's name for `removal`, "erasure".
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
@@ -31,7 +31,8 @@ def check_removal(removal: Removal, encoder: Encoder) -> None:
     if removal == "positions" and encoder.unk_token_id in (None, encoder.fill_token_id):
         raise ValueError(
             f"erasure 'positions' needs an unknown token other than the fill token, but the encoder's unk_token_id is "
-            f"{encoder.unk_token_id} and its fill token {encoder.fill_token_id}: set another fill"
+            f"{encoder.unk_token_id} and its fill_token_id is {encoder.fill_token_id}: set the encoder's `fill` to "
+            "another token, or choose an encoder with an unknown token"
         )
 
 
@@ -43,7 +44,7 @@ def apply_erasures(
     unk_token_id: int | None = None,
     encoder: EncoderFacts | None = None,
 ) -> EncodedSplit:
-    """Returns a split's examples without the tokens that the store `<folder>/<split>` erases.
+    """Returns a split's examples after erasure of the tokens that are marked in the store `<folder>/<split>`.
 
     For each example, the store has a row [T] under the key (index, 0): 1 for an erased token, 0 for a token that stays.
 
@@ -55,8 +56,8 @@ def apply_erasures(
 
     Raises:
         ValueError: the store is missing, was written for other examples or another encoder, or has no row for an
-            example; or a row differs from the text in length, erases tokens outside `token_mask`, or deletes every
-            token.
+            example; or a row of the store does not have one number for each token of its example, erases tokens
+            outside `token_mask`, or deletes every token.
 
     Example:
         >>> import tempfile
@@ -77,8 +78,8 @@ def apply_erasures(
     written_for = store.metadata.get("examples")
     if written_for is not None and written_for != data.hash():
         raise ValueError(
-            f"{store.path} was written for other examples, or for the same ones in another order: use the source, "
-            "encoder, seed and max_examples of the run that wrote the store"
+            f"{store.path} was written for other examples, or for the same examples in another order: use the "
+            "source, encoder, seed and max_examples of the run that wrote the store"
         )
     erasures = StoredErasures(store.path, removal, unk_token_id)
     lengths = np.concatenate(
@@ -90,37 +91,43 @@ def apply_erasures(
 
 def _open_store(folder: Path, split: str) -> RaggedStore:
     if not folder.is_dir():
-        raise ValueError(f"erasures {folder} is not there: run the stage that writes it first, or correct the path")
+        raise ValueError(f"there is no folder {folder} of erasures: run the stage that writes it, or correct the path")
     if not is_store(folder / split):
         stored = ", ".join(map(str, stores_in(folder)))
-        raise ValueError(f"erasures {folder} has no split {split!r}, only {stored or 'none'}: leave that split out")
+        raise ValueError(
+            f"the folder {folder} has no erasures for split {split!r} (splits with erasures: {stored or 'none'}): "
+            "write them first, or use only splits with erasures"
+        )
     return RaggedStore(folder / split)
 
 
 def _kept_lengths(erasures: StoredErasures, data: EncodedSplit, positions: range) -> np.ndarray:
-    """Returns the number of remaining tokens of some examples. Raises the errors of `apply_erasures`."""
+    """Returns the number of remaining tokens of each example at `positions`. Raises the errors of `apply_erasures`."""
     path, items = erasures.path, data[list(positions)]
     bounds, may_be_erased = items.table.bounds.tolist(), items.table.explained
     lengths = np.diff(bounds).astype(np.int32)
     for i, index in enumerate(items.indices.tolist()):
         if (index, KEY) not in erasures.store:
             raise ValueError(
-                f"{path} has no row for example {index}: wait until the run that writes the store has finished, or "
-                "remove the store and start that run again"
+                f"{path} has no row for the example with index {index}: wait until the run that writes the store has "
+                "finished, or remove the store and start that run again"
             )
         keep = erasures.keep(index)
         if len(keep) != lengths[i]:
             raise ValueError(
-                f"{path} was written for {len(keep)} tokens of example {index}, which has {lengths[i]}: use the "
-                "source and encoder of the run that wrote the store"
+                f"{path} has a row of {len(keep)} numbers for the example with index {index}, which has {lengths[i]} "
+                "tokens: use the source and encoder of the run that wrote the store"
             )
         if not (keep | may_be_erased[bounds[i] : bounds[i + 1]]).all():
             raise ValueError(
-                f"{path} erases tokens of example {index} that may not be erased: set the encoder's explain_pair as "
-                "in the run that wrote the store"
+                f"{path} erases tokens that must not be erased in the example with index {index}: set the encoder's "
+                "explain_pair as in the run that wrote the store"
             )
         if erasures.removal == "delete":
             lengths[i] = keep.sum()
             if not lengths[i]:
-                raise ValueError(f"{path} leaves nothing of example {index}: keep a token, or set erasure to 'mask'")
+                raise ValueError(
+                    f"{path} deletes every token of the example with index {index}: keep at least one token, or set "
+                    "erasure to 'mask'"
+                )
     return lengths

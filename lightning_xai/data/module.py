@@ -38,20 +38,21 @@ class TextDataModule(LightningDataModule, NetworkArguments):
         batch_size: largest number of rows in a training batch, per process.
         eval_batch_size: largest number of rows in an evaluation batch, per process.
         max_tokens_per_batch: largest number of tokens in a batch, padding included; None for no limit.
-        num_workers: number of loader processes; it does not change the batches.
-        seed: seed of the shuffling, and of the choice of training examples that `max_examples` keeps.
-        max_examples: largest number of examples to use, either for every split or as split -> number. Only the choice
-            of training examples depends on `seed`.
-        extra_test_splits: splits to test on besides "test"; by default, all remaining splits of the source.
+        num_workers: number of loader processes, which does not affect the batches.
+        seed: seed of the shuffling, and of the random choice of training examples if `max_examples` limits them.
+        max_examples: largest number of examples to use: one number for every split, or split -> number. The examples
+            are chosen at random; in splits other than "train", the choice does not depend on `seed`.
+        extra_test_splits: splits to test on besides "test"; by default, all splits of the source except "train",
+            "validation" and "test".
         predict_split: the split that `trainer.predict` reads.
         tune_on_validation: whether tests begin with the validation split, to tune thresholds on it.
-        erasures: folder with a store of tokens to erase for every split; None to erase nothing.
+        erasures: folder that has, for every split, a store of the tokens to erase; None to erase nothing.
         erasure: how erased tokens are removed: "mask", "delete" or "positions", as in `removal.remove_tokens`.
-        cache_dir: folder of the encoded splits; None for $LIGHTNING_XAI_CACHE or ~/.cache/lightning_xai.
+        cache_dir: folder of the encoded splits; None for $LIGHTNING_XAI_CACHE or, if unset, ~/.cache/lightning_xai.
 
     Raises:
-        ValueError: a size is not positive, or the encoder lacks a token that `erasure` needs. `setup` raises it,
-            before training, for invalid rows and for erasures that do not match the rows.
+        ValueError: a size is not positive, or the encoder lacks a token that `erasure` needs. `setup`, which runs
+            before training, raises ValueError for invalid rows, and for erasures that do not match the rows.
 
     Example:
         >>> from lightning_xai.data.sources.planted import Planted
@@ -123,7 +124,7 @@ class TextDataModule(LightningDataModule, NetworkArguments):
 
     @property
     def text_is_private(self) -> bool:
-        """Whether no text may leave the folder of the encoded corpora."""
+        """Whether all texts must stay in the folder of the encoded corpora."""
         return self.encoded_source.text_is_private
 
     def _ensure_fitted_encoder(self) -> None:
@@ -133,7 +134,7 @@ class TextDataModule(LightningDataModule, NetworkArguments):
         self.encoded_source.fit_encoder(chosen)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the learned state of the encoder. Checkpoints store it, so that token ids keep their meaning."""
+        """Returns what the encoder has learned. Checkpoints store this state, so that token ids keep their meaning."""
         return {"encoder": learned} if (learned := self.encoder.state_dict()) else {}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -154,14 +155,14 @@ class TextDataModule(LightningDataModule, NetworkArguments):
 
     @property
     def test_splits(self) -> list[str]:
-        """Names of the splits of the test loaders, in order. If thresholds are tuned, the validation split is first."""
+        """Names of the splits to test, in the order of the loaders. If `tune_on_validation`, "validation" is first."""
         extra = self.extra_test_splits
         if extra is None:
             extra = [name for name in self.split_names if name not in MAIN_SPLITS]
         return [*([VALIDATION] if self.tune_on_validation else []), "test", *extra]
 
     def prepare_data(self) -> None:
-        """Encodes the splits that the current stage needs, in one process of each machine."""
+        """Encodes the splits that the current stage needs. Lightning calls this method in one process per machine."""
         for name in self._needed(None if self.trainer is None else self.trainer.state.fn):
             self.unerased_split(name)
         self.encoded_source.release()
@@ -170,7 +171,7 @@ class TextDataModule(LightningDataModule, NetworkArguments):
         """Opens the splits that `stage` needs (None for all stages), and encodes those that are not encoded yet."""
         limited = self.max_examples if isinstance(self.max_examples, dict) else {}
         for unknown in sorted(set(limited) - set(self.split_names)):
-            raise ValueError(f"max_examples names split {unknown!r}, but {self._existing()}")
+            raise ValueError(f"max_examples limits a split {unknown!r}, which does not exist: {self._existing()}")
         for name in self._needed(stage):
             self.split(name)
         self.encoded_source.release()
@@ -181,10 +182,11 @@ class TextDataModule(LightningDataModule, NetworkArguments):
         return needed.get(stage or "", [*fit, *test, *predict])
 
     def split(self, name: str) -> EncodedSplit:
-        """Returns a tokenized split from which `erasures` has removed tokens.
+        """Returns a tokenized split without the tokens that `erasures` removes.
 
         Raises:
-            ValueError: the split is unknown or empty, or a row breaks TextSource's format or has too many tokens.
+            ValueError: the split is unknown or empty, a row breaks the format of TextSource or has more than
+                `max_tokens_per_batch` tokens, or the erasures do not match the rows.
         """
         if name not in self.splits:
             data = self.unerased_split(name)
@@ -194,8 +196,8 @@ class TextDataModule(LightningDataModule, NetworkArguments):
             longest = int(data.lengths.max())
             if self.max_tokens_per_batch is not None and longest > self.max_tokens_per_batch:
                 raise ValueError(
-                    f"split {name!r} has a row of {longest} tokens, over max_tokens_per_batch="
-                    f"{self.max_tokens_per_batch}; raise that or lower the encoder's max_length"
+                    f"split {name!r} has a row of {longest} tokens, more than max_tokens_per_batch="
+                    f"{self.max_tokens_per_batch}: raise max_tokens_per_batch, or lower the encoder's max_length"
                 )
             self.splits[name] = data
         return self.splits[name]
@@ -214,10 +216,10 @@ class TextDataModule(LightningDataModule, NetworkArguments):
         return self._unerased_splits[name]
 
     def _existing(self) -> str:
-        return f"{type(self.source).__name__} has {', '.join(self.split_names)}"
+        return f"the splits of {type(self.source).__name__} are {', '.join(self.split_names)}"
 
     def _chosen(self, name: str) -> np.ndarray:
-        """Returns the numbers of the rows that `max_examples` keeps. The seed is 0 for all splits except "train"."""
+        """Returns, ascending, the rows that `max_examples` keeps. Only the choice for "train" uses `seed`."""
         num_rows, seed = self.encoded_source.table.num_rows[name], self.seed if name == "train" else 0
         return choose_rows(num_rows, max_examples_of(self.max_examples, name), (seed, num_rows))
 
@@ -226,7 +228,7 @@ class TextDataModule(LightningDataModule, NetworkArguments):
         return self._collate_function()(items)
 
     def _collate_function(self) -> partial[Batch]:
-        # a partial over plain values, so that loader processes do not receive the whole data module
+        # only plain values are bound, so that loader processes do not receive a copy of the whole data module
         return partial(
             collate,
             pad_token_id=self.encoder.pad_token_id,
@@ -244,7 +246,8 @@ class TextDataModule(LightningDataModule, NetworkArguments):
 
     def _loader(self, split: str, *, shuffle: bool) -> DataLoader:
         data = self.split(split)
-        report_unknown_tokens(self._unerased_splits, self.encoder)  # not in setup: a checkpoint may set the vocabulary
+        # not in `setup`, since the vocabulary may be loaded from a checkpoint later
+        report_unknown_tokens(self._unerased_splits, self.encoder)
         return DataLoader(
             data,
             batch_size=None,  # the sampler yields whole batches
@@ -272,12 +275,12 @@ class TextDataModule(LightningDataModule, NetworkArguments):
         return self._loader(split, shuffle=False)
 
     def example(self, split: str, index: int) -> dict[str, Any]:
-        """Returns an example as a dict of text, text_pair, labels, rationales (character spans) and id."""
+        """Returns the example with the given index, as a dict with the columns that TextSource describes."""
         data = self.split(split)
         return data.examples[data.position(index)]
 
     def encoded(self, split: str, index: int) -> Encoded:
-        """Returns an example's tokens with their offsets into the text."""
+        """Returns the tokens of the example with the given index, with their offsets into the text."""
         data = self.split(split)
         return data.encoded[data.position(index)]
 
@@ -287,9 +290,9 @@ class TextDataModule(LightningDataModule, NetworkArguments):
         return padding_fraction(sampler.lengths, sampler.batches())
 
     def summary(self) -> dict[str, Any]:
-        """Returns facts about the source, the encoder and the splits; "report" -> lines of the source's report.
+        """Returns facts about the source, the encoder and the splits, including the source's report as "report".
 
-        The name of each split in use maps to the facts of `EncodedSplit.summary` and to `padding_fraction`.
+        The name of each split in use maps to the facts of `EncodedSplit.summary` and `padding_fraction`.
         """
         facts = self.source.summary() | self.encoder.summary() | {"report": self.encoded_source.table.report}
         for name, data in self.splits.items():

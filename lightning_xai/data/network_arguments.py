@@ -1,4 +1,4 @@
-"""Arguments that a network takes from the data's encoder, and the check that both have the same tokenizer."""
+"""Arguments that a network takes from the data's encoder, and a check that network and data use the same tokenizer."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class NetworkArguments:
 
     @abstractmethod
     def _ensure_fitted_encoder(self) -> None:
-        """Builds the vocabulary, if the encoder learns it from texts and has not done so yet."""
+        """Fits the encoder if it must learn from the training texts and has not been fitted yet."""
 
     @property
     def vocab_size(self) -> int:
@@ -47,13 +47,13 @@ class NetworkArguments:
 
     @property
     def word_vectors(self) -> Tensor | None:
-        """[V, D] pretrained embeddings of the token ids, NaN for ids without an embedding; None if no id has one."""
+        """[V, D] pretrained embeddings of the token ids, NaN for ids without an embedding; None if there are none."""
         self._ensure_fitted_encoder()
         return self.encoder.word_vectors
 
     @property
     def verbalizers(self) -> list[int] | None:
-        """[C] ids of the tokens that stand for the classes after a prompt; None if the encoder has no prompt."""
+        """[C] for each class, the id of the token that follows the prompt as the answer; None without a prompt."""
         self._ensure_fitted_encoder()
         return self.encoder.verbalizer_ids
 
@@ -73,7 +73,7 @@ class NetworkArguments:
         return self.encoder.facts()
 
     def take_encoder(self, stored: EncoderFacts | None, path: str) -> None:
-        """Copies the vocabulary that a network's encoder has learned, and then compares the encoders.
+        """Loads the vocabulary that a network's encoder has learned, if any, and then compares both encoders.
 
         `check_own_tokenizer` describes the arguments and the errors.
         """

@@ -1,4 +1,4 @@
-"""Encodes a text inside a prompt, with which a language model classifies the text by predicting the next token."""
+"""Encodes a text inside a prompt, so that a language model classifies the text by predicting the next token."""
 
 from __future__ import annotations
 
@@ -30,30 +30,32 @@ _CHAT_PLACE = "{message}"
 class PromptEncoder(TokenizerEncoder):
     """Encodes texts as prompts: a task line, solved examples (shots), the text, and a line that asks for the answer.
 
-    Only the text can be explained, erased and truncated. Tokens of the prompt are neither explainable nor special. Each
-    part is tokenized separately, so the prompt has the same tokens around every text. If the tokenizer puts a special
-    token before texts, the prompt begins with it.
+    Only the text can be explained, erased and truncated. Each part of the prompt is tokenized separately, so the prompt
+    has the same tokens around every text. Without `chat`, the prompt begins with the special tokens that the tokenizer
+    puts before texts. All other tokens of the prompt do not count as special.
 
     Args:
         path: a folder, a hub id, "package:NAME/FOLDER", or a GGUF file. On the command line, None means the tokenizer
             of the network.
         verbalizers: class name -> answer, usually with a leading space (" positive"). After the prompt, each answer
-            must be one token.
-        task: the first sentence of the prompt; "" for none.
-        template: the format of an example, with {text} in place of the text. The answer follows at its end.
-        shots: the solved examples, as a list of `text` and `label` (a class name), or the number of training rows to
-            draw as shots. Every class gets nearly the same number of drawn rows. Rows whose text is in another split
-            are not drawn.
+            must be exactly one token.
+        task: the first sentence of the prompt; "" for no such sentence.
+        template: the format of the shots and of the text to classify; {text} is the placeholder of a text. In a shot,
+            the answer is appended.
+        shots: the solved examples, as a list of dicts with `text` and `label` (a class name); or a number of training
+            rows that are drawn as shots. The classes get nearly equal numbers of drawn rows. Rows whose text is also in
+            another split are not drawn.
         seed: seed of the random choice of shots.
         chat: whether the prompt becomes a user's message in the tokenizer's chat template.
-        max_length: largest number of tokens of prompt and text together.
+        max_length: largest number of tokens, prompt and text together.
         fill: as in FastTokenizerEncoder.
         trust_remote_code: whether Python code in the folder at `path` may run.
 
     Raises:
-        ValueError: the template has no place for the text, or a number is negative. `take_classes` raises it if an
-            answer is missing, unknown, several tokens or equal to another class's, if a shot has an unknown class or is
-            in an evaluated split, or if the prompt leaves no room for a text.
+        ValueError: there are no verbalizers, {text} is not exactly once in the template, or `shots` is negative.
+            `take_classes` raises ValueError if a class has no answer; if an answer has no class, is not exactly one
+            known token, or is the answer of another class, too; if a shot has an unknown class, or its text is in an
+            evaluated split; or if the prompt leaves no room for a text.
 
     Example:
         >>> import tempfile
@@ -89,7 +91,7 @@ class PromptEncoder(TokenizerEncoder):
             raise ValueError("PromptEncoder has no verbalizers: give each class an answer, such as {good: ' good'}")
         split_template(template)
         if isinstance(shots, int) and shots < 0:
-            raise ValueError(f"shots is {shots}: give a number from 0, or a list of texts with labels")
+            raise ValueError(f"shots is {shots}: give a number of at least 0, or a list of texts with labels")
         self.answers = dict(verbalizers)
         self.task, self.template, self.chat, self.seed = task, template, chat, seed
         self.num_drawn = shots if isinstance(shots, int) else 0
@@ -112,11 +114,11 @@ class PromptEncoder(TokenizerEncoder):
 
     @property
     def verbalizer_ids(self) -> list[int]:
-        """[C] ids of the tokens by which each class's answer continues the prompt."""
+        """[C] for each class, the id of the token that follows the prompt as the answer."""
         return self._verbalizer_ids
 
     def take_classes(self, class_names: Sequence[str], evaluated: Iterable[str] = ()) -> None:
-        """Builds the prompt, or prepares `fit` if shots must be drawn."""
+        """Builds the prompt. If shots must be drawn, `fit` builds the prompt instead."""
         check_answers(self.answers, class_names)
         self.class_names = list(class_names)
         if self.num_drawn and not self.shots:
@@ -126,11 +128,12 @@ class PromptEncoder(TokenizerEncoder):
         for shot in self.shots:
             if shot["label"] not in class_names:
                 raise ValueError(
-                    f"the shot {shot['text'][:40]!r} has label {shot['label']!r}: give one of {list(class_names)}"
+                    f"the shot {shot['text'][:40]!r} has label {shot['label']!r}, which is not one of the classes "
+                    f"{list(class_names)}: correct the label"
                 )
         leaked = next((text for text in evaluated if text in texts), None) if texts else None
         if leaked is not None:
-            raise ValueError(f"the shot {leaked[:40]!r} is in a split that is evaluated: give texts of train only")
+            raise ValueError(f"the shot {leaked[:40]!r} is in a split that is evaluated: replace it by another text")
         self._build()
 
     def fit(self, examples: Iterable[dict[str, Any]]) -> None:
@@ -167,9 +170,9 @@ class PromptEncoder(TokenizerEncoder):
 
     def encode_batch(self, examples: Sequence[dict[str, Any]]) -> list[Encoded]:
         if self.needs_fit:
-            raise ValueError("the prompt is not built yet: call take_classes and, for drawn shots, fit")
+            raise ValueError("the prompt is not built yet: call take_classes and, if shots are drawn, fit")
         if any(example.get("text_pair") is not None for example in examples):
-            raise ValueError("PromptEncoder has a place for one text, but an example has a text_pair: use one text")
+            raise ValueError("PromptEncoder encodes a single text, but an example has a text_pair: use another encoder")
         if not examples:
             return []
         texts = super().encode_table([self._with_lead(example) for example in examples])
@@ -179,14 +182,14 @@ class PromptEncoder(TokenizerEncoder):
         return TokenTable.of(self.encode_batch(examples))
 
     def _encodings(self, examples: Sequence[dict[str, Any]]) -> tuple[list[Any], list[int]]:
-        """Returns the tokenizer's encodings of the texts alone, truncated to the room that the prompt leaves."""
+        """Returns the encodings of the texts without the prompt, truncated to the length that the prompt leaves."""
         room = self.max_length - len(self._head) - len(self._tail)
         texts = [example["text"] for example in examples]
         batch = self.tokenizer(texts, add_special_tokens=False, truncation=True, max_length=room, padding=False)
         return [e if len(e) else OneSpecialToken([self._empty_id], e.overflowing) for e in batch.encodings], []
 
     def _with_lead(self, example: dict[str, Any]) -> dict[str, Any]:
-        """Returns the example with the template's white space before its text, and spans moved accordingly."""
+        """Returns the example with the template's spaces before {text} added to its text, and evidence spans moved."""
         n = len(self._lead)
         rationales = example.get("rationales") or []
         moved = [{**r, "spans": [[begin + n, end + n] for begin, end in r["spans"]]} for r in rationales]
@@ -195,7 +198,7 @@ class PromptEncoder(TokenizerEncoder):
 
     def _in_prompt(self, text: Encoded) -> Encoded:
         """Returns the tokens of a text inside the prompt. An empty text contributes no token."""
-        is_empty = len(text) == 1 and text.special_tokens_mask[0]  # its one token stands for a text without tokens
+        is_empty = len(text) == 1 and text.special_tokens_mask[0]  # this token stands for a text without tokens
         kept = slice(0, 0) if is_empty else slice(None)
         before, after = len(self._head), len(self._tail)
         special_head = np.arange(before) < self._num_special
@@ -258,16 +261,18 @@ class PromptEncoder(TokenizerEncoder):
         if not self.chat:
             return None
         if not self.tokenizer.chat_template:
-            raise ValueError(f"{self.tokenizer.name_or_path} has no chat template: set chat: false")
+            raise ValueError(f"the tokenizer {self.tokenizer.name_or_path} has no chat template: set `chat: false`")
         message = [{"role": "user", "content": _CHAT_PLACE}]
         text = str(self.tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True))
         before, place, after = text.partition(_CHAT_PLACE)
         if not place:
-            raise ValueError(f"the chat template of {self.tokenizer.name_or_path} changes messages: set chat: false")
+            raise ValueError(
+                f"the chat template of {self.tokenizer.name_or_path} changes the text of messages: set `chat: false`"
+            )
         return before, after
 
     def _answer_ids(self, parts: PromptParts) -> list[int]:
-        """Returns for each class the one token that its answer adds after the prompt's last part."""
+        """Returns, for each class, the id of the one token that its answer adds after the prompt's last part."""
         last = parts.after[-1] if parts.after else ""
         start, ids = self._ids(last), list[int]()
         for name in self.class_names:
@@ -277,10 +282,10 @@ class PromptEncoder(TokenizerEncoder):
                 tokens = self.tokenizer.convert_ids_to_tokens(added[len(start) :])
                 raise ValueError(
                     f"the verbalizer {answer!r} of class {name!r} adds the tokens {tokens} after {last!r}: give an "
-                    "answer that adds one token, perhaps with a leading space"
+                    "answer that adds exactly one token; a leading space may help"
                 )
             if added[-1] == self.unk_token_id:
-                raise ValueError(f"the verbalizer {answer!r} of class {name!r} is unknown to the tokenizer: change it")
+                raise ValueError(f"the verbalizer {answer!r} of class {name!r} is an unknown token: change the answer")
             if added[-1] in ids:
                 other = self.class_names[ids.index(added[-1])]
                 raise ValueError(f"the verbalizers of classes {other!r} and {name!r} are the same token: change one")
@@ -290,5 +295,5 @@ class PromptEncoder(TokenizerEncoder):
 
 def _shot(shot: Any) -> Shot:
     if not isinstance(shot, dict) or set(shot) != {"text", "label"}:
-        raise ValueError(f"the shot {shot!r} is no dictionary of text and label: give exactly these two")
+        raise ValueError(f"the shot {shot!r} is not a dict with exactly the keys text and label: correct it")
     return Shot(text=str(shot["text"]), label=str(shot["label"]))

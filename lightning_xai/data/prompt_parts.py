@@ -1,4 +1,4 @@
-"""The text parts of a prompt for a language model: a task line, solved examples (shots), and an answer line."""
+"""The text parts of a prompt: a task line, solved examples (shots), and the template of the text to classify."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Shot(TypedDict):
 
 
 class PromptParts(NamedTuple):
-    """The texts around the classified text. Each of them is tokenized separately.
+    """The parts of a prompt before and after the text to classify. Each part is tokenized separately.
 
     Example:
         >>> PromptParts(before=["Which mood?\\n\\n", "Text:"], after=["\\nLabel:"], lead=" ").after
@@ -27,11 +27,11 @@ class PromptParts(NamedTuple):
 
     before: list[str]
     after: list[str]
-    lead: str  # white space that belongs to the classified text's first token
+    lead: str  # spaces just before the text to classify, which are tokenized together with this text
 
 
 def split_template(template: str) -> tuple[str, str]:
-    """Returns the parts of a template before and after the place of the text.
+    """Returns the parts of a template before and after its placeholder {text}.
 
     Raises:
         ValueError: the template does not contain {text} exactly once.
@@ -41,7 +41,7 @@ def split_template(template: str) -> tuple[str, str]:
         ('Text: ', '\\nLabel:')
     """
     if template.count(SLOT) != 1:
-        raise ValueError(f"template {template!r} has {template.count(SLOT)} places for the text: give {SLOT} once")
+        raise ValueError(f"template {template!r} has {template.count(SLOT)} places for the text: write {SLOT} once")
     before, _, after = template.partition(SLOT)
     return before, after
 
@@ -49,16 +49,17 @@ def split_template(template: str) -> tuple[str, str]:
 def prompt_parts(
     task: str, shots: Sequence[Shot], template: str, answers: Mapping[str, str], chat: tuple[str, str] | None = None
 ) -> PromptParts:
-    """Returns the parts of a prompt. Task, shots and the classified text are separated by blank lines.
+    """Returns the parts of a prompt. Task, shots and the text to classify are separated by blank lines.
 
-    White space before the text's place belongs to the text, since byte-level tokenizers join a space to the next word.
+    Spaces just before {text} are tokenized with the text, since byte-level tokenizers join a space to the next word.
 
     Args:
-        task: the first sentence; "" for none.
+        task: the first sentence of the prompt; "" for no such sentence.
         shots: the solved examples.
-        template: the format of an example, with {text} in place of the text. The answer follows at its end.
+        template: the format of the shots and of the text to classify; {text} is the placeholder of a text. In a shot,
+            the answer is appended.
         answers: class name -> answer, with its leading space if it has one.
-        chat: text of a chat template before and after the user's message; None for no chat.
+        chat: what a chat template writes before and after the user's message; None without a chat template.
 
     Example:
         >>> shots = [Shot(text="fun", label="good")]
@@ -80,7 +81,9 @@ def prompt_parts(
 
 
 def draw_shots(texts: Sequence[str], labels: Sequence[str], num_shots: int, seed: int) -> list[Shot]:
-    """Returns random shots in random order. The numbers of shots of any two classes differ by at most 1.
+    """Returns random shots in random order.
+
+    The numbers of shots of any two classes differ by at most 1, unless a class has too few rows.
 
     Args:
         texts: texts of the training rows.
@@ -104,7 +107,7 @@ def draw_shots(texts: Sequence[str], labels: Sequence[str], num_shots: int, seed
     for turn in range(max(map(len, by_class.values()), default=0)):
         chosen += [by_class[name][turn] for name in classes if turn < len(by_class[name])]
     if len(chosen) < num_shots:
-        raise ValueError(f"there are {len(chosen)} training rows for {num_shots} shots: lower shots")
+        raise ValueError(f"{num_shots} shots need as many training rows, but there are {len(chosen)}: lower `shots`")
     shuffled = random.permutation(num_shots).tolist()
     return [Shot(text=texts[chosen[i]], label=labels[chosen[i]]) for i in shuffled]
 
@@ -116,15 +119,21 @@ def check_answers(answers: Mapping[str, str], class_names: Sequence[str]) -> Non
         >>> check_answers({"bad": " N", "good": " P"}, ["bad", "good"])
         >>> check_answers({"bad": " N"}, ["bad", "good"])
         Traceback (most recent call last):
-        ValueError: verbalizers has no answer for class 'good': give one for each of ['bad', 'good']
+        ValueError: verbalizers has no answer for class 'good': give an answer for each of ['bad', 'good']
     """
     for name in class_names:
         if name not in answers:
-            raise ValueError(f"verbalizers has no answer for class {name!r}: give one for each of {list(class_names)}")
+            raise ValueError(
+                f"verbalizers has no answer for class {name!r}: give an answer for each of {list(class_names)}"
+            )
     for name in answers:
         if name not in class_names:
-            raise ValueError(f"verbalizers names class {name!r}, but the classes are {list(class_names)}")
+            raise ValueError(
+                f"verbalizers has an answer for {name!r}, which is not a class: the classes are {list(class_names)}"
+            )
     for name, answer in answers.items():
         other = next(other for other in answers if answers[other] == answer)
         if other != name:
-            raise ValueError(f"verbalizers gives classes {other!r} and {name!r} the same answer {answer!r}: change one")
+            raise ValueError(
+                f"verbalizers gives classes {other!r} and {name!r} the same answer {answer!r}: change one of them"
+            )

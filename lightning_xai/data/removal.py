@@ -1,4 +1,4 @@
-"""Removes tokens from examples when they are read."""
+"""Removes the erased tokens of an example whenever the example is read."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def remove_tokens(
         table: tokens of the examples.
         keep: [N] bool, False at the tokens to remove.
         removal: "mask" replaces removed tokens by the fill token. "delete" drops removed tokens from every column.
-            "positions" replaces removed tokens by the fill token, and the explainable kept tokens by the unknown token.
-            A model then sees only the positions of kept tokens.
+            "positions" replaces removed tokens by the fill token, and kept tokens that could be removed by the unknown
+            token, so that a model sees only which positions are kept.
         unk_token_id: id of the unknown token; only "positions" needs it.
 
     Example:
@@ -45,7 +45,7 @@ def remove_tokens(
         return replace(table, input_ids=input_ids)
     kept_before = bounds_of(keep)  # [N + 1] number of kept tokens before each token
     bounds = kept_before[table.bounds]
-    row = np.repeat(np.arange(len(table)), np.diff(table.run_bounds))  # the example of each run
+    row = np.repeat(np.arange(len(table)), np.diff(table.run_bounds))  # the example that each evidence run belongs to
     runs = table.runs.copy()
     runs[:, 1:] = kept_before[table.runs[:, 1:] + table.bounds[row][:, None]] - bounds[row][:, None]
     return replace(
@@ -62,7 +62,7 @@ def remove_tokens(
 class StoredErasures:
     """The tokens to remove from the examples of a split, read from a store.
 
-    A copy in another process opens the store again.
+    If this object is sent to another process, that process opens the store again.
 
     Args:
         path: folder of the store. For each example, it has a row [T] under the key (index, KEY): 1 for a token to
@@ -98,7 +98,7 @@ class StoredErasures:
         return self._store
 
     def keep(self, index: int) -> np.ndarray:
-        """Returns [T] bool, False where a token of the example is erased. Raises KeyError for an unknown example."""
+        """Returns [T] bool, False where a token of the example is erased. Raises KeyError if the example has no row."""
         return self.store.get(index, KEY) <= 0.5
 
     def applied(self, table: TokenTable, index: np.ndarray) -> TokenTable:
@@ -107,5 +107,5 @@ class StoredErasures:
         return remove_tokens(table, keep, self.removal, unk_token_id=self.unk_token_id)
 
     def of_example(self, encoded: Encoded, index: int) -> Encoded:
-        """Returns one example after erasure."""
+        """Returns the tokens of the example with the given index after erasure."""
         return self.applied(TokenTable.of([encoded]), np.array([index])).encoded(0)

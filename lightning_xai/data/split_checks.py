@@ -65,6 +65,10 @@ def warn_of_unseen_classes(training: EncodedSplit, class_names: Sequence[str]) -
     """
     seen = set(training.classes().tolist())
     unseen = [name for number, name in enumerate(class_names) if number not in seen]
-    lines = [f"no training row has a class of {listed(unseen)}: the network cannot learn it"] if unseen else []
+    lines = (
+        [f"no training row has any of the classes {listed(unseen)}: the network cannot learn these classes"]
+        if unseen
+        else []
+    )
     for line in unsaid(lines) if rank() == 0 else []:
         warnings.warn(line, stacklevel=2)

@@ -12,15 +12,16 @@ import numpy as np
 from lightning_xai.functional.text.quantity import quantity
 
 _BLOCK = 1 << 20
-_FASTTEXT_MODEL = (793712314).to_bytes(4, "little")  # first bytes of a fastText model, which has no table of vectors
+_FASTTEXT_MODEL = (793712314).to_bytes(4, "little")  # first bytes of a fastText model, which is not a vector table
 
 
 def read_word_vectors(path: str, words: Sequence[str]) -> np.ndarray:
     """Returns float32 vectors [len(words), D], NaN for words that the file lacks.
 
-    Files that end in .bin or .bin.gz are read in word2vec's binary format. All others are read as text, which may be
-    compressed (.gz): each line has a word and its numbers, and the first line may have the number of vectors and their
-    width instead. If a word occurs twice, its first vector is used. The file is read piece by piece.
+    Files that end in .bin or .bin.gz are read in word2vec's binary format. All other files are read as text, which may
+    be compressed (.gz). Each line of text has a word and its numbers; the first line may instead have two counts: the
+    number of vectors, and their width. If a word occurs twice, its first vector is used. The whole file is never in
+    memory at once.
 
     Raises:
         ValueError: the file is missing, truncated or in another format, or it has none of the words; or the vector of
@@ -37,7 +38,9 @@ def read_word_vectors(path: str, words: Sequence[str]) -> np.ndarray:
     """
     file = Path(path)
     if not file.is_file():
-        raise ValueError(f"there are no word vectors at {path}: set vectors to a text or .bin file, or to null")
+        raise ValueError(
+            f"there is no file of word vectors at {path}: set `vectors` to a text file or .bin file, or to null"
+        )
     kinds = file.suffixes[-2:] if file.suffix == ".gz" else file.suffixes[-1:]
     read = _binary_vectors if ".bin" in kinds else _text_vectors
     rows = {word.encode(): row for row, word in enumerate(words)}
@@ -51,7 +54,8 @@ def read_word_vectors(path: str, words: Sequence[str]) -> np.ndarray:
                 table[row] = vector
     if table is None:
         raise ValueError(
-            f"{path} has vectors for none of {quantity(len(words), 'word')}: check their language and case"
+            f"{path} has no vector for the vocabulary of {quantity(len(words), 'word')}: check that both agree "
+            "in language and in upper or lower case"
         )
     return table
 
@@ -97,13 +101,13 @@ def _text_vectors(stream: IO[bytes], path: str, wanted: dict[bytes, int]) -> Ite
             continue
         if extra or len(numbers) != width or not all(_is_number(part) for part in numbers):
             raise ValueError(
-                f"{path}, line {number}: {first.decode(errors='replace')!r} must have {width} finite numbers, as the "
-                f"first line {'says' if header else 'has'}; correct or remove the line"
+                f"{path}, line {number}: the word {first.decode(errors='replace')!r} must be followed by {width} "
+                f"finite numbers, as the first line {'says' if header else 'has'}; correct or remove this line"
             )
         yield word, np.array(numbers, dtype=np.float32)
     num_vectors = number - (header is not None)
     if header and num_vectors < header[0]:
-        raise ValueError(f"{path} ends after {num_vectors} of {header[0]} vectors, line {number}: download it again")
+        raise ValueError(f"{path} ends after {num_vectors} of {header[0]} vectors, at line {number}: download it again")
 
 
 def _is_number(text: bytes) -> bool:
@@ -121,11 +125,11 @@ def _binary_vectors(stream: IO[bytes], path: str, wanted: dict[bytes, int]) -> I
     line = stream.readline(100)
     header = _counts(line)
     if line.startswith(_FASTTEXT_MODEL):
-        raise ValueError(f"{path} is a model of fastText, not a table of vectors: give the .vec file of that model")
+        raise ValueError(f"{path} is a fastText model, not a table of vectors: give the .vec file of that model")
     if header is None or header[1] < 1:
         raise ValueError(
-            f"{path}, line 1: a binary word2vec file begins with two counts, but this file does not; text needs "
-            "another suffix than .bin"
+            f"{path}, line 1: a binary word2vec file begins with two counts, but this file does not; if it is a text "
+            "file, rename it so that its name does not end in .bin"
         )
     count, width = header
     size, buffer, start = 4 * width, b"", 0
@@ -137,7 +141,7 @@ def _binary_vectors(stream: IO[bytes], path: str, wanted: dict[bytes, int]) -> I
                 raise ValueError(f"{path} ends within vector {number} of {count}: download it again")
             buffer, start = buffer[start:] + block, 0
             space = buffer.find(b" ")
-        word = buffer[start:space].lstrip(b"\n")  # some writers end entries with a line feed
+        word = buffer[start:space].lstrip(b"\n")  # some programs write a line feed after each entry
         start = space + 1 + size
         if word in wanted:
             vector = np.frombuffer(buffer, dtype="<f4", count=width, offset=space + 1)

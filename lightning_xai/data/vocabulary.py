@@ -34,7 +34,7 @@ def numbered_words(num_words: int) -> list[str]:
 
 
 def frequent_words(texts: Iterable[Sequence[str]], *, min_count: int, max_words: int | None) -> list[str]:
-    """Returns the words of the texts by descending frequency, without special words.
+    """Returns the words of the texts, without special words, sorted by descending frequency.
 
     The frequency of a word is the number of texts that contain it. Words of equal frequency are in alphabetical order.
 
@@ -56,7 +56,7 @@ def word_tokenizer(words: Sequence[str], *, split: Split, lowercase: bool) -> Pr
     """Returns a tokenizer with one token per word: [CLS] words [SEP], or [CLS] words [SEP] words [SEP] for a pair.
 
     Args:
-        words: the vocabulary, whose ids begin after the five special words.
+        words: the vocabulary; its ids follow those of the five special words.
         split: "whitespace" or "punctuation", as in VocabularyEncoder.
         lowercase: whether words are converted to lower case before they are looked up.
 
@@ -85,7 +85,7 @@ class VocabularyEncoder(FastTokenizerEncoder):
 
     Args:
         words: the vocabulary. By default, the vocabulary is built from the training rows and stored in every
-            checkpoint. A number n stands for the words "w0" to "w{n-1}" of the planted source.
+            checkpoint. A number n stands for the words "w0" to "w{n-1}", which the source Planted uses.
         max_length, fill, explain_pair: as in FastTokenizerEncoder.
         split: "whitespace" splits texts at white space. "punctuation" also separates punctuation from letters and
             digits, so that "film!!" becomes "film" and "!!".
@@ -153,7 +153,7 @@ class VocabularyEncoder(FastTokenizerEncoder):
         return self.words is None
 
     def fit(self, examples: Iterable[dict[str, Any]]) -> None:
-        """Builds the vocabulary from the columns text and text_pair of the rows."""
+        """Builds the vocabulary from the columns `text` and `text_pair` of the rows."""
         backend = self.tokenizer.backend_tokenizer
         normalize = backend.normalizer.normalize_str if self.lowercase else str
 
@@ -168,7 +168,7 @@ class VocabularyEncoder(FastTokenizerEncoder):
 
     def encode_batch(self, examples: Sequence[dict[str, Any]]) -> list[Encoded]:
         if self.needs_fit:
-            raise ValueError("the vocabulary is not built yet: call fit with the training rows, or give words")
+            raise ValueError("the vocabulary is not built yet: call fit with the training rows, or set `words`")
         return super().encode_batch(examples)
 
     def state_dict(self) -> dict[str, Any]:
@@ -178,14 +178,14 @@ class VocabularyEncoder(FastTokenizerEncoder):
         if not self.built and state["words"] != self.words:
             raise ValueError(
                 f"the checkpoint has a vocabulary of {len(state['words'])} words, but the encoder was given "
-                f"{len(self.words or [])} other words: leave its words out (null) to use those of the checkpoint"
+                f"another one of {len(self.words or [])} words: set the encoder's words to null to use the checkpoint's"
             )
         if self.built:
             self._set_words(list(state["words"]))
 
     @property
     def word_vectors(self) -> Tensor | None:
-        """[V, D] pretrained vectors, NaN for special words and for words that the file lacks; None without a file.
+        """[V, D] pretrained vectors, NaN for special words and words that the file lacks; None if `vectors` is None.
 
         Raises:
             ValueError: the file cannot be read.

@@ -190,7 +190,7 @@ def test_typed_separator_counts_as_special():
 
 
 def test_missing_fill_token_is_refused_with_the_remedy():
-    with pytest.raises(ValueError, match="no mask token; set fill: pad or fill: unk"):
+    with pytest.raises(ValueError, match="no mask token: set fill: pad or fill: unk"):
         FastTokenizerEncoder(wrapped(word_piece(), mask_token=None))
 
 

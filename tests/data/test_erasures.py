@@ -106,9 +106,9 @@ def test_deleted_tokens_shorten_the_batches(tmp_path):
 @pytest.mark.parametrize(
     "row, erasure, message",
     [
-        (None, "mask", "has no row for example 1: wait until the run that writes the store has finished"),
-        (lambda length: [0, 1, 0], "mask", "written for 3 tokens of example 1, which has .*: use the source"),
-        (lambda length: [1] + [0] * (length - 1), "mask", "erases tokens of example 1 that may not be erased"),
+        (None, "mask", "has no row for the example with index 1: wait until the run that writes the store"),
+        (lambda length: [0, 1, 0], "mask", "a row of 3 numbers for the example with index 1, which has .*: use"),
+        (lambda length: [1] + [0] * (length - 1), "mask", "erases tokens that must not be erased in the example"),
     ],
 )
 def test_store_that_does_not_fit_is_refused_with_the_example(row, erasure, message, tmp_path):
@@ -123,12 +123,12 @@ def test_store_that_does_not_fit_is_refused_with_the_example(row, erasure, messa
 
 def test_split_without_erasures_is_refused(tmp_path):
     folder = write(tmp_path, first_tokens(data()))
-    with pytest.raises(ValueError, match="has no split 'train', only test"):
+    with pytest.raises(ValueError, match=r"no erasures for split 'train' \(splits with erasures: test\)"):
         data(erasures=folder).split("train")
 
 
 def test_missing_folder_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="missing is not there: run the stage that writes it first"):
+    with pytest.raises(ValueError, match="no folder .*missing of erasures: run the stage that writes it"):
         data(erasures=str(tmp_path / "missing")).split("test")
 
 
@@ -136,7 +136,7 @@ def test_erasures_of_the_same_examples_in_another_order_are_refused(tmp_path):
     whole = data().unerased_split("test")
     swapped = write_corpus(tmp_path / "swapped", list(whole.examples)[::-1], VocabularyEncoder(words=95))
     folder = write(tmp_path, first_tokens(data()), examples=EncodedSplit(swapped).hash())
-    with pytest.raises(ValueError, match="for other examples, or for the same ones in another order"):
+    with pytest.raises(ValueError, match="for other examples, or for the same examples in another order"):
         data(erasures=folder).split("test")
 
 
@@ -152,7 +152,7 @@ def test_unerased_split_keeps_all_tokens(tmp_path):
 
 
 def test_positions_are_refused_where_the_fill_token_is_the_unknown_token(tmp_path):
-    with pytest.raises(ValueError, match="set another fill"):
+    with pytest.raises(ValueError, match="set the encoder's `fill` to another token"):
         data(encoder=VocabularyEncoder(words=95, fill="unk"), erasures=str(tmp_path), erasure="positions")
 
 

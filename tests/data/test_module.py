@@ -75,7 +75,7 @@ def test_missing_column_is_refused():
 
 
 def test_unknown_split_is_refused_with_those_there_are():
-    with pytest.raises(ValueError, match="no split 'dev': Planted has train, validation, test"):
+    with pytest.raises(ValueError, match="no split 'dev': the splits of Planted are train, validation, test"):
         module(predict_split="dev").setup("predict")
 
 
@@ -88,7 +88,7 @@ def test_max_examples_is_a_number_for_all_splits_or_one_for_each():
 
 
 def test_unknown_split_in_max_examples_is_refused():
-    with pytest.raises(ValueError, match="max_examples names split 'dev'"):
+    with pytest.raises(ValueError, match="max_examples limits a split 'dev', which does not exist"):
         module(max_examples={"dev": 3}).setup("fit")
 
 
@@ -99,7 +99,7 @@ def test_size_of_nothing_is_refused_at_construction(options):
 
 
 def test_row_over_the_token_budget_is_refused():
-    with pytest.raises(ValueError, match="over max_tokens_per_batch=5; raise that or lower"):
+    with pytest.raises(ValueError, match="more than max_tokens_per_batch=5: raise max_tokens_per_batch, or lower"):
         module(max_tokens_per_batch=5).setup("fit")
 
 

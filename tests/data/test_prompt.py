@@ -85,10 +85,10 @@ def test_a_chat_template_goes_around_the_prompt(folder):
     assert text.startswith("<|start|>user\nIs the film") and text.endswith(
         "a film\nLabel:<|end|>\n<|start|>assistant\n"
     )
-    with pytest.raises(ValueError, match="adds the tokens .* give an answer that adds one token"):
+    with pytest.raises(ValueError, match="adds the tokens .* give an answer that adds exactly one token"):
         prompt_encoder(folder, chat=True, verbalizers={"bad": "zebra", "good": answers["good"]})
     encoder.tokenizer.chat_template = None
-    with pytest.raises(ValueError, match="has no chat template: set chat: false"):
+    with pytest.raises(ValueError, match="has no chat template: set `chat: false`"):
         encoder.take_classes(CLASSES)
 
 
@@ -130,7 +130,7 @@ def test_drawn_shots_are_balanced_seeded_and_not_in_an_evaluated_split(folder):
     copy = prompt_encoder(folder, shots=4, max_length=300)
     copy.load_state_dict(encoders[2].state_dict())
     assert copy.facts()["prompt"] == encoders[2].facts()["prompt"] != encoders[0].facts()["prompt"]
-    with pytest.raises(ValueError, match="there are 1 training rows for 2 shots: lower shots"):
+    with pytest.raises(ValueError, match="2 shots need as many training rows, but there are 1: lower `shots`"):
         draw_shots(["a"], ["bad"], 2, 0)
 
 
@@ -140,14 +140,14 @@ def test_drawn_shots_are_balanced_seeded_and_not_in_an_evaluated_split(folder):
         ({"verbalizers": {"bad": " negative", "good": " neutral"}}, "' neutral' of class 'good' adds the tokens"),
         ({"verbalizers": {"bad": " negative", "good": " negative"}}, "classes 'bad' and 'good' the same answer"),
         ({"verbalizers": {"bad": " negative"}}, "no answer for class 'good'"),
-        ({"verbalizers": {"bad": " negative", "good": " positive", "so": " a"}}, "names class 'so'"),
-        ({"verbalizers": {"bad": "<|unk|>", "good": " positive"}}, "'<|unk|>' of class 'bad' is unknown"),
+        ({"verbalizers": {"bad": " negative", "good": " positive", "so": " a"}}, "for 'so', which is not a class"),
+        ({"verbalizers": {"bad": "<|unk|>", "good": " positive"}}, "'<|unk|>' of class 'bad' is an unknown token"),
         ({"verbalizers": None}, "has no verbalizers"),
         ({"template": "Text:"}, "has 0 places for the text"),
         ({"template": "{text} {text}"}, "has 2 places for the text"),
         ({"max_length": 30}, "leaves no room for a text in max_length=30"),
         ({"shots": [{"text": "so so", "label": "fair"}]}, "'so so' has label 'fair'"),
-        ({"shots": [{"text": "so so"}]}, "is no dictionary of text and label"),
+        ({"shots": [{"text": "so so"}]}, "is not a dict with exactly the keys text and label"),
         ({"shots": -1}, "shots is -1"),
         ({"fill": "several tokens"}, "fill 'several tokens' becomes the tokens"),
     ],
@@ -164,7 +164,7 @@ def test_a_shot_from_an_evaluated_split_is_refused(folder):
 
 
 def test_pairs_and_texts_before_the_prompt_is_known_are_refused(folder):
-    with pytest.raises(ValueError, match="a place for one text"):
+    with pytest.raises(ValueError, match="encodes a single text"):
         prompt_encoder(folder).encode({"text": "a", "text_pair": "b"})
     with pytest.raises(ValueError, match="not built yet"):
         PromptEncoder(folder, {"bad": " negative"}, fill="unk").encode({"text": "a"})

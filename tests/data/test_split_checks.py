@@ -120,7 +120,7 @@ def test_class_without_a_training_row_is_warned_of(multilabel):
     source = Planted(
         num_classes=12, num_train=2, class_probability=0.1, words_per_document=(24, 24), multilabel=multilabel
     )
-    with pytest.warns(UserWarning, match=r"no training row has a class of \['class0'.*the network cannot learn it"):
+    with pytest.warns(UserWarning, match=r"no training row has any of the classes \['class0'.*cannot learn these"):
         TextDataModule(source, VocabularyEncoder(words=95)).split("train")
 
 
@@ -131,8 +131,8 @@ def test_the_stages_of_a_command_warn_once():
             data(train=["a"]).split("train")
     texts = [str(warning.message) for warning in shown]
     assert [text.partition(": ")[2] for text in texts] == [
-        "results there may be too good, so check data_files or remove the duplicates",
-        "the network cannot learn it",
+        "results on the former may be too good, so check data_files or remove the duplicates",
+        "the network cannot learn these classes",
     ]
 
 

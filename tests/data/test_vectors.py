@@ -64,20 +64,20 @@ def test_coverage_is_the_fraction_of_words_with_a_vector():
 
 
 def test_a_missing_file_is_named():
-    with pytest.raises(ValueError, match="no word vectors at none.txt"):
+    with pytest.raises(ValueError, match="no file of word vectors at none.txt"):
         read_word_vectors("none.txt", WORDS)
 
 
 @pytest.mark.parametrize("numbers", ["1", "1 2 3", "1 x", "1 nan"])
 def test_a_line_of_another_width_is_named(tmp_path, numbers):
     path = written(tmp_path, f"the 1 2\ncat {numbers}\n")
-    with pytest.raises(ValueError, match="line 2: 'cat' must have 2 finite numbers"):
+    with pytest.raises(ValueError, match="line 2: the word 'cat' must be followed by 2 finite numbers"):
         read_word_vectors(path, WORDS)
 
 
 def test_truncated_text_is_named_with_its_last_line(tmp_path):
     path = written(tmp_path, "5 3\n" + TEXT)
-    with pytest.raises(ValueError, match="ends after 3 of 5 vectors, line 4"):
+    with pytest.raises(ValueError, match="ends after 3 of 5 vectors, at line 4"):
         read_word_vectors(path, WORDS)
 
 
@@ -89,7 +89,7 @@ def test_truncated_binary_is_named_with_its_last_vector(tmp_path, cut):
 
 
 def test_text_under_the_name_of_a_binary_file_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="text needs another suffix"):
+    with pytest.raises(ValueError, match="rename it so that its name does not end in .bin"):
         read_word_vectors(written(tmp_path, TEXT, "vectors.bin"), WORDS)
 
 
@@ -100,5 +100,5 @@ def test_a_fasttext_model_is_refused_with_the_file_to_give(tmp_path):
 
 
 def test_a_file_with_none_of_the_words_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="none of 1 word:"):
+    with pytest.raises(ValueError, match="the vocabulary of 1 word:"):
         read_word_vectors(written(tmp_path, TEXT), ["Katze"])

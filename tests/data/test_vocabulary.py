@@ -120,7 +120,7 @@ def test_a_given_vocabulary_is_no_state():
 
 
 def test_a_checkpoint_with_other_words_than_those_given_is_refused():
-    with pytest.raises(ValueError, match="leave its words out"):
+    with pytest.raises(ValueError, match="set the encoder's words to null"):
         VocabularyEncoder(words=["a"]).load_state_dict({"words": ["b"]})
 
 

@@ -24,16 +24,16 @@ class Item:
         [1, 6, 2]
     """
 
-    index: int  # the example's row in its split
+    index: int  # the example's row number in its split
     encoded: Encoded
     labels: Labels
 
 
 class Items(Sequence[Item]):
-    """Several examples in flat arrays. Indexing returns an Item.
+    """Several examples in flat arrays. Indexing with a position returns an Item.
 
     Args:
-        indices: [B] the examples' rows in their split.
+        indices: [B] the examples' row numbers in their split.
         table: tokens of the examples; offsets may be missing.
         labels: labels of each example.
         encoded: function that returns the tokens of the example at a position, offsets included.

@@ -11,16 +11,19 @@ from torch.utils.data import Dataset, DistributedSampler
 
 from lightning_xai.runs.small_integers import smallest
 
-_BATCHES_PER_BUCKET = 4  # rows are shuffled within buckets: large buckets shuffle more, small ones need less padding
-_LENGTH_RATIO = 1.15  # a bucket gets all rows of at least 1/1.15 of its longest length, even if they fill more batches
+# number of batches in a bucket. Rows are shuffled only within their bucket, so large buckets mix more rows; the rows of
+# small buckets are more similar in length, so they need less padding
+_BATCHES_PER_BUCKET = 4
+# a bucket gets all rows that are at least 1/1.15 as long as its longest row, even if these fill more batches
+_LENGTH_RATIO = 1.15
 
 
 def bucket_rows(lengths: np.ndarray, batch_size: int, max_tokens: int | None) -> list[tuple[np.ndarray, int]]:
-    """Divides the rows into buckets of similar lengths, longest first, and returns (rows, number of batches) of each.
+    """Divides the rows into buckets of similar lengths, and returns (rows, number of batches) for each, longest first.
 
     The division is not random, so every epoch has the same number of batches. The rows of a bucket can be shuffled and
-    then divided into this number of nearly equal batches. No batch then exceeds `batch_size`, and only a batch of one
-    row may exceed `max_tokens`.
+    then divided into the bucket's number of batches, all of nearly equal size. No batch then has more than `batch_size`
+    rows, and only a batch of one row may have more than `max_tokens` tokens.
 
     Example:
         >>> buckets = bucket_rows(np.array([2, 9, 9, 9, 9, 2]), batch_size=1, max_tokens=None)
@@ -41,7 +44,7 @@ def bucket_rows(lengths: np.ndarray, batch_size: int, max_tokens: int | None) ->
 
 
 def longest_first(lengths: np.ndarray) -> np.ndarray:
-    """Returns the row numbers [R] in descending order of length, as int32 if they fit. Ties keep their order.
+    """Returns the row numbers [R] in descending order of length, in int32 if they fit. Equally long rows stay in order.
 
     Example:
         >>> longest_first(np.array([2, 9, 2])).tolist()
@@ -51,7 +54,7 @@ def longest_first(lengths: np.ndarray) -> np.ndarray:
 
 
 def rows_per_batch(longest: int, batch_size: int, max_tokens: int | None) -> int:
-    """Returns the number of rows, at least one, in a batch whose longest row has `longest` tokens.
+    """Returns how many rows, at least 1, fit into a batch whose longest row has `longest` tokens.
 
     Example:
         >>> rows_per_batch(10, batch_size=8, max_tokens=45), rows_per_batch(99, batch_size=8, max_tokens=45)
@@ -61,11 +64,11 @@ def rows_per_batch(longest: int, batch_size: int, max_tokens: int | None) -> int
 
 
 class Batches(Sequence[list[int]]):
-    """Batches of rows in two arrays. They need 4 bytes per row, or 8 if there are more than 2^31 rows.
+    """Batches of row numbers. The numbers need 4 bytes per row, or 8 if there are more than 2^31 rows.
 
     Args:
-        rows: [R] the rows of all batches, one batch after another.
-        bounds: [number of batches + 1] batch i has the rows from bounds[i] to bounds[i + 1].
+        rows: [R] the row numbers of all batches, one batch after another.
+        bounds: [number of batches + 1] batch i has the rows `rows[bounds[i] : bounds[i + 1]]`.
         order: [number of batches] order in which the batches are read; by default, their order in `rows`.
 
     Example:
@@ -175,7 +178,7 @@ class LengthBucketSampler(DistributedSampler):
         shuffle: bool = False,
         seed: int = 0,
     ) -> None:
-        # the process group may not exist yet, so the arguments are placeholders; `_process_rank` finds the true numbers
+        # num_replicas and rank are placeholders, as the process group may not exist yet; `_process_rank` has the values
         super().__init__(dataset, num_replicas=1, rank=0, shuffle=shuffle, seed=seed)
         self.lengths = np.asarray(lengths)
         self.batch_size = batch_size

@@ -123,7 +123,7 @@ class CorpusCache:
             note_use(folder)
             return corpus
         except (ValueError, OSError) as error:
-            say(f"{error}; it is encoded again")
+            say(f"{error}; the corpus is encoded again now")
             set_aside(folder)
             return None
 
@@ -144,7 +144,7 @@ class CorpusCache:
             lambda: self.find(facts),
             lambda: make(folder),
             folder.with_suffix(".lock"),
-            waiting=f"another process is encoding {name}: waiting for it",
+            waiting=f"waiting for another process to encode {name}",
         )
 
     def manifests(self) -> dict[Path, dict[str, Any]]:

@@ -17,14 +17,14 @@ from lightning_xai.data.encoded import Encoded
 from lightning_xai.functional.model_files.file_digest import sha256_of
 from lightning_xai.runs.files.whole_files import read_json
 
-MOST_TABLES = 1024  # largest number of blocks whose tables are kept in memory; a table of views needs 3 KB
+MOST_TABLES = 1024  # largest number of blocks whose tables stay in memory; a table needs 3 KB, as its arrays are views
 
 
 class Corpus:
     """The encoded rows of one split. Pickling stores only the folder, so another process opens the files again.
 
     Args:
-        folder: folder that CorpusWriter and its caller have written.
+        folder: folder with the files of a CorpusWriter and the manifest, which the writer's caller adds.
 
     Attributes:
         manifest: facts about the rows, as CorpusWriter returns them, and about their source and encoder.
@@ -32,7 +32,7 @@ class Corpus:
         lengths: [R] number of tokens of each row.
         ordinary, unknown: [R] number of tokens of each row that are not special, and how many of these are unknown.
         evidence_kept, truncated: [R] as in TokenTable, but `truncated` is 0 or 1.
-        evidence_runs: [R] number of runs of evidence tokens.
+        evidence_runs: [R] number of runs of evidence tokens in each row.
 
     Raises:
         ValueError: a file is missing, or its size differs from the manifest.
@@ -109,11 +109,11 @@ class Corpus:
         return all(sha256_of(self.folder / name) == facts["sha256"] for name, facts in self.manifest["files"].items())
 
     def _block(self, row: int) -> int:
-        """Returns the number of a row's block among all blocks."""
+        """Returns the index, among all blocks of the corpus, of the block that has the row."""
         return int(np.searchsorted(self._starts, row, side="right")) - 1
 
     def _place(self, number: int) -> tuple[int, int]:
-        """Returns the shard of a block, and the block's number in the shard."""
+        """Returns the shard of a block, and the block's index within the shard."""
         shard = int(np.searchsorted(self._first_blocks, number, side="right")) - 1
         return shard, number - int(self._first_blocks[shard])
 
@@ -143,14 +143,16 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     Example:
         >>> read_manifest(Path("no/such/corpus"))
         Traceback (most recent call last):
-        ValueError: no/such/corpus has no manifest.json: it was removed, so start the command again
+        ValueError: no/such/corpus has no manifest.json: the corpus was removed, so start the command again
     """
     if not (folder / MANIFEST).is_file():
-        raise ValueError(f"{folder} has no {MANIFEST}: it was removed, so start the command again")
+        raise ValueError(f"{folder} has no {MANIFEST}: the corpus was removed, so start the command again")
     manifest = read_json(folder / MANIFEST)
     for name, facts in manifest["files"].items():
         file = folder / name
         size = file.stat().st_size if file.is_file() else None
         if size != facts["bytes"]:
-            raise ValueError(f"{file} has {size} bytes, not {facts['bytes']}: remove {folder} and start again")
+            raise ValueError(
+                f"{file} has {size} bytes, not {facts['bytes']}: remove {folder}, and start the command again"
+            )
     return manifest

@@ -32,7 +32,9 @@ from lightning_xai.runs.locks.shared_work import found_or_made
 from lightning_xai.runs.progress import unsaid
 from lightning_xai.runs.ranks import rank
 
-FEWEST_OF_A_VIEW = 4  # subsets of at least 1/4 of a split use the corpus of the whole split; smaller ones get their own
+# a subset of at least 1/4 of a split's rows is read from the corpus of the whole split; a smaller subset is encoded
+# into a corpus that has only the rows of the subset
+FEWEST_OF_A_VIEW = 4
 
 
 class EncodedSource:
@@ -45,8 +47,8 @@ class EncodedSource:
         verify: whether all files of the source and of the corpora are read again to check their contents.
 
     Attributes:
-        configuration: name of the configuration that describes the data, or "" if there is none. It is written to the
-            manifests of newly encoded corpora, and does not affect the rows.
+        configuration: name of the configuration file that describes the data, or "" if there is none. The name is
+            written to the manifests of newly encoded corpora, and does not affect the rows.
 
     Example:
         >>> import tempfile
@@ -69,7 +71,7 @@ class EncodedSource:
 
     @property
     def text_is_private(self) -> bool:
-        """Whether no text may leave the folder of the corpora."""
+        """Whether all texts must stay in the folder of the corpora."""
         return has_private_text(self.source)
 
     @property
@@ -95,7 +97,7 @@ class EncodedSource:
 
     @property
     def rows(self) -> Mapping[str, Rows]:
-        """The splits as the source loads them. `release` frees them."""
+        """split -> rows, as the source loads them. `release` frees the rows."""
         if self._loaded is None:
             self.source.prepare()
             self.source.work_folder = self.cache.folder
@@ -125,7 +127,10 @@ class EncodedSource:
 
         name = type(self.source).__name__
         encoded = found_or_made(
-            lambda: SourceTable.read(file), make, file.with_suffix(".lock"), waiting=f"another process loads {name}"
+            lambda: SourceTable.read(file),
+            make,
+            file.with_suffix(".lock"),
+            waiting=f"waiting for another process to load {name}",
         )
         for line in unsaid(encoded.warnings()) if rank() == 0 else []:
             warnings.warn(line, stacklevel=1)
@@ -134,10 +139,10 @@ class EncodedSource:
         return encoded
 
     def fit_encoder(self, index: np.ndarray | None) -> None:
-        """Lets the encoder learn from the source, for example a vocabulary. The result is stored for later processes.
+        """Lets the encoder learn from the source, for example a vocabulary, and stores the result for later processes.
 
         Args:
-            index: ascending numbers of the training rows to learn from; None if there are none.
+            index: ascending numbers of the training rows to learn from; None if there is no split "train".
 
         Raises:
             ValueError: the encoder needs training rows but there are none, or the vocabulary is empty.
@@ -152,8 +157,8 @@ class EncodedSource:
             if self.encoder.needs_fit:
                 if index is None:
                     raise ValueError(
-                        f"a vocabulary needs the split 'train', but {type(self.source).__name__} has "
-                        f"{', '.join(self.table.num_rows)}: give the encoder words (or shots)"
+                        f"the encoder learns from the split 'train', but {type(self.source).__name__} only has the "
+                        f"splits {', '.join(self.table.num_rows)}: give the encoder fixed words or shots"
                     )
                 self.encoder.fit(read_rows(self.rows["train"], index))
             write_json(file, state := self.encoder.state_dict())
@@ -163,7 +168,7 @@ class EncodedSource:
             lambda: read_json(file) if file.is_file() else None,
             make,
             file.with_suffix(".lock"),
-            waiting="another process builds the vocabulary: waiting for it",
+            waiting="waiting for another process to build the vocabulary",
         )
         if self.encoder.needs_fit:
             self.encoder.load_state_dict(state)
@@ -173,8 +178,8 @@ class EncodedSource:
 
         Args:
             split: name of the split.
-            index: ascending numbers of the rows to encode. If these are fewer than a quarter of the split, the corpus
-                has only these rows; otherwise it has all rows of the split. None for all rows.
+            index: ascending numbers of the rows to encode; None for all rows of the split. If these rows are fewer
+                than a quarter of the split, the corpus has only these rows; otherwise it has all rows of the split.
 
         Raises:
             ValueError: a row breaks the format of TextSource, or the disk is full.
@@ -216,13 +221,13 @@ class EncodedSource:
         for row in counted.over(read_rows(rows, index), lambda row: 1):
             check_example(row, split, num_classes, multilabel)
             yield row
-        self._check_unchanged()  # before the finished corpus gets its final name
+        self._check_unchanged()  # raises its error before the finished corpus gets its final name
 
     def _check_unchanged(self) -> None:
         if self._source_facts(verify=False) != self.facts:
             raise ValueError(
-                f"the files of {type(self.source).__name__} changed while they were read: wait until they are "
-                "written, and run this again"
+                f"the files of {type(self.source).__name__} changed while they were read: wait until they "
+                "stay unchanged, and run this again"
             )
 
 

@@ -68,7 +68,7 @@ class EncodedSplit(Dataset[Items]):
     ) -> None:
         self.corpus = corpus
         self.erasures = erasures
-        # rows of the corpus; None if all are used
+        # [number of examples] the examples' rows in the corpus; None if all rows are used
         self._rows: np.ndarray | None = None
         if index is not None and len(index) < len(corpus):
             self._rows = np.searchsorted(corpus.index, index).astype(np.int32)
@@ -79,7 +79,7 @@ class EncodedSplit(Dataset[Items]):
         return len(self.corpus) if self._rows is None else len(self._rows)
 
     def __getitem__(self, positions: int | Sequence[int]) -> Items:
-        # Lightning's overfit_batches replaces our sampler by a sequential one, which yields single integers
+        # Lightning's overfit_batches replaces our sampler by a SequentialSampler, which yields single integers
         rows = self._corpus_rows([positions] if isinstance(positions, int) else positions)
         index, table = self.corpus.index[rows], self.corpus.take(rows)
         if self.erasures is not None:
@@ -107,15 +107,15 @@ class EncodedSplit(Dataset[Items]):
         return Lazy(len(self), lambda position: self.corpus.example(int(self._corpus_rows([position])[0])))
 
     def labels(self, positions: Sequence[int] | np.ndarray) -> list[Labels]:
-        """Returns the labels of some examples."""
+        """Returns the labels of the examples at the given positions."""
         return self.corpus.labels(self._corpus_rows(positions))
 
     def classes(self) -> np.ndarray:
-        """Returns the ascending numbers of the classes that occur as labels."""
+        """Returns the indices of the classes that occur as labels, in ascending order."""
         return np.array(list(self.class_counts()), dtype=int)
 
     def class_counts(self) -> dict[int, int]:
-        """Returns class -> number of its examples, for all classes that occur as labels, in ascending order."""
+        """Returns class -> number of its examples, in ascending order of the classes that occur as labels."""
         if self._rows is None:
             return {int(label): count for label, count in self.corpus.manifest["class_counts"].items()}
         labels = self.labels(np.arange(len(self)))
@@ -135,7 +135,7 @@ class EncodedSplit(Dataset[Items]):
             row, position = position, int(np.searchsorted(self._rows, np.int32(position)))
             is_there = position < len(self._rows) and self._rows[position] == row
         if not is_there:
-            raise ValueError(f"example {index} is not in this split, or was left out by max_examples")
+            raise ValueError(f"the example with index {index} is not in this split, or was left out by max_examples")
         return position
 
     def hash(self) -> str:
@@ -157,12 +157,12 @@ class EncodedSplit(Dataset[Items]):
         return self._of_rows(self.corpus.evidence_runs) > 0
 
     def summary(self) -> dict[str, Any]:
-        """Returns facts about the tokens.
+        """Returns facts about the examples and their tokens.
 
         `examples` is the number of examples, `mean_tokens` the mean number of tokens in an example, and
         `truncated_fraction` the fraction of examples that were truncated. `evidence_kept_fraction` is the fraction of
-        evidence characters kept by truncation, averaged over the examples with evidence. It is None if no example
-        has evidence.
+        evidence characters that were not truncated, averaged over the examples with evidence; None if no example has
+        evidence.
         """
         kept = self._of_rows(self.corpus.evidence_kept)
         kept = kept[~np.isnan(kept)]

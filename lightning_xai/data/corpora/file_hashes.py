@@ -12,8 +12,8 @@ from lightning_xai.functional.model_files.file_digest import sha256_of
 from lightning_xai.runs.files.whole_files import read_json, write_json
 from lightning_xai.runs.files.whole_folders import make_private
 
-# the hash of a file that was changed within this time is not stored, since the file may change again without a new
-# modification time
+# the hash of a file that was changed less than this time ago is not stored, since the file may change again without
+# getting a new modification time
 SETTLED_SECONDS = 2.0
 
 
@@ -52,7 +52,7 @@ class FileHashes:
             return str(remembered["sha256"])
         digest = _hash_of_folder(path, files) if path.is_dir() else sha256_of(path)
         if _state(files) != state:
-            raise ValueError(f"{path} changed while it was read: wait until it is written, and run this again")
+            raise ValueError(f"{path} changed while it was read: wait until it stays unchanged, and run this again")
         if time.time() - max((file.stat().st_mtime for file in files), default=0.0) > SETTLED_SECONDS:
             make_private(self.folder)
             write_json(known, {"path": str(path), "state": state, "sha256": digest})
@@ -75,5 +75,5 @@ def _state(files: Sequence[Path]) -> str:
 def _remembered(known: Path) -> dict[str, Any]:
     try:
         return read_json(known)
-    except (OSError, ValueError):  # missing, or damaged, so the files are read again
+    except (OSError, ValueError):  # missing or damaged: the hash is computed again
         return {}

@@ -36,10 +36,10 @@ def key_of(facts: Mapping[str, Any]) -> str:
 
 
 def source_facts(source: TextSource, hashes: FileHashes) -> dict[str, Any]:
-    """Returns facts about a source: its class and arguments, their code, its files and its revision on the hub.
+    """Returns facts about a source: its class and its code, its arguments, its files, and its revision on the hub.
 
     Raises:
-        ValueError: an argument or the class cannot be represented by the same value in every process.
+        ValueError: an argument or the class has no representation that is the same in every process.
 
     Example:
         >>> import tempfile
@@ -56,10 +56,10 @@ def source_facts(source: TextSource, hashes: FileHashes) -> dict[str, Any]:
 
 
 def encoder_key_facts(encoder: Encoder) -> dict[str, Any]:
-    """Returns facts about an encoder: its class and arguments, their code, its tokenizer and what it has learned.
+    """Returns facts about an encoder: its class and its code, its arguments, its tokenizer, and what it has learned.
 
     Raises:
-        ValueError: an argument or the class cannot be represented by the same value in every process.
+        ValueError: an argument or the class has no representation that is the same in every process.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
@@ -78,7 +78,7 @@ def encoder_key_facts(encoder: Encoder) -> dict[str, Any]:
 
 @cache
 def library_facts() -> dict[str, str]:
-    """Returns the versions of the libraries, and a hash of the code that writes corpora.
+    """Returns the versions of LIBRARIES, and a hash of the code that writes corpora.
 
     Example:
         >>> sorted(library_facts())
@@ -124,7 +124,7 @@ def plain_value(value: Any, name: str, hashes: FileHashes | None = None) -> Any:
         return [f"{part.__module__}.{part.__qualname__}", code_hash(part)]
     raise ValueError(
         f"{name} is of type {type(value).__name__}, which has no fingerprint: give numbers, strings, lists or dicts, "
-        "from which the class makes the object"
+        "and let the class make the object from these"
     )
 
 
@@ -136,14 +136,14 @@ def code_hash(part: Any) -> str:
         ValueError: the code is not in a file, or depends on variables of an enclosing function.
 
     Example:
-        >>> code_hash(FileHashes) == code_hash(TextSource)  # of two files
+        >>> code_hash(FileHashes) == code_hash(TextSource)  # they are in different files
         False
     """
     name = f"{part.__module__}.{part.__qualname__}"
     if "<locals>" in part.__qualname__ and (variables := _closure_variables(part)):
         raise ValueError(
-            f"{name} uses {', '.join(sorted(variables))} of the function around it, so it has no fingerprint: pass "
-            "them to the constructor"
+            f"{name} uses variables of the function around it ({', '.join(sorted(variables))}), so it has no "
+            "fingerprint: pass them to the constructor"
         )
     try:
         file = inspect.getsourcefile(part)

@@ -36,8 +36,8 @@ def require_public(source: TextSource, reason: str, remedy: str) -> None:
 
     Args:
         source: the source.
-        reason: first words of the error message, which say what would write the text.
-        remedy: what to do instead.
+        reason: beginning of the error message, which says what would write the text.
+        remedy: part of the error message, which says what to do instead.
 
     Raises:
         ValueError: the text is private.
@@ -49,12 +49,12 @@ def require_public(source: TextSource, reason: str, remedy: str) -> None:
     if has_private_text(source):
         raise ValueError(
             f"{reason}, but the text of {type(source).__name__} is private: {remedy}, or set allow_text: true in the "
-            "source, if your data use agreement covers the folder of the run and all who read it"
+            "source, if your data use agreement covers the folder of the run and all of its readers"
         )
 
 
 def require_public_vocabulary(source: TextSource, encoder: Encoder) -> None:
-    """Refuses an encoder that would learn words or texts of a private source, since checkpoints hold its state.
+    """Refuses an encoder that would learn words or texts of a private source, since every checkpoint would hold them.
 
     Raises:
         ValueError: the text is private, and the encoder learns from it.
@@ -66,4 +66,4 @@ def require_public_vocabulary(source: TextSource, encoder: Encoder) -> None:
     """
     if encoder.keeps_text:
         what = f"{type(encoder).__name__} learns from the training texts, and every checkpoint holds what it learned"
-        require_public(source, what, "take the tokenizer of a network (TokenizerEncoder), or name words or shots")
+        require_public(source, what, "use a TokenizerEncoder, or give the encoder words or shots that are public")

@@ -1,4 +1,4 @@
-"""One file of a corpus, with its blocks of rows. Tokens are read as numpy views."""
+"""One file of a corpus, with its blocks of rows. Tokens are read as numpy views of a memory map."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import pyarrow as pa
 class Shard:
     """The blocks of rows in one file, read from a memory map.
 
-    After the first read of a block, only the places of its arrays in the file are remembered (72 bytes). Arrow's
-    objects would take 11 KB per block. This is a lot if documents are long, because then a block has few rows.
+    After the first read of a block, only the positions of its arrays in the file stay in memory (72 bytes). Arrow's
+    objects would need 11 KB per block, which is a lot if documents are long, because a block then has few rows.
 
     Args:
         file: the file that CorpusWriter has written.
-        num_blocks: number of its blocks.
+        num_blocks: number of blocks in the file.
 
     Example:
         >>> import tempfile
@@ -67,7 +67,7 @@ class Shard:
         }
 
 
-_UNKNOWN = -1  # place of the arrays of a block that has not been read yet
+_UNKNOWN = -1  # stands for the positions of the arrays of a block that has not been read yet
 _INT, _BYTE = np.dtype(np.int32), np.dtype(np.uint8)
 _ARRAYS: dict[str, np.dtype[Any]] = {  # in the order of `_arrays_of`
     "bounds": _INT, "input_ids": _INT, "word_ids": _INT, "flags": _BYTE, "offsets": _INT,

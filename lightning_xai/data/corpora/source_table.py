@@ -66,14 +66,14 @@ class SourceTable:
 
     @property
     def has_rationales(self) -> bool:
-        """Whether any split has the column of rationales."""
+        """Whether any split has the column `rationales`."""
         return any("rationales" in names for names in self.columns.values())
 
     def warnings(self) -> list[str]:
         """Returns a line for each pair of splits that share texts."""
         return [
-            f"{fraction:.1%} of the texts in split {other!r} are also in split {one!r}: results there may be too "
-            "good, so check data_files or remove the duplicates"
+            f"{fraction:.1%} of the texts in split {other!r} are also in split {one!r}: results on the former may be "
+            "too good, so check data_files or remove the duplicates"
             for one, other, fraction in self.shared_texts
         ]
 
@@ -81,7 +81,7 @@ class SourceTable:
 def shared_text_fractions(rows: Mapping[str, Rows]) -> Iterator[tuple[str, str, float]]:
     """Yields (first split, second split, fraction of the second split's rows whose text occurs in the first split).
 
-    Pairs of splits without common texts are left out. If rows have two texts, rows are compared by both texts.
+    Pairs of splits without common texts are left out. Rows with two texts are equal only if both texts are equal.
 
     Example:
         >>> from lightning_xai.data.sources.base import rows_to_dataset

@@ -59,14 +59,14 @@ def joined_or_none(lists: Iterable[Iterable[int | None]]) -> np.ndarray:
 def clean_offsets(
     texts: Sequence[str], in_text: np.ndarray, offsets: np.ndarray, *, count_words: bool
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Returns the tokens' offsets without white space at both ends, and the number of the word where each begins.
+    """Returns the tokens' offsets without white space at either end, and the index of the word where each token begins.
 
     Args:
         texts: the texts.
         in_text: [N] index, in `texts`, of the text to which each token belongs.
         offsets: [N, 2] character offsets of each token in its text.
-        count_words: whether words are counted, from 0 in each text; words end at white space. If False, None is
-            returned in place of the word numbers.
+        count_words: whether word indices are returned, counted from 0 in each text, with words that end at white space.
+            If False, None is returned in their place.
 
     Example:
         >>> offsets, words = clean_offsets(["so good"], np.array([0, 0]), np.array([[0, 2], [2, 7]]), count_words=True)
@@ -85,13 +85,13 @@ def clean_offsets(
 
 
 def number_pairs(words: np.ndarray, bounds: np.ndarray, second: np.ndarray, rows: Iterable[int]) -> np.ndarray:
-    """Returns the word numbers [N] of tokens, in which a second text's words continue the count of the first text.
+    """Returns the word indices [N] of tokens, counted on from the first text of an example to its second text.
 
     Args:
-        words: [N] word numbers, from 0 in each text; -1 at special tokens.
-        bounds: [R + 1] bounds of the examples in the list of tokens.
+        words: [N] word indices, counted from 0 in each text; -1 at special tokens.
+        bounds: [R + 1] example r has the tokens from bounds[r] to bounds[r + 1].
         second: [N] bool, True at tokens of a second text.
-        rows: the examples with a second text.
+        rows: indices of the examples with a second text.
 
     Example:
         >>> words, second = np.array([-1, 0, 1, -1, 0]), np.array([False, False, False, False, True])
@@ -107,10 +107,10 @@ def number_pairs(words: np.ndarray, bounds: np.ndarray, second: np.ndarray, rows
 
 
 def lost_offsets(overflowing: Sequence[Any], text: str) -> np.ndarray:
-    """Returns the offsets [L, 2] of the first text's truncated tokens, excluding white space at both ends.
+    """Returns the offsets [L, 2], without white space at either end, of the first text's tokens that were truncated.
 
     Args:
-        overflowing: the tokenizer's encodings of the truncated tokens. For a pair of texts, several of them may hold
+        overflowing: the tokenizer's encodings of the truncated tokens. For a pair of texts, several encodings may hold
             the same token.
         text: the first text.
 
@@ -142,11 +142,11 @@ def evidence_columns(
 
     Args:
         examples: the examples, with the columns of TextSource.
-        bounds: [R + 1] bounds of the examples in the list of tokens.
-        offsets: [N, 2] offsets of the tokens, excluding white space at both ends.
+        bounds: [R + 1] example r has the tokens from bounds[r] to bounds[r + 1].
+        offsets: [N, 2] offsets of the tokens, without white space at either end.
         in_first_text: [N] bool, True at tokens of the first text that are not special.
-        truncated: [R] bool.
-        lost: the offsets [L, 2] of the first text's tokens that were truncated, for each example.
+        truncated: [R] bool, True for truncated examples.
+        lost: for each example, the offsets [L, 2] of the first text's tokens that were truncated.
 
     Example:
         >>> examples = [{"text": "so good", "rationales": [{"label": 1, "spans": [[3, 7]]}]}]

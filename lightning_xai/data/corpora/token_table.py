@@ -18,7 +18,9 @@ MOST_TYPES = 1 << (8 - TYPE_BITS)
 
 @dataclass(frozen=True)
 class TokenTable:
-    """The N tokens of R examples as flat arrays, with M runs of evidence tokens and Q classes without evidence left.
+    """The N tokens of R examples in flat arrays, with their M runs of evidence tokens.
+
+    Q is the number of pairs (example, class) whose evidence tokens were all truncated.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
@@ -32,11 +34,11 @@ class TokenTable:
     word_ids: np.ndarray  # [N] int32, as in Encoded
     flags: np.ndarray  # [N] uint8: SPECIAL, EXPLAINED, SECOND_TEXT, PROMPT, and the token type in the higher bits
     offsets: np.ndarray | None  # [N, 2] int32, as in Encoded; None in a batch, which needs no offsets
-    run_bounds: np.ndarray  # [R + 1] int, as `bounds`
+    run_bounds: np.ndarray  # [R + 1] int, bounds of the examples in `runs`
     runs: np.ndarray  # [M, 3] int32: class, first token and end (exclusive) in the example; sorted by class
-    cut_bounds: np.ndarray  # [R + 1] int, as `bounds`
+    cut_bounds: np.ndarray  # [R + 1] int, bounds of the examples in `cut`
     cut: np.ndarray  # [Q, 2] int32: class whose evidence tokens were all truncated, and their number; sorted by class
-    evidence_kept: np.ndarray  # [R] float64, NaN without evidence
+    evidence_kept: np.ndarray  # [R] float64, as in Encoded; NaN without evidence
     truncated: np.ndarray  # [R] bool
     fill_token_id: int
     has_types: bool
@@ -59,7 +61,7 @@ class TokenTable:
         """Returns a table of the given examples.
 
         Raises:
-            ValueError: the arrays of an example contradict one another, so the table cannot store them.
+            ValueError: the fill token in `baseline_ids` is not the same everywhere, or a token type is too large.
         """
         has_types = any(e.token_type_ids is not None for e in encoded)
         joined = {
@@ -121,7 +123,7 @@ _NO_TOKENS = np.zeros(0, dtype=np.int8)
 
 
 def bounds_of(lengths: Sequence[int] | np.ndarray) -> np.ndarray:
-    """Returns the bounds [R + 1] of R examples with the given lengths that follow one another.
+    """Returns bounds [R + 1] from the lengths [R] of R examples: example r lies from bounds[r] to bounds[r + 1].
 
     Example:
         >>> bounds_of([3, 4]).tolist()
@@ -154,7 +156,9 @@ def pack_flags(
         [18]
     """
     if len(types) and not 0 <= int(types.min()) <= int(types.max()) < MOST_TYPES:
-        raise ValueError(f"token type {int(types.max())} cannot be stored: the encoder may have {MOST_TYPES} types")
+        raise ValueError(
+            f"token type {int(types.max())} cannot be stored: the encoder may have at most {MOST_TYPES} token types"
+        )
     flags = special * SPECIAL + explained * EXPLAINED + second * SECOND_TEXT + prompt * PROMPT
     return (flags + (types.astype(np.int64) << TYPE_BITS)).astype(np.uint8)
 
@@ -222,9 +226,9 @@ def _masks(runs: np.ndarray, length: int) -> dict[int, np.ndarray]:
 
 def _check_baseline(table: TokenTable, baseline_ids: np.ndarray, explained: np.ndarray) -> None:
     expected = np.where(explained, table.fill_token_id, table.input_ids)
-    # tokens of token_mask may be erased already: input_ids then holds the fill token there, the same as baseline_ids
+    # tokens in token_mask may be erased already; there, input_ids holds the fill token, as baseline_ids does
     if not np.array_equal(expected, baseline_ids):
         raise ValueError(
-            "baseline_ids of an encoder must be one fill token where token_mask is True, and input_ids elsewhere: "
-            "correct encode_batch"
+            "an encoder's baseline_ids must be the same fill token wherever token_mask is True, and input_ids "
+            "elsewhere: correct encode_batch"
         )

@@ -43,7 +43,7 @@ class CorpusWriter:
     """Writes the rows of a split into a folder, block by block.
 
     Args:
-        folder: the folder, which exists.
+        folder: an existing folder.
         index: [R] the number of each row in the full split.
         columns: names of the columns that the rows have, as in TextSource.
         multilabel: whether the labels of a row are a list.
@@ -79,7 +79,7 @@ class CorpusWriter:
         self._classes: Counter[int] = Counter()
 
     def add(self, table: TokenTable, examples: Sequence[dict[str, Any]]) -> None:
-        """Appends the rows of a block.
+        """Appends a block of rows.
 
         Raises:
             ValueError: the encoder changed its fill token or its token types between two blocks.
@@ -88,8 +88,8 @@ class CorpusWriter:
         self._form = self._form or form
         if form[1] != self._form[1] or -1 not in (form[0], self._form[0]) and form[0] != self._form[0]:
             raise ValueError(
-                f"(id of the fill token, whether there are token types) changed from {self._form} to {form} within a "
-                "split: correct the encoder"
+                f"the encoder changed from {self._form} to {form} (id of the fill token, whether there are token "
+                "types) within a split: correct the encoder"
             )
         self._form = max(self._form, form)
         batch = self._batch(table, examples)
@@ -190,6 +190,6 @@ def _tuples(values: np.ndarray) -> pa.FixedSizeListArray:
 
 
 def _sums(values: np.ndarray, bounds: np.ndarray) -> np.ndarray:
-    """Returns the number of True values of each example, as int32 [R]."""
+    """Returns the number of True values in each of R examples, as int32 [R]."""
     totals = bounds_of(values)
     return (totals[bounds[1:]] - totals[bounds[:-1]]).astype(np.int32)

@@ -48,7 +48,7 @@ def load_tokenizer(path: str, *, trust_remote_code: bool = False) -> Any:
             not ask the user.
 
     Raises:
-        ValueError: there is no tokenizer, or it needs Python code that must not run.
+        ValueError: there is no tokenizer, its files cannot be read, or it needs Python code that must not run.
 
     Example:
         >>> load_tokenizer("no/such/folder")
@@ -64,15 +64,15 @@ def load_tokenizer(path: str, *, trust_remote_code: bool = False) -> Any:
         tokenizer = AutoTokenizer.from_pretrained(location, config=config, trust_remote_code=trust_remote_code)
     except OSError as error:
         raise ValueError(f"{none} (transformers says: {str(error).strip().splitlines()[0]})") from error
-    except Exception as error:  # from the library tokenizers, for files that it cannot read
+    except Exception as error:  # the library tokenizers raises it for unreadable files
         if "trust_remote_code" not in str(error):
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise ValueError(
                 f"{path}: the tokenizer cannot be loaded ({reason}): download the files of the tokenizer again"
             ) from error
         raise ValueError(
-            f"{path}: the tokenizer needs Python code from its folder, which is not run: give "
-            "trust_remote_code: true if you trust the code"
+            f"{path}: the tokenizer needs Python code from its folder, which was not run: set "
+            "trust_remote_code: true if you trust this code"
         ) from error
     if not has_tokenizer(path):  # transformers has created an empty tokenizer
         raise ValueError(none)
@@ -80,9 +80,9 @@ def load_tokenizer(path: str, *, trust_remote_code: bool = False) -> Any:
 
 
 def _config_without_classes(path: str) -> PreTrainedConfig | None:
-    """Returns a model's config.json without its class names if transformers cannot read these; otherwise None.
+    """Returns a model's config.json without class names if transformers cannot read the class names; otherwise None.
 
-    A tokenizer needs no class names. A network that needs them is refused when its own configuration is read.
+    A tokenizer needs no class names. If a network needs them, it is refused when the network's configuration is read.
     """
     file = Path(path, "config.json")
     if is_hub_id(path):
@@ -144,5 +144,5 @@ def check_own_tokenizer(stored: EncoderFacts | None, current: EncoderFacts, path
     if stored is not None and "fingerprint" not in stored and stored.get("class_path") == TOKENIZER_ENCODER:
         tokenizer_path = stored["init_args"]["path"]
         same = current["class_path"] == TOKENIZER_ENCODER and current["init_args"]["path"] == tokenizer_path
-        stored = current if same else own_tokenizer_facts(tokenizer_path)  # with equal paths, nothing is loaded
+        stored = current if same else own_tokenizer_facts(tokenizer_path)  # equal paths: no loading
     check_network_encoder(stored, current, path)

@@ -1,4 +1,4 @@
-"""Fingerprints of tokenizers and encoders. If fingerprints are equal, token ids have the same meaning."""
+"""Fingerprints of tokenizers and encoders. If two fingerprints are equal, token ids have the same meaning."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from transformers import PreTrainedTokenizerFast
 if TYPE_CHECKING:
     from lightning_xai.data.base import Encoder
 
-# texts that tokenizers are likely to split differently; most encoders do not truncate them, because they are short
-# if these texts change, all stored fingerprints become invalid
+# texts that different tokenizers are likely to split differently, and that are too short for most encoders to truncate.
+# If these texts change, all stored fingerprints become invalid
 PROBES = (
     "The cat and 2 other animals walked, unbelievably.",
     "THE Cat bought an iPhone; I'M sure McDonald's DON'T.",
@@ -33,17 +33,17 @@ PAIR = ("A dog runs.", "It sleeps.")
 NUM_WORDS = 50  # at most this many vocabulary entries are tokenized: unchanged, in upper case and in lower case
 ROLES = ("pad", "cls", "sep", "mask", "unk", "bos", "eos")
 
-# tokenizer -> (size of its vocabulary, fingerprint); a different size shows that tokens were added since
+# tokenizer -> (size of its vocabulary, fingerprint); if the size has changed since, the fingerprint is out of date
 _known: WeakKeyDictionary[PreTrainedTokenizerFast, tuple[int, str]] = WeakKeyDictionary()
-_serialized: WeakKeyDictionary[PreTrainedTokenizerFast, tuple[int, str]] = WeakKeyDictionary()  # as `_known`
+_serialized: WeakKeyDictionary[PreTrainedTokenizerFast, tuple[int, str]] = WeakKeyDictionary()  # the same for hashes
 
 
 def tokenizer_fingerprint(tokenizer: PreTrainedTokenizerFast) -> str:
     """Returns 12 hex digits: a hash of the vocabulary with its ids, the special tokens, and the tokens of fixed texts.
 
-    The fixed texts are PROBES, the special tokens and every n-th entry of the vocabulary. Of their tokens, the ids, the
-    character offsets and the word numbers are hashed. Padding, truncation, names and file formats do not change the
-    hash.
+    The fixed texts are PROBES, PAIR, the special tokens and every n-th entry of the vocabulary. The hash covers the
+    ids, the character offsets and the word indices of their tokens. It does not depend on padding, truncation, names
+    or file formats.
 
     Example:
         >>> from lightning_xai.data.vocabulary import word_tokenizer
@@ -65,7 +65,7 @@ def tokenizer_fingerprint(tokenizer: PreTrainedTokenizerFast) -> str:
 def encoder_fingerprint(encoder: Encoder) -> str:
     """Returns 12 hex digits: a hash of the vocabulary's size, the special ids, and the tokens of fixed texts.
 
-    It is meant for encoders without a Hugging Face tokenizer. The spelling of the tokens is hashed, too.
+    This hash is meant for encoders without a Hugging Face tokenizer. It covers the spelling of the tokens, too.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
@@ -83,7 +83,7 @@ def encoder_fingerprint(encoder: Encoder) -> str:
 
 
 def serialization_hash(tokenizer: PreTrainedTokenizerFast) -> str:
-    """Returns 20 hex digits: a hash of the tokenizer's settings and vocabulary, apart from truncation and padding.
+    """Returns 20 hex digits: a hash of the vocabulary and of all settings except truncation and padding.
 
     Unlike the fingerprint, the hash may differ between versions of the library `tokenizers`.
 
@@ -111,7 +111,7 @@ def _computed(tokenizer: PreTrainedTokenizerFast) -> str:
     special = {role: getattr(tokenizer, f"{role}_token_id", None) for role in ROLES}
     digest.update(json.dumps(special).encode())
     named = [str(getattr(tokenizer, f"{role}_token")) for role, number in special.items() if number is not None]
-    # entries of the vocabulary are tokenized too, since a small vocabulary may lack all words of the fixed texts
+    # entries of the vocabulary are tokenized too, since a small vocabulary may lack all words of PROBES
     words = [token for token, _ in vocabulary[:: len(vocabulary) // NUM_WORDS + 1]]
     texts = [*PROBES, *(" ".join(tokens) for tokens in (named, words, map(str.upper, words), map(str.lower, words)))]
     with _whole_texts(backend):

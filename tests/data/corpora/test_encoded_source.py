@@ -116,7 +116,7 @@ def test_a_damaged_corpus_is_made_anew_and_its_readers_are_not_disturbed(tmp_pat
         (reader.folder / "manifest.json").write_text("{")
     again = planted(tmp_path).corpus("train")
     assert [again.example(i) for i in range(12)] == wanted == [reader.example(i) for i in range(12)]
-    assert "it is encoded again" in capsys.readouterr().out
+    assert "the corpus is encoded again" in capsys.readouterr().out
 
 
 def test_verifying_finds_a_flipped_bit(tmp_path):
@@ -205,7 +205,7 @@ def test_settings_without_a_fingerprint_are_refused_by_name(tmp_path):
             return super().load() if tmp_path else {}
 
     for source, message in (
-        (Local(), "Local uses tmp_path of the function around it, so it has no fingerprint: pass them"),
+        (Local(), r"Local uses variables of the function around it \(tmp_path\), so it has no fingerprint: pass"),
         (Handles(handle=open(os.devnull)), "Handles.handle is of type TextIOWrapper, which has no fingerprint: give"),
     ):
         with pytest.raises(ValueError, match=message):

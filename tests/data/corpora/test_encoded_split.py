@@ -38,7 +38,7 @@ def test_one_position_gives_a_batch_of_one():
 
 
 def test_index_that_was_left_out_is_refused():
-    with pytest.raises(ValueError, match="example 3 is not in this split"):
+    with pytest.raises(ValueError, match="example with index 3 is not in this split"):
         split().position(3)
 
 
@@ -46,7 +46,7 @@ def test_positions_in_a_part_of_a_corpus():
     part = EncodedSplit(split().corpus, np.array([5, 9]))
     assert [part.position(index) for index in (5, 9)] == [0, 1]
     for left_out in (2, 3, 10):
-        with pytest.raises(ValueError, match=f"example {left_out} is not in this split"):
+        with pytest.raises(ValueError, match=f"example with index {left_out} is not in this split"):
             part.position(left_out)
 
 

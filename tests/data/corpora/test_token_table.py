@@ -55,11 +55,11 @@ def test_rows_are_taken_from_several_tables():
 def test_a_baseline_of_several_fill_tokens_is_refused():
     example = encoded()[0]
     odd = replace(example, baseline_ids=np.where(example.word_ids == 1, 7, example.baseline_ids))
-    with pytest.raises(ValueError, match="must be one fill token where token_mask is True"):
+    with pytest.raises(ValueError, match="must be the same fill token wherever token_mask is True"):
         TokenTable.of([odd])
 
 
 def test_a_token_type_that_needs_too_many_bits_is_refused():
     example = encoded()[0]
-    with pytest.raises(ValueError, match="token type 40 cannot be stored: the encoder may have 16 types"):
+    with pytest.raises(ValueError, match="token type 40 cannot be stored: the encoder may have at most 16 token types"):
         TokenTable.of([replace(example, token_type_ids=np.full(len(example), 40, dtype=np.int8))])
