@@ -1,4 +1,4 @@
-"""Reads MDACE's charts. A chart has the annotations of an admission's notes (codes, evidence), but not the texts."""
+"""Reads MDACE's charts. A chart has the annotations of one admission's notes, but not the texts of the notes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SOURCE = "https://github.com/3mcloud/MDACE"
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """The evidence of a code: characters `begin` to `end`, end exclusive."""
+    """A span of evidence for a code: characters `begin` to `end` of a note, end exclusive."""
 
     begin: int
     end: int
@@ -24,14 +24,14 @@ class Annotation:
 
 @dataclass(frozen=True, slots=True)
 class AnnotatedNote:
-    """A note of a chart.
+    """A note in a chart, with its annotations.
 
     Attributes:
         row_id: ROW_ID of the note in NOTEEVENTS.
         admission: HADM_ID of the chart.
         category: CATEGORY of the note, such as "Radiology".
-        annotations: the evidence, without repetitions.
-        num_repeated: number of repetitions that were left out.
+        annotations: the distinct annotations.
+        num_repeated: number of repeated annotations that were left out.
     """
 
     row_id: int
@@ -50,12 +50,12 @@ def chart_files(mdace_dir: Path, setting: str, version: str) -> dict[int, Path]:
     """Returns admission -> file of its chart.
 
     Args:
-        mdace_dir: folder with MDACE's folders data and splits.
+        mdace_dir: copy of MDACE's repository, with the folders "data" and "splits".
         setting: "Inpatient" or "Profee".
         version: "ICD-9" or "ICD-10".
 
     Raises:
-        ValueError: there are no charts.
+        ValueError: the folder has no charts.
 
     Example:
         >>> chart_files(Path("no/such/folder"), "Inpatient", "ICD-9")
@@ -76,7 +76,7 @@ def read_chart(path: Path, admission: int) -> list[AnnotatedNote]:
     """Returns the notes of a chart, in the file's order.
 
     Raises:
-        ValueError: the file is no chart, lacks a key, or has another admission than `admission`.
+        ValueError: the file is not a chart, lacks a key, or belongs to an admission other than `admission`.
 
     Example:
         >>> import tempfile
@@ -91,11 +91,12 @@ def read_chart(path: Path, admission: int) -> list[AnnotatedNote]:
     try:
         chart = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise ValueError(f"{path} is no JSON file: copy it again from {SOURCE}") from error
+        raise ValueError(f"{path} is not a JSON file: copy it again from {SOURCE}") from error
     admission_in_file = _get(chart, "hadm_id", f"{path}")
     if admission_in_file != admission:
         raise ValueError(
-            f"{path} is a chart of admission {admission_in_file!r}, unlike its name: copy it again from {SOURCE}"
+            f"{path} has the chart of admission {admission_in_file!r}, not of the admission in its name: copy it "
+            f"again from {SOURCE}"
         )
     return [_note(note, admission, f"{path}, note {i}") for i, note in enumerate(_get(chart, "notes", f"{path}"))]
 
@@ -104,7 +105,7 @@ def read_charts(files: dict[int, Path], admissions: Iterable[int]) -> dict[int, 
     """Returns admission -> notes, for the admissions that have a chart.
 
     Raises:
-        ValueError: a chart is wrong, as in `read_chart`, or two charts have the same note.
+        ValueError: a chart is wrong, as in `read_chart`, or the same note is in two charts.
 
     Example:
         >>> read_charts({}, [101])
@@ -147,5 +148,5 @@ def _get(raw: Any, key: str, location: str) -> Any:
 
 def _number(value: Any, key: str, location: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise ValueError(f"{location}: {key} is no whole number; copy the file again from {SOURCE}")
+        raise ValueError(f"{location}: {key} is not a whole number; copy the file again from {SOURCE}")
     return value

@@ -10,11 +10,11 @@ from lightning_xai.data.clinical.codes import SHORTEST, System, with_point
 from lightning_xai.data.clinical.tables import find_table, id_in, read_table_rows, required_id
 
 TABLES: dict[System, str] = {"ICD-9-CM": "DIAGNOSES_ICD", "ICD-9-PCS": "PROCEDURES_ICD"}
-ENOUGH_ROWS = 1000  # an undamaged table of at least this many rows has codes that begin with 0
+ENOUGH_ROWS = 1000  # in an undamaged table with at least this many rows, some codes begin with 0
 
 
 def tables_of(systems: Sequence[System]) -> list[str]:
-    """Returns the tables to read for code systems. For ICD-10, only the patient ids of DIAGNOSES_ICD are used.
+    """Returns the tables to read for given code systems. For ICD-10, only the patient ids of DIAGNOSES_ICD are used.
 
     Example:
         >>> tables_of(["ICD-9-PCS"]), tables_of(["ICD-10-CM"])
@@ -30,7 +30,7 @@ class BilledCodes:
     Attributes:
         codes: admission -> its codes with their decimal points, distinct and sorted; only admissions with a code.
         patients: admission -> patient.
-        known: the codes of all admissions, listed or not.
+        known: the codes of all admissions in the tables, including those in no list.
     """
 
     codes: dict[int, tuple[str, ...]]
@@ -39,13 +39,13 @@ class BilledCodes:
 
 
 def read_billed(folder: Path, systems: Sequence[System], admissions: Container[int]) -> BilledCodes:
-    """Returns the codes in DIAGNOSES_ICD and PROCEDURES_ICD. A table that no code system needs is not read.
+    """Returns the billed codes of admissions, from DIAGNOSES_ICD for ICD-9-CM and PROCEDURES_ICD for ICD-9-PCS.
 
-    Rows without a code are skipped.
+    Only the tables of the given systems are read. Rows without an admission or a code are skipped.
 
     Args:
         folder: folder of the tables.
-        systems: code systems in use.
+        systems: the code systems to read, of ICD-9.
         admissions: the admissions whose codes are returned.
 
     Raises:
@@ -91,5 +91,6 @@ def read_billed(folder: Path, systems: Sequence[System], admissions: Container[i
 
 def _without_zeros(problem: str) -> ValueError:
     return ValueError(
-        f"{problem}, so codes have lost their leading zeros in a program that reads them as numbers: copy the original"
+        f"{problem}, so codes have lost their leading zeros, because a program saved them as numbers: copy the "
+        "original table again"
     )

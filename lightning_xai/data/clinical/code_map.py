@@ -9,12 +9,12 @@ from lightning_xai.data.clinical.codes import cut_to_known, replaced_code
 
 
 class CodeMap:
-    """Function that maps a code of a code system to its class, or to None if the code is dropped.
+    """Maps a code system and a code to the class of the code, or to None if the code is dropped.
 
     Args:
         systems: the code systems in use; codes of other systems are dropped.
-        known: the codes of MIMIC-III. Other codes lose characters at their end until they are known. If None, no code
-            is shortened.
+        known: the codes that occur in MIMIC-III. Any other code is shortened by `cut_to_known`, and dropped if that
+            fails. If None, no code is shortened, but `replaced_code` replaces some ICD-10 codes.
         classes: the classes of a checkpoint; all other codes are dropped. If None, all codes are kept.
 
     Attributes:
@@ -60,5 +60,5 @@ class CodeMap:
         """Returns whether a code is a class. If it is not, the code is counted as dropped."""
         if self.classes is None or code in self.classes:
             return True
-        self.dropped[f"{kind} that are no class"] += 1
+        self.dropped[f"{kind} without a class"] += 1
         return False

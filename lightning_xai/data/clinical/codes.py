@@ -7,7 +7,7 @@ from typing import Literal
 
 System = Literal["ICD-9-CM", "ICD-9-PCS", "ICD-10-CM", "ICD-10-PCS"]
 ICD9: tuple[System, ...] = ("ICD-9-CM", "ICD-9-PCS")
-SHORTEST = 3  # fewest characters of a code, without the decimal point
+SHORTEST = 3  # smallest number of characters in a code, not counting the decimal point
 ICD10_REPLACEMENTS = {
     "F32.A": "F32.9",
     "S02.122A": "S02.19XA",
@@ -18,7 +18,7 @@ ICD10_REPLACEMENTS = {
 
 
 def with_point(code: str, system: System) -> str:
-    """Inserts the decimal point into a code of MIMIC-III: after 3 characters, or 4 in E codes, or 2 in procedures.
+    """Inserts the decimal point into a code of MIMIC-III: after 3 characters, 4 in E codes, 2 in procedure codes.
 
     Example:
         >>> with_point("25000", "ICD-9-CM"), with_point("E8788", "ICD-9-CM"), with_point("3893", "ICD-9-PCS")
@@ -31,7 +31,7 @@ def with_point(code: str, system: System) -> str:
 
 
 def replaced_code(code: str, system: str) -> str:
-    """Returns the code by which Edin et al. replace an ICD-10 code; other codes stay as they are.
+    """Returns the code by which Edin et al. replace an ICD-10 code, or the code itself if they do not replace it.
 
     Example:
         >>> replaced_code("F32.A", "ICD-10-CM"), replaced_code("I10", "ICD-10-CM")
@@ -41,7 +41,7 @@ def replaced_code(code: str, system: str) -> str:
 
 
 def cut_to_known(code: str, known: Container[str]) -> str | None:
-    """Returns the longest known prefix of a code that has at least 3 characters, or None if there is none.
+    """Returns the longest prefix of a code that is known and has at least 3 characters; None if no prefix is.
 
     Args:
         code: a code with its decimal point.
@@ -59,10 +59,10 @@ def cut_to_known(code: str, known: Container[str]) -> str | None:
 
 
 def systems_of_one_version(systems: list[System]) -> str:
-    """Returns "ICD-9" or "ICD-10", the version that all the given systems have.
+    """Returns "ICD-9" or "ICD-10", the version to which all given code systems belong.
 
     Raises:
-        ValueError: there are no systems, a system is repeated, or the systems are of both versions.
+        ValueError: there are no systems, a system is repeated, or there are systems of both versions.
 
     Example:
         >>> systems_of_one_version(["ICD-9-CM", "ICD-9-PCS"])
@@ -71,14 +71,14 @@ def systems_of_one_version(systems: list[System]) -> str:
     versions = sorted({system.rpartition("-")[0] for system in systems})
     if len(versions) != 1 or len(set(systems)) < len(systems):
         raise ValueError(
-            f"code_systems is {systems}: name each system once, either of ICD-9 (ICD-9-CM for diagnoses, ICD-9-PCS for "
-            "procedures) or of ICD-10"
+            f"code_systems is {systems}: name one or two different systems, either of ICD-9 (ICD-9-CM for diagnoses, "
+            "ICD-9-PCS for procedures) or of ICD-10"
         )
     return versions[0]
 
 
 def require_icd9(systems: list[System]) -> None:
-    """Checks that MIMIC-III has codes of all systems.
+    """Checks that MIMIC-III has codes of all given systems.
 
     Raises:
         ValueError: a system is not of ICD-9.
@@ -87,4 +87,4 @@ def require_icd9(systems: list[System]) -> None:
         >>> require_icd9(["ICD-9-CM"])
     """
     if not set(systems) <= set(ICD9):
-        raise ValueError(f"code_systems is {systems}, but MIMIC-III has {' and '.join(ICD9)} only: choose of these")
+        raise ValueError(f"code_systems is {systems}, but MIMIC-III has {' and '.join(ICD9)} only: choose from these")

@@ -15,14 +15,15 @@ PUBLISHED = {
     "mdace": {"train": 181, "validation": 60, "test": 61},
     "joint": {"train": 47_900, "validation": 1_691, "test": 3_131},
 }
-LARGER = {"train": 47_719, "validation": 60, "test": 242}  # another published corpus, with MDACE's larger test set
-# number of MDACE's test admissions -> (document, code) pairs and evidence tokens in the result files of Edin et al.
+# another published corpus; its test set consists of MDACE's training and test admissions
+LARGER = {"train": 47_719, "validation": 60, "test": 242}
+# number of test admissions -> numbers of (document, code) pairs and of evidence tokens in the results of Edin et al.
 OF_RESULTS = {61: "586 with 2,091 evidence tokens, or 583 with 2,079", 242: "2,441 with 9,074 evidence tokens"}
 
 
 @dataclass(frozen=True)
 class AnnotationCounts:
-    """Numbers of annotated notes, of (note, code) pairs and of distinct (note, code, begin, end).
+    """The numbers of annotated notes, of distinct (note, code) pairs, and of distinct (note, code, begin, end) spans.
 
     Example:
         >>> AnnotationCounts.of([], ["ICD-9-CM"])
@@ -35,7 +36,7 @@ class AnnotationCounts:
 
     @classmethod
     def of(cls, notes: Iterable[AnnotatedNote], systems: Collection[str]) -> AnnotationCounts:
-        """Returns the counts of some notes before their codes are mapped, for the given code systems only."""
+        """Returns the counts of the notes' annotations in the given systems, before codes are mapped to classes."""
         used = [[one for one in note.annotations if one.system in systems] for note in notes]
         used = [annotations for annotations in used if annotations]
         pairs = sum(len({(one.system, one.code) for one in annotations}) for annotations in used)
@@ -44,18 +45,18 @@ class AnnotationCounts:
 
 @dataclass
 class CountReport:
-    """Numbers of rows that were read, and of rows that were left out.
+    """Counts of the admissions, documents, codes and spans that were read, and of what was left out.
 
     Attributes:
         corpus: name of the corpus in PUBLISHED.
-        listed: split -> number of admissions in its list.
+        listed: split -> number of admissions in the list of the split.
         admissions: split -> number of admissions that have a document.
         documents: split -> number of documents.
-        pairs, spans: split -> number of (document, code) pairs and of spans after mapping.
-        annotated: split -> counts of the annotations before mapping.
-        table: counts of rows in NOTEEVENTS.
+        pairs, spans: split -> number of (document, code) pairs and of spans, after codes were mapped to classes.
+        annotated: split -> counts of the annotations, before codes are mapped to classes.
+        table: kind of note -> number of rows in NOTEEVENTS.
         shared_patients: number of patients with admissions in several splits.
-        dropped: kind of rows that were left out or merged -> number.
+        dropped: what was left out or merged -> number.
 
     Example:
         >>> report = CountReport("joint", {"test": 7})
@@ -83,7 +84,7 @@ class CountReport:
         self.spans[split] = sum(len(spans) for document in documents for spans in document.spans.values())
 
     def lines(self) -> list[str]:
-        """Returns a line about each split, one about the table of notes, and one about what was left out."""
+        """Returns a line for each split, then lines about NOTEEVENTS, shared patients, and what was left out."""
         lines = []
         is_larger = self.corpus != "mimic" and self.listed.get("test") == LARGER["test"]
         for split, listed in self.listed.items():
@@ -95,7 +96,7 @@ class CountReport:
             line += "" if of_results is None else f" (published results: {of_results})"
             line += f", {self.spans[split]:,} spans" if self.corpus != "mimic" else ""
             if (before := self.annotated.get(split)) is not None:
-                line += f"; before mapping {before.notes:,} notes, {before.pairs:,} pairs, {before.spans:,} spans"
+                line += f"; before mapping: {before.notes:,} notes, {before.pairs:,} pairs, {before.spans:,} spans"
             lines.append(line)
         if self.table:
             lines.append(

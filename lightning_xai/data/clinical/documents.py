@@ -10,7 +10,7 @@ from lightning_xai.data.clinical.annotations import AnnotatedNote
 from lightning_xai.data.clinical.note_store import NoteStore
 from lightning_xai.data.clinical.trimming import Trim, ends_inside_word, trimmed
 
-MOST_INSIDE_WORDS = 0.05  # fraction of spans that may begin or end inside a word
+MOST_INSIDE_WORDS = 0.05  # largest fraction of spans that may begin or end inside a word
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Document:
 
 
 def places_of_admissions(store: NoteStore) -> dict[int, list[int]]:
-    """Returns admission -> positions of its notes in the store: first reports, then addenda, as `store.order` sorts.
+    """Returns admission -> positions of its notes in the store, sorted by `store.order`: reports, then addenda.
 
     Example:
         >>> import tempfile
@@ -62,8 +62,8 @@ def check_annotated(notes: Iterable[AnnotatedNote], store: NoteStore, table: str
         table: name of the file that holds the notes, for messages.
 
     Raises:
-        ValueError: a note is unknown, of another admission, or has CRLF line endings; a span is empty or outside its
-            note; or more than 5 % of all spans begin or end inside a word.
+        ValueError: a note is not in the store, belongs to another admission, or has CRLF line endings; a span is empty
+            or outside its note; or more than 5 % of all spans begin or end inside a word.
 
     Example:
         >>> import tempfile
@@ -71,8 +71,8 @@ def check_annotated(notes: Iterable[AnnotatedNote], store: NoteStore, table: str
         >>> note = AnnotatedNote(7, 101, "Nursing", (), 0)
         >>> check_annotated([note], NoteStore(Path(tempfile.mkdtemp())), "NOTEEVENTS.csv")
         Traceback (most recent call last):
-        ValueError: NOTEEVENTS.csv has no note 7, which the chart of admission 101 annotates: take the whole of \
-MIMIC-III 1.4
+        ValueError: NOTEEVENTS.csv has no note 7, which the chart of admission 101 annotates: copy the complete \
+table of MIMIC-III 1.4
     """
     places = {row_id: place for place, row_id in enumerate(store.row_ids)}
     num_spans = inside = 0
@@ -80,8 +80,8 @@ MIMIC-III 1.4
         place = places.get(note.row_id)
         if place is None:
             raise ValueError(
-                f"{table} has no note {note.row_id}, which the chart of admission {note.admission} annotates: take the "
-                "whole of MIMIC-III 1.4"
+                f"{table} has no note {note.row_id}, which the chart of admission {note.admission} annotates: copy the "
+                "complete table of MIMIC-III 1.4"
             )
         if store.admissions[place] != note.admission:
             owner = store.admissions[place]
@@ -98,14 +98,14 @@ MIMIC-III 1.4
             if not 0 <= one.begin < one.end <= len(text):
                 raise ValueError(
                     f"note {note.row_id} of admission {note.admission}: the span {one.begin}-{one.end} of code "
-                    f"{one.code} is empty or outside its {len(text)} characters, so {table} is not MIMIC-III 1.4's text"
+                    f"{one.code} is empty or outside the note's {len(text)} characters: copy {table} again"
                 )
             inside += ends_inside_word(text, one.begin, one.end)
         num_spans += len(note.annotations)
     if inside > MOST_INSIDE_WORDS * num_spans:
         raise ValueError(
-            f"{inside:,} of {num_spans:,} spans begin or end inside a word, so {table} is not MIMIC-III 1.4's text: "
-            "copy the original table"
+            f"{inside:,} of {num_spans:,} spans begin or end inside a word, so {table} is not the original: copy "
+            "the table again from MIMIC-III 1.4"
         )
 
 
@@ -117,15 +117,15 @@ def annotated_document(
     trim: Trim,
     dropped: Counter[str],
 ) -> Document:
-    """Returns the document of an annotated note. If several codes are renamed to one code, their spans are joined.
+    """Returns the document of an annotated note. If several codes have the same class, their spans are joined.
 
     Args:
         note: the note.
         position: the note's position in the store.
         text: the note's text.
-        rename: function of code system and code that returns the class of the code, or None to drop it.
+        rename: returns the class of a code, given the code system and the code; None to drop the code.
         trim: as in `trimming.trimmed`.
-        dropped: kind of dropped span -> number. Spans that become empty or repeat another span are counted here.
+        dropped: kind of dropped span -> number. This function adds the spans that become empty or repeat another span.
 
     Example:
         >>> from lightning_xai.data.clinical.annotations import Annotation
@@ -152,7 +152,7 @@ def annotated_document(
 
 
 def rationales_of_document(document: Document, numbers: Mapping[str, int]) -> list[dict[str, object]]:
-    """Returns the column `rationales` of a document.
+    """Returns the cell of the column `rationales` for a document.
 
     Args:
         document: the document.

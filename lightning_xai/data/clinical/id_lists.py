@@ -1,4 +1,4 @@
-"""Reads the lists of admissions that define the splits, in the three formats in which they are published."""
+"""Reads the lists of admissions that define the splits, in the three published formats, and lists of classes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def read_id_lists(splits: Splits | str) -> dict[str, list[int]]:
 
     Args:
         splits: split -> a file with one HADM_ID per line and no header (Mullenbach's and MDACE's lists), or several
-            such files; or one feather file with the columns _id and split (Edin's lists).
+            such files. Instead of this mapping, one feather file with the columns "_id" and "split" (Edin's lists).
 
     Raises:
         ValueError: a file is missing or has a header, a list is empty, or an admission occurs twice or in two splits.
@@ -45,12 +45,12 @@ def read_id_lists(splits: Splits | str) -> dict[str, list[int]]:
     owners: dict[int, str] = {}
     for split, admissions in parts.items():
         if not admissions:
-            raise ValueError(f"splits has no admission for split {split!r}: give a list with at least one")
+            raise ValueError(f"`splits` has no admission for split {split!r}: give a list with at least one admission")
         for admission in admissions:
             owner = owners.setdefault(admission, "")
             if owner:
                 twice = f"twice in split {split!r}" if owner == split else f"in the splits {owner!r} and {split!r}"
-                raise ValueError(f"splits has admission {admission} {twice}: remove it from one of the lists")
+                raise ValueError(f"`splits` has admission {admission} {twice}: list it only once")
             owners[admission] = split
     return parts
 
@@ -85,8 +85,8 @@ def require_apart(splits: Mapping[str, list[int]], patients: Mapping[int, int]) 
     Example:
         >>> require_apart({"train": [101], "test": [102]}, {101: 1, 102: 1})
         Traceback (most recent call last):
-        ValueError: patient 1 is in two splits, by admission 101 of 'train' and 102 of 'test': move one of them, or \
-set shared_patients: true
+        ValueError: patient 1 is in two splits, with admission 101 in 'train' and admission 102 in 'test': move one \
+of the admissions, or set `shared_patients: true`
     """
     homes: dict[int, tuple[str, int]] = {}
     for split, admissions in splits.items():
@@ -97,8 +97,8 @@ set shared_patients: true
             home, other = homes.setdefault(patient, (split, admission))
             if home != split:
                 raise ValueError(
-                    f"patient {patient} is in two splits, by admission {other} of {home!r} and {admission} of "
-                    f"{split!r}: move one of them, or set shared_patients: true"
+                    f"patient {patient} is in two splits, with admission {other} in {home!r} and admission {admission} "
+                    f"in {split!r}: move one of the admissions, or set `shared_patients: true`"
                 )
 
 
@@ -110,7 +110,7 @@ def _of_text(path: Path) -> list[int]:
             continue
         if not (entry.isascii() and entry.isdecimal()):
             header = " and looks like a header" if number == 1 else ""
-            raise ValueError(f"{path}, line {number} is no HADM_ID{header}: the list has one whole number per line")
+            raise ValueError(f"{path}, line {number} is not a HADM_ID{header}: the list must have one number per line")
         admissions.append(int(entry))
     return admissions
 
@@ -118,11 +118,11 @@ def _of_text(path: Path) -> list[int]:
 def _of_feather(path: Path) -> dict[str, list[int]]:
     _require_file(path)
     if path.suffix != ".feather":
-        raise ValueError(f"splits is {str(path)!r}: give a feather file, or a mapping from splits to files")
+        raise ValueError(f"`splits` is {str(path)!r}: give a feather file, or a mapping from splits to files")
     try:
         table = feather.read_table(path)
     except (pa.ArrowException, OSError) as error:
-        raise ValueError(f"{path} is no feather file: copy it again") from error
+        raise ValueError(f"{path} is not a feather file: copy the original again") from error
     if missing := [name for name in ("_id", "split") if name not in table.column_names]:
         raise ValueError(f"{path} has no column {missing[0]}; its columns are {', '.join(table.column_names)}")
     parts: dict[str, list[int]] = {"train": [], "validation": [], "test": []}
@@ -136,13 +136,13 @@ def _of_feather(path: Path) -> dict[str, list[int]]:
 def _whole(value: Any, location: str) -> int:
     if isinstance(value, str) and value.isascii() and value.isdecimal() or isinstance(value, int):
         return int(value)
-    raise ValueError(f"{location}: _id is no whole number, as HADM_ID is; write it as an integer or as text")
+    raise ValueError(f"{location}: _id is not a whole number, unlike every HADM_ID; write it as an integer or as text")
 
 
 def _require_file(path: Path) -> None:
     if not path.is_file():
         raise ValueError(
-            f"the list of admissions {path} is missing: take Mullenbach's (github.com/jamesmullenbach/caml-mimic), "
+            f"the list of admissions {path} is missing: use Mullenbach's (github.com/jamesmullenbach/caml-mimic), "
             "Edin's (github.com/JoakimEdin/explainable-medical-coding) or MDACE's (github.com/3mcloud/MDACE)"
         )
 
@@ -155,7 +155,7 @@ def read_class_names(path: Path) -> list[str]:
             folder of a run, whose manifest.json names its classes.
 
     Raises:
-        ValueError: the file is missing or is no list of codes, or a code is repeated.
+        ValueError: the file is missing or is not a list of codes, or a code is repeated.
 
     Example:
         >>> import tempfile
@@ -170,18 +170,18 @@ def read_class_names(path: Path) -> list[str]:
         if of_run.is_file() and not path.is_file():
             names = read_json(of_run).get("class_names")
             if not names:
-                raise ValueError(f"{of_run} of an older version names no classes: give a list of codes")
+                raise ValueError(f"{of_run} is of an older version and names no classes: give a list of codes")
             return [str(name) for name in names]
     if not path.is_file():
-        raise ValueError(f"the list of classes {path} is missing: give a JSON list of codes, or set classes: null")
+        raise ValueError(f"the list of classes {path} is missing: give a JSON list of codes, or set `classes: null`")
     content = read_text(path, has_option=False)
     try:
         names = json.loads(content) if path.suffix == ".json" else content.split()
     except ValueError as error:
-        raise ValueError(f"{path} is no JSON file: copy it again, or set classes: null") from error
+        raise ValueError(f"{path} is not a JSON file: copy it again, or set `classes: null`") from error
     if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"{path} is no list of codes as text: write one, or set classes: null")
+        raise ValueError(f"{path} is not a list of strings: write a list of codes, or set `classes: null`")
     if len(set(names)) < len(names):
         repeated = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{path} has the code {repeated} twice: a class needs a code of its own")
+        raise ValueError(f"{path} has the code {repeated} twice: remove one of the two")
     return names

@@ -41,7 +41,7 @@ class NoteStore:
             self._file = tempfile.TemporaryFile(dir=folder)
         self.row_ids, self.admissions, self.patients = array("q"), array("q"), array("q")
         self.is_addendum, self.are_errors = array("b"), array("b")
-        self.times, self.dates = array("q"), array("q")  # as numbers such as 21500131000000
+        self.times, self.dates = array("q"), array("q")  # as `time_number` returns them, such as 21500131000000
         self._offsets = array("q", [0])
 
     def __len__(self) -> int:
@@ -89,12 +89,12 @@ class NoteStore:
         return self.is_addendum[position], self.times[position], self.dates[position], self.row_ids[position]
 
     def close(self) -> None:
-        """Removes the file."""
+        """Closes the file, which removes it."""
         self._file.close()
 
 
 def time_number(value: str) -> int:
-    """Returns a number by which dates and times can be sorted; 0 for an empty cell.
+    """Returns a date or time as a number by which notes can be sorted; 0 for an empty cell.
 
     Example:
         >>> time_number("2150-01-31"), time_number("2150-01-31 08:30:00"), time_number("")
@@ -115,7 +115,7 @@ def read_notes(
         scratch_dir: folder of the store's file.
 
     Returns:
-        The store, and the numbers of notes in the table and of notes without an admission.
+        The store, and a dict with the number of notes in the table and the number of notes without an admission.
 
     Raises:
         ValueError: the table is missing or damaged, has no rows (as in MIMIC-III's demo), or repeats a ROW_ID.
@@ -139,7 +139,7 @@ def read_notes(
             if not is_stored(row_id, admission, row["CATEGORY"].strip()):
                 continue
             if row_id in seen:
-                raise ValueError(f"{where}: ROW_ID {row_id} is repeated; the table is damaged, so copy the original")
+                raise ValueError(f"{where}: ROW_ID {row_id} is repeated; the table is damaged: copy the original again")
             seen.add(row_id)
             store.add(
                 row["TEXT"],
@@ -154,7 +154,7 @@ def read_notes(
         if not num_rows:
             raise ValueError(
                 f"{find_table(folder, 'NOTEEVENTS')} has no rows, as in the demo of MIMIC-III, which has no notes: "
-                "copy the table of MIMIC-III 1.4"
+                "copy the table from MIMIC-III 1.4"
             )
     except BaseException:
         store.close()

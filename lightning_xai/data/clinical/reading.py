@@ -18,7 +18,8 @@ from lightning_xai.data.clinical.note_store import NoteStore, read_notes
 from lightning_xai.data.clinical.tables import find_table
 from lightning_xai.data.clinical.trimming import Trim
 
-NO_SPANS: Mapping[str, list[list[int]]] = MappingProxyType({})  # all admissions share it, to save memory
+# the documents without annotations share this empty mapping, to save memory
+NO_SPANS: Mapping[str, list[list[int]]] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -26,9 +27,9 @@ class ChartSettings:
     """Which annotations of MDACE are read, and how their spans are trimmed.
 
     Attributes:
-        mdace_dir: folder with MDACE's folders data and splits.
+        mdace_dir: copy of MDACE's repository, with the folders "data" and "splits".
         setting: "Inpatient" or "Profee".
-        all_notes: whether all annotated notes become documents, instead of discharge summaries only.
+        all_notes: whether all annotated notes become documents, not only the discharge summaries.
         trim: as in `trimming.trimmed`.
     """
 
@@ -59,7 +60,7 @@ class DocumentSettings:
         mimic_dir: folder of MIMIC-III's tables.
         lists: split -> admissions.
         systems: code systems in use, all of one version.
-        classes: the classes of a checkpoint; None if the codes that are read define the classes.
+        classes: the classes of a checkpoint; None if the classes are all codes that are read.
         charts: the annotations to read; None to read no annotations.
         needs_chart: whether every listed admission must have a chart.
         shared_patients: whether a patient may be in two splits.
@@ -85,7 +86,7 @@ class ClinicalDocuments:
         store: the notes.
         documents: split -> its documents, sorted by admission and ROW_ID.
         class_names: the classes.
-        report: numbers of notes, documents, codes and spans that were read or left out.
+        report: counts of the notes, documents, codes and spans that were read or left out.
     """
 
     store: NoteStore
@@ -109,7 +110,7 @@ def read_documents(settings: DocumentSettings) -> ClinicalDocuments:
     of_patients = settings.systems if uses_icd9 else ICD9[:1]
     billed = read_billed(settings.mimic_dir, of_patients, listed)
     if not settings.shared_patients:
-        require_apart(lists, billed.patients)  # checked before the notes are read, which takes long
+        require_apart(lists, billed.patients)  # checked before the notes are read, because reading them takes long
     whole = {a for a in listed if a not in charts and a in billed.codes}
     annotated = {note.row_id: note for notes in charts.values() for note in notes}
     store, rows = read_notes(
@@ -133,7 +134,7 @@ def read_documents(settings: DocumentSettings) -> ClinicalDocuments:
         codes = CodeMap(settings.systems, billed.known if uses_icd9 else None, settings.classes)
         trim = settings.charts.trim if settings.charts is not None else "none"
         place_of = {row_id: place for place, row_id in enumerate(store.row_ids)}
-        # in a joint corpus, rows are named by note or by admission, and the same number may occur as both
+        # in a joint corpus, ids are numbers of notes or of admissions; the prefix of notes keeps equal numbers apart
         prefix = "" if settings.needs_chart else "note-"
         maker = _Maker(store, charts, billed, codes, trim, report, places_of_admissions(store), place_of, prefix)
         documents = {split: maker.documents(admissions) for split, admissions in lists.items()}
@@ -148,7 +149,7 @@ def read_documents(settings: DocumentSettings) -> ClinicalDocuments:
             report.dropped["annotations repeated in a chart"] += sum(note.num_repeated for note in notes)
     report.shared_patients = num_shared_patients(lists, patients)
     report.dropped += codes.dropped
-    report.dropped["different codes cut to a code of MIMIC-III"] = len(codes.cut)
+    report.dropped["different codes shortened to a code of MIMIC-III"] = len(codes.cut)
     codes_in_use = {code for part in documents.values() for document in part for code in document.codes}
     return ClinicalDocuments(store, documents, settings.classes or sorted(codes_in_use), report)
 
@@ -165,7 +166,7 @@ class _Maker:
     report: CountReport
     places: dict[int, list[int]]  # admission -> positions of its notes in the store
     place_of: dict[int, int]  # ROW_ID of a note -> its position in the store
-    prefix: str  # first characters in the row names of annotated notes
+    prefix: str  # first characters of the ids of documents that are annotated notes
 
     def documents(self, admissions: Sequence[int]) -> list[Document]:
         made = []
@@ -200,6 +201,6 @@ def _require_charts(lists: Mapping[str, list[int]], charts: Mapping[int, object]
         for admission in admissions:
             if admission not in charts:
                 raise ValueError(
-                    f"splits has admission {admission} in {split!r}, which has no chart: take lists from "
-                    f"{options.mdace_dir / 'splits' / options.setting}, or the source MimicMdace for other admissions"
+                    f"`splits` has admission {admission} in {split!r}, which has no chart: use the lists in "
+                    f"{options.mdace_dir / 'splits' / options.setting}, or the source MimicMdace, which needs no chart"
                 )

@@ -29,18 +29,19 @@ class ClinicalSource(TextSource):
 
     Args:
         mimic_dir: folder with NOTEEVENTS, DIAGNOSES_ICD and PROCEDURES_ICD as csv or csv.gz.
-        splits: the lists of admissions, as `read_id_lists` reads them.
+        splits: the lists of admissions, in a form that `read_id_lists` accepts.
         code_systems: the code systems whose codes are labels, all of ICD-9 or all of ICD-10.
-        classes: file with the classes of a checkpoint, as in `read_class_names`. Other codes are dropped, and documents
-            without a remaining code are left out. By default, the classes are the codes of all splits, sorted.
+        classes: the classes of a checkpoint, in a form that `read_class_names` accepts. Other codes are dropped, and
+            documents without a remaining code are left out. By default, the classes are all codes of the splits, in
+            sorted order.
         charts: the annotations of MDACE to read; None to read no annotations.
         shared_patients: whether a patient may be in two splits.
-        allow_text: whether text of notes may leave the folder of the corpora, in heatmaps, explanations and
-            vocabularies.
+        allow_text: whether texts of notes may be written outside the folder of the encoded corpora, in heatmaps,
+            explanations and vocabularies.
 
     Raises:
-        ValueError: `code_systems` is empty or has systems of both versions. `load` raises it if a file is missing or
-            wrong.
+        ValueError: `code_systems` is empty or has systems of both versions. `load` raises the error if a file is
+            missing or wrong.
 
     Example:
         >>> class Diagnoses(ClinicalSource):
@@ -106,7 +107,7 @@ class ClinicalSource(TextSource):
         return files + ([self.classes_path] if self.classes_path is not None else [])
 
     def prepare(self) -> None:
-        self.files()  # raises an error if a table is missing, before the notes are read, which takes long
+        self.files()  # reports a missing table at once; reading the notes takes long
         read_id_lists(self.splits)
 
     def row_streams(self) -> Mapping[str, RowStream]:
@@ -139,4 +140,5 @@ class ClinicalSource(TextSource):
             yield row
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_loaded"}  # a copy reads the files again
+        # without the loaded documents, whose store cannot be copied, so a copy reads the files again
+        return {name: value for name, value in vars(self).items() if name != "_loaded"}

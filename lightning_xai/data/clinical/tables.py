@@ -12,15 +12,15 @@ from lightning_xai.runs.files.text_files import other_encoding
 
 LONGEST_CELL = 2**24  # characters; some notes exceed the default limit of the csv module, 131,072
 ACCESS = (
-    "MIMIC-III 1.4 is at https://physionet.org/content/mimiciii/1.4/ for those who have a PhysioNet account, have "
-    "completed the CITI course on human subjects and have signed the data use agreement"
+    "MIMIC-III 1.4 is at https://physionet.org/content/mimiciii/1.4/; access requires a PhysioNet account, the CITI "
+    "course on human subjects and a signed data use agreement"
 )
 OF_MIMIC_IV = {"icd_code", "icd_version", "note_id", "note_seq"}  # columns that MIMIC-IV has, but not MIMIC-III
 DECIMAL = re.compile(r"\d+\.0*")
 
 
 def find_table(folder: Path, name: str) -> Path:
-    """Returns the file {name}.csv or {name}.csv.gz of a folder; the file may spell its name in any case.
+    """Returns the file {name}.csv or {name}.csv.gz in a folder. Upper and lower case do not matter.
 
     Raises:
         ValueError: the file is missing, or the folder holds MIMIC-IV.
@@ -42,7 +42,9 @@ def find_table(folder: Path, name: str) -> Path:
 
 
 def read_table_rows(folder: Path, name: str, columns: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yields ("file, line", {column: value}) for every row of {name}.csv or {name}.csv.gz, one row at a time.
+    """Yields (location, {column: value}) for every row of {name}.csv or {name}.csv.gz, without loading the whole file.
+
+    The location of a row is its file and line, for messages.
 
     Args:
         folder: folder of the tables.
@@ -50,8 +52,8 @@ def read_table_rows(folder: Path, name: str, columns: Sequence[str]) -> Iterator
         columns: the columns to return, in upper case. The file may spell them in any case.
 
     Raises:
-        ValueError: the file is missing, cut off, of MIMIC-IV or not UTF-8, or lacks a column; or the number of cells of
-            a row differs from the header's. The message names file and line.
+        ValueError: the file is missing, cut off, of MIMIC-IV or not UTF-8, or lacks a column; or a row has more or
+            fewer cells than the header. The message names file and line.
 
     Example:
         >>> import tempfile
@@ -78,7 +80,7 @@ def read_table_rows(folder: Path, name: str, columns: Sequence[str]) -> Iterator
     except csv.Error as error:
         raise ValueError(f"{path}, after line {line}: {error}; the file is cut off or damaged") from error
     except UnicodeError as error:
-        raise other_encoding(path, "utf-8", error, has_option=False) from None  # the cause quotes bytes of a note
+        raise other_encoding(path, "utf-8", error, has_option=False) from None  # the cause would quote a note
     finally:
         csv.field_size_limit(limit)
 
@@ -90,8 +92,8 @@ def _places(header: list[str], columns: Sequence[str], path: Path) -> list[tuple
     if OF_MIMIC_IV.intersection(name.lower() for name in header):
         raise ValueError(f"{path} is a table of MIMIC-IV, not of MIMIC-III 1.4: {ACCESS}")
     if not header:
-        raise ValueError(f"{path} is empty: copy it again, or fetch it; {ACCESS}")
-    # a first line of another form may be part of a note's text, which a message must not quote
+        raise ValueError(f"{path} is empty: copy it again; {ACCESS}")
+    # if the first line has no column names, it may be part of a note, which a message must not quote
     are_names = all(re.fullmatch(r"\w{1,40}", name) for name in header)
     has = f"its columns are {', '.join(header)}" if are_names else "its first line does not name columns"
     raise ValueError(f"{path} has no column {', '.join(missing)}; {has}")
@@ -101,14 +103,14 @@ def id_in(value: str, column: str, location: str) -> int | None:
     """Returns the number in a cell with an id; None if the cell is empty.
 
     Raises:
-        ValueError: the cell is no whole number, or it was written as a decimal.
+        ValueError: the cell is not a whole number, or is a decimal such as 145834.0.
 
     Example:
         >>> id_in("145834", "HADM_ID", "row 1"), id_in("", "HADM_ID", "row 2")
         (145834, None)
         >>> id_in("145834.0", "HADM_ID", "row 3")
         Traceback (most recent call last):
-        ValueError: row 3: HADM_ID is 145834.0, a decimal: another program saved the table, so copy the original
+        ValueError: row 3: HADM_ID is 145834.0, a decimal: another program saved the table, so copy the original again
     """
     if not value:
         return None
@@ -116,13 +118,13 @@ def id_in(value: str, column: str, location: str) -> int | None:
         return int(value)
     if DECIMAL.fullmatch(value):
         raise ValueError(
-            f"{location}: {column} is {value}, a decimal: another program saved the table, so copy the original"
+            f"{location}: {column} is {value}, a decimal: another program saved the table, so copy the original again"
         )
-    raise ValueError(f"{location}: {column} is no whole number: the table is damaged, so copy the original")
+    raise ValueError(f"{location}: {column} is not a whole number: the table is damaged, so copy the original again")
 
 
 def required_id(value: str, column: str, location: str) -> int:
-    """Returns the number in a cell with an id, as `id_in` does, but refuses an empty cell.
+    """Returns the number in a cell with an id, as `id_in` does, but raises an error if the cell is empty.
 
     Example:
         >>> required_id("7", "ROW_ID", "row 1")
@@ -130,5 +132,5 @@ def required_id(value: str, column: str, location: str) -> int:
     """
     number = id_in(value, column, location)
     if number is None:
-        raise ValueError(f"{location}: {column} is empty: the table is damaged, so copy the original")
+        raise ValueError(f"{location}: {column} is empty: the table is damaged, so copy the original again")
     return number

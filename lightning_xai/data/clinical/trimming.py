@@ -13,7 +13,7 @@ def trimmed(text: str, begin: int, end: int, trim: Trim) -> tuple[int, int]:
     """Returns the trimmed span, which may be empty.
 
     Args:
-        text: the note.
+        text: text of the note.
         begin, end: the span, in characters, end exclusive.
         trim: "none" keeps the span. "mdace" strips white space and "-.,/" at both ends, ")" on the left and "(" on the
             right, as MDACE's own reader does. "edin" drops the last character of the span if the character after the
@@ -49,7 +49,7 @@ def is_border(character: str) -> bool:
 
 
 def ends_inside_word(text: str, begin: int, end: int) -> bool:
-    """Returns whether a span begins or ends between two letters or digits.
+    """Returns whether a span begins or ends inside a word, that is, between two letters or digits.
 
     Example:
         >>> ends_inside_word("a cough", 2, 7), ends_inside_word("a cough", 3, 7)

@@ -1,4 +1,4 @@
-"""bAbI tasks 1 to 3: questions about short stories, and the sentences of a story that give the answer."""
+"""bAbI tasks 1 to 3: questions about short stories. The rationales are the sentences that give the answer."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from lightning_xai.functional.choices import require_choices
 def read_stories(path: Path) -> list[list[Question]]:
     """Returns the questions of every story in a file of bAbI release 1.2.
 
-    A line is "number sentence", or "number question<TAB>answer<TAB>numbers of the supporting lines". A line with the
-    number 1 begins a new story.
+    A line has the form "number sentence" or "number question<TAB>answer<TAB>numbers of the supporting lines". A line
+    with the number 1 begins a new story.
 
     Raises:
-        ValueError: a line has another format, or its supporting lines are not earlier sentences; the message names the
-            line.
+        ValueError: a line has another form, or refers to supporting lines that are not earlier sentences of its story.
+            The message names the line.
 
     Example:
         >>> import tempfile
@@ -39,14 +39,14 @@ def read_stories(path: Path) -> list[list[Question]]:
         'garden'
     """
     stories: list[list[Question]] = []
-    sentences: dict[int, str] = {}  # line in the story -> sentence
+    sentences: dict[int, str] = {}  # number of a line in its story -> sentence
     with path.open(encoding="utf-8") as lines:
         for row, line in enumerate(lines, start=1):
             number, _, rest = line.rstrip("\n").partition(" ")
             if not number.isdecimal() or not rest.strip() or (not stories and number != "1"):
                 raise ValueError(
-                    f"{path}, line {row}: {line[:60]!r} must begin with its number in the story; the first line of a "
-                    "story has number 1"
+                    f"{path}, line {row}: {line[:60]!r} must begin with the number of the line in its story; the first "
+                    "line of a story has number 1"
                 )
             if number == "1":
                 stories.append([])
@@ -59,8 +59,8 @@ def read_stories(path: Path) -> list[list[Question]]:
             support = fields[2].split() if len(fields) == 3 else []
             if not support or not all(s.isdecimal() and int(s) in positions for s in support):
                 raise ValueError(
-                    f"{path}, line {row}: {line[:60]!r} must be a question, an answer and the numbers of earlier "
-                    "sentences, separated by tabs"
+                    f"{path}, line {row}: {line[:60]!r} must be a question, its answer, and the line numbers of the "
+                    "earlier sentences that support the answer, separated by tabs"
                 )
             supporting = sorted(positions[int(s)] for s in support)
             stories[-1].append(Question([*sentences.values()], supporting, fields[0], fields[1], int(number)))
@@ -68,7 +68,7 @@ def read_stories(path: Path) -> list[list[Question]]:
 
 
 def story_spans(question: Question) -> list[list[int]]:
-    """Returns the character spans of the supporting sentences. The story's text is its sentences, joined by spaces.
+    """Returns the character spans of the supporting sentences in the story's text (its sentences, joined by spaces).
 
     Example:
         >>> story_spans(Question(["It rains.", "Mary left."], [1], "Who left?", "Mary", line=3))
@@ -81,27 +81,28 @@ def story_spans(question: Question) -> list[list[int]]:
 
 
 class BAbI(TextSource):
-    """Questions about a story. The story is the first text of a row, the question the second, the answer the class.
+    """Questions about stories. In each row, `text` is the story, `text_pair` the question, and the class the answer.
 
     The rationale of the right answer consists of the supporting sentences. The published files are read from
     `data_dir`. Without `data_dir`, stories are generated from the actors, places, objects and sentence patterns of the
-    published stories. In task 1, two new sentences precede each question; in tasks 2 and 3, three or more. Actors and
-    objects start at random places, so the answers are more evenly distributed than in the published stories. No story
-    has questions in two splits.
+    published stories. In task 1, two new sentences precede each question; in tasks 2 and 3, at least three do. Actors
+    and objects start at random places, so the answers are more evenly distributed than in the published stories. All
+    questions about a story are in the same split.
 
     Args:
-        task: kind of question: 1 "Where is Mary?", 2 "Where is the milk?", or 3 "Where was the milk before the
+        task: kind of question: 1 for "Where is Mary?", 2 for "Where is the milk?", 3 for "Where was the milk before the
             office?". The answers follow from one, two and three sentences, respectively.
-        data_dir: folder of the published files, "en" (1,000 training questions per task) or "en-10k". It must have
-            qa{task}_*train.txt and qa{task}_*test.txt, and may have qa{task}_*valid.txt. If None, stories are
-            generated.
+        data_dir: folder of the published files: "en" (1,000 training questions per task) or "en-10k" (10,000). It must
+            contain qa{task}_*train.txt and qa{task}_*test.txt, and may contain qa{task}_*valid.txt. If None, stories
+            are generated.
         validation_fraction: fraction of the published training stories that become the validation split, if the folder
             has no qa{task}_*valid.txt.
-        num_train, num_validation, num_test: numbers of generated questions.
-        seed: seed of generated stories, and of the random choice of validation stories.
+        num_train, num_validation, num_test: numbers of questions to generate for the three splits.
+        seed: seed of the generated stories, and of the random choice of validation stories.
 
     Raises:
-        ValueError: a number is out of range; `load` raises it if a file is missing or a line is wrong.
+        ValueError: `task` is unknown, or a number is out of range. `load` raises the error if a file is missing, or if
+            a line has a wrong form.
 
     Example:
         >>> source = BAbI(task=1, num_train=5, num_validation=5, num_test=5)
@@ -112,8 +113,8 @@ class BAbI(TextSource):
     Reference: Weston et al. (2015), "Towards AI-Complete Question Answering: A Set of Prerequisite Toy Tasks", arXiv
         1502.05698, Sec. 3.
     Differs: Madsen et al. (2022), arXiv 2110.08412, divide the 10,000 training questions, not the stories, into 8,500
-        for training and 1,500 for validation, so questions of one story can be in both splits. Their classes are all
-        words, not only the answers.
+        for training and 1,500 for validation, so questions of one story can be in both splits. They use
+        every word as a class, not only the answers.
     """
 
     name = "babi"
@@ -163,7 +164,7 @@ class BAbI(TextSource):
         paths = sorted(folder.glob(pattern))
         if len(paths) != 1:
             names = ", ".join(path.name for path in paths) or "none"
-            raise ValueError(f"data_dir {folder} must hold one file {pattern}, but has {names}")
+            raise ValueError(f"data_dir {folder} must hold exactly one file that matches {pattern}; matching: {names}")
         return read_stories(paths[0])
 
     def _generated(self, split: str, size: int) -> list[list[Question]]:

@@ -13,12 +13,13 @@ MOVE_VERBS = ["journeyed to", "moved to", "travelled to", "went to"]
 GET_VERBS = ["got", "grabbed", "took"]
 DROP_VERBS = ["dropped", "put down"]
 QUESTIONS_PER_STORY = 5
-# task -> probability of a question after a sentence; with 0.1, stories are as long as the published ones
+# task -> probability that a question follows a sentence, once three sentences have been told since the last question;
+# with 0.1 in task 3, stories are as long as the published ones
 QUESTION_CHANCE = {2: 0.5, 3: 0.1}
 
 
 class Question(NamedTuple):
-    """A question with the story told so far.
+    """A question, and the sentences of its story that precede it.
 
     Example:
         >>> question = Question(["Mary went to the office."], [0], "Where is Mary?", "office", line=2)
@@ -26,39 +27,42 @@ class Question(NamedTuple):
         ['Mary went to the office.']
     """
 
-    sentences: list[str]  # the story before the question, without earlier questions
-    supporting: list[int]  # positions, in `sentences`, of the sentences that answer the question
+    sentences: list[str]  # the story before this question; earlier questions are left out
+    supporting: list[int]  # indices into `sentences`: the sentences that the answer follows from
     text: str
     answer: str
-    line: int  # number of the question's line in its story, from 1
+    line: int  # line number of the question in its story, counted from 1
 
 
 class _World:
-    """Where actors and objects are at this point of a story, and which sentences (by position) tell it."""
+    """The state of a story: where the actors and objects are, and the indices of the sentences that tell this."""
 
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
         self.sentences: list[str] = []
-        self.actor_places = {actor: chance.choice(PLACES) for actor in ACTORS}  # the story does not tell these places
+        # the story mentions none of the places where actors and objects start
+        self.actor_places = {actor: chance.choice(PLACES) for actor in ACTORS}
         self.object_places = {thing: chance.choice(PLACES) for thing in OBJECTS}
-        self.holders: dict[str, str] = {}  # object -> the actor who has it now
-        self.gets: dict[str, int] = {}  # object -> the sentence in which the object was last taken
-        self.moves: dict[str, list[tuple[int, str]]] = {actor: [] for actor in ACTORS}  # (sentence, place)
-        self.journeys: dict[str, tuple[str, str, list[int]]] = {}  # object -> (from, to, supporting sentences)
+        self.holders: dict[str, str] = {}  # object -> the actor who carries it now
+        self.gets: dict[str, int] = {}  # object -> index of the sentence in which the object was last taken
+        # actor -> moves; a move is (index of its sentence, new place)
+        self.moves: dict[str, list[tuple[int, str]]] = {actor: [] for actor in ACTORS}
+        # object -> its last journey: (from, to, indices of the supporting sentences)
+        self.journeys: dict[str, tuple[str, str, list[int]]] = {}
 
     def tell(self, actor: str, verbs: list[str], thing: str) -> None:
-        """Adds a sentence to the story."""
+        """Adds the sentence "actor verb the thing." to the story, with a random verb."""
         self.sentences.append(f"{actor} {self.chance.choice(verbs)} the {thing}.")
 
     def move(self) -> None:
-        """Moves an actor, with the objects that they hold, to another place."""
+        """Moves a random actor, and all objects that this actor carries, to another random place."""
         actor = self.chance.choice(ACTORS)
         place = self.chance.choice([p for p in PLACES if p != self.actor_places[actor]])
         sentence = len(self.sentences)
         for thing in (thing for thing, holder in self.holders.items() if holder == actor):
             self.object_places[thing] = place
             self.journeys.pop(thing, None)
-            if self.moves[actor]:  # otherwise the story does not tell where the object was before
+            if self.moves[actor]:  # without an earlier move, the story does not tell where the object was before
                 earlier, origin = self.moves[actor][-1]
                 self.journeys[thing] = (origin, place, sorted([earlier, self.gets[thing], sentence]))
         self.actor_places[actor] = place
@@ -66,7 +70,7 @@ class _World:
         self.tell(actor, MOVE_VERBS, place)
 
     def take_or_drop(self) -> None:
-        """Lets an actor take an object at the same place or drop one. If neither is possible, moves an actor."""
+        """Lets a random actor take an object at the actor's place, or drop an object. If nobody can, moves an actor."""
         free = [thing for thing in OBJECTS if thing not in self.holders]
         possible = [(a, t) for t in free for a in ACTORS if self.actor_places[a] == self.object_places[t]]
         possible += [(holder, thing) for thing, holder in self.holders.items()]
@@ -81,7 +85,7 @@ class _World:
             self.tell(actor, DROP_VERBS, thing)
 
     def questions(self, task: BAbITask) -> list[tuple[str, str, list[int]]]:
-        """Returns the task's questions that the story so far answers, as (text, answer, supporting sentences)."""
+        """Returns the questions that the story so far answers, as (text, answer, indices of supporting sentences)."""
         if task == 1:
             return [(f"Where is {a}?", moves[-1][1], [moves[-1][0]]) for a, moves in self.moves.items() if moves]
         if task == 2:
@@ -91,7 +95,7 @@ class _World:
 
 
 def generate_story(task: BAbITask, chance: random.Random) -> list[Question]:
-    """Returns the five questions of a random story. Exactly the supporting sentences are needed to answer a question.
+    """Returns the five questions of a random story. An answer needs all of its supporting sentences, and no others.
 
     Example:
         >>> question = generate_story(1, random.Random(0))[0]

@@ -23,11 +23,11 @@ LONGEST_PATH = 4096  # characters; a longer string is not taken for a path
 
 
 def rows_to_dataset(rows: Iterable[dict[str, Any]], multilabel: bool = False) -> Dataset:
-    """Returns the rows as a data set in memory. The keys of rows are columns of TextSource; some may be missing.
+    """Returns the rows as a data set in memory. The keys of a row are columns of TextSource; some may be missing.
 
     Raises:
-        ValueError: a class number, or the start or end of a span, is not a whole number, so the data set would round
-            it.
+        ValueError: a class number, or the start or end of a span, is not a whole number, and would be rounded in the
+            data set.
 
     Example:
         >>> rows_to_dataset([{"text": "good", "labels": 1, "id": "a"}]).column_names
@@ -64,7 +64,7 @@ def require_whole_numbers(row: dict[str, Any]) -> None:
     rationales = row.get("rationales") or []
     for label in [*(labels if isinstance(labels, list) else [labels]), *(part["label"] for part in rationales)]:
         if label is not None and not isinstance(label, bool) and not is_whole(label):
-            raise ValueError(f"{where}: label {label!r} is no class number; give an integer")
+            raise ValueError(f"{where}: label {label!r} is not a class number; give an integer")
     for part in rationales:
         whole_spans(part["spans"], where)
 
@@ -80,7 +80,7 @@ def rows_to_splits(splits: Mapping[str, Iterable[dict[str, Any]]], multilabel: b
 
 
 def rationales_of(label: int, spans: list[list[int]]) -> list[dict[str, Any]]:
-    """Returns the column `rationales` of a row that has evidence for a single class; [] without spans.
+    """Returns the cell of the column `rationales` for a row with evidence for only one class; [] if `spans` is empty.
 
     Example:
         >>> rationales_of(1, [[0, 4]]), rationales_of(1, [])
@@ -90,7 +90,7 @@ def rationales_of(label: int, spans: list[list[int]]) -> list[dict[str, Any]]:
 
 
 def split_rows(num_rows: int, validation_fraction: float, test_fraction: float, seed: int) -> dict[str, np.ndarray]:
-    """Divides the rows at random, and returns split -> ascending row numbers for train, validation and test.
+    """Divides rows at random into train, validation and test. Returns split -> row numbers in ascending order.
 
     Example:
         >>> [len(rows) for rows in split_rows(10, 0.1, 0.2, seed=0).values()]
@@ -113,7 +113,7 @@ def require_fractions(**fractions: float) -> None:
     """
     if min(fractions.values()) <= 0 or sum(fractions.values()) >= 1:
         given = " and ".join(f"{name}={value}" for name, value in fractions.items())
-        raise ValueError(f"{given}: give fractions above 0 that leave some training data")
+        raise ValueError(f"{given}: give fractions above 0 that add up to less than 1, to leave some training data")
 
 
 def paths_in(arguments: Mapping[str, Any]) -> list[Path]:
@@ -153,11 +153,11 @@ class TextSource(ABC):
     Splits: "train", "validation" and "test". Splits with other names are treated as additional test splits.
 
     Attributes:
-        name: tells sources apart when they are mixed in one data set.
+        name: name of the source, which tells it apart from others that are mixed into one data set.
         multilabel: whether a row may have any number of labels.
         rationales_are_weak: True if rationales come from a heuristic or a lexicon, not from annotators.
-        max_lengths: split -> largest number of tokens of its examples. For other splits, the encoder's limit holds.
-        text_is_private: True if no text may leave the folder of the encoded corpora.
+        max_lengths: split -> largest number of tokens in an example. Splits without an entry have the encoder's limit.
+        text_is_private: True if the texts must not be written outside the folder of the encoded corpora.
 
     Example:
         >>> class Reviews(TextSource):
@@ -185,7 +185,7 @@ class TextSource(ABC):
 
     @cached_property
     def class_names(self) -> list[str]:
-        """Names of the classes 0, 1, ... A source sets this attribute, or reads the names from its data when needed."""
+        """Names of the classes 0, 1, ... A source sets this attribute, or a property that reads them from the data."""
         raise NotImplementedError(f"{type(self).__name__} does not define class_names: set this attribute")
 
     @abstractmethod
@@ -193,21 +193,21 @@ class TextSource(ABC):
         """Returns the splits. Every process calls `load`, so downloads belong in `prepare`."""
 
     def release(self) -> None:  # noqa: B027 - most sources keep nothing
-        """Frees the rows that `load` keeps. Called after the rows were encoded; a later `load` reads the data again."""
+        """Frees the rows that `load` keeps. Called after the rows are encoded; a later `load` reads the data again."""
 
     def row_streams(self) -> Mapping[str, RowStream]:
-        """Returns split -> stream of rows. A source whose rows exceed the memory overrides this method.
+        """Returns split -> stream of rows. A source whose rows may not fit in memory overrides this method.
 
         If the mapping is not empty, rows are encoded from the streams, and `load` is not called.
         """
         return {}
 
     def report(self) -> list[str]:
-        """Returns lines about the rows that were read or left out, after `load`; [] by default."""
+        """Returns lines of text that say, after `load`, which rows were read or left out; [] by default."""
         return []
 
     def load_filler(self) -> dict[str, list[str]]:
-        """Returns split -> texts that support no class; {} if the source has none. No text is in two splits."""
+        """Returns split -> texts that support no class; {} if the source has no such text. No text is in two splits."""
         return {}
 
     def prepare(self) -> None:  # noqa: B027 - most sources have nothing to fetch
@@ -216,14 +216,14 @@ class TextSource(ABC):
     def files(self) -> list[Path]:
         """Returns the files and folders that `load` reads. If their contents change, the rows are encoded again.
 
-        By default, these are the constructor arguments that name an existing file, and those that name a folder if
-        "path", "dir", "folder" or "file" is a part of the argument's name. A source that reads other files must
-        override this method. If a file is missing, `prepare` is called.
+        By default, these are the files of sources among the constructor arguments, and all arguments that are paths of
+        existing files. Existing folders count only if the name of their argument contains "path", "dir", "folder" or
+        "file". A source that reads other files must override this method. If a file is missing, `prepare` is called.
         """
         return paths_in(self.init_args)
 
     def remote_revision(self) -> str:
-        """Returns the version of the data that `load` reads from the hub; "" if it reads none."""
+        """Returns the version of the data on the hub that `load` reads; "" if it reads none, or a fixed version."""
         return ""
 
     def summary(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Long multi-label documents that are composed of the labelled texts of other sources."""
+"""Long multi-label documents that are composed of labeled texts from other sources."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lightning_xai.data.sources.base import TextSource, rows_to_splits
 
 
 def join_snippets(snippets: list[tuple[int | None, str]], separator: str) -> tuple[str, list[dict[str, Any]]]:
-    """Returns the joined text and its rationales. The rationale of a class consists of its snippets' character spans.
+    """Returns the joined text and its rationales. The rationale of a class is its snippets' character spans.
 
     Args:
         snippets: pairs of a class (None for filler) and a text.
@@ -32,29 +32,31 @@ def join_snippets(snippets: list[tuple[int | None, str]], separator: str) -> tup
 
 
 class Bundle(TextSource):
-    """Documents of labelled snippets, and of filler that supports no class. Their labels are the snippets' classes.
+    """Documents in which labeled snippets are mixed with filler, which supports no class.
 
-    The rationale of a class consists of the spans of its snippets. With several sources, classes are named
-    "source/class", for instance "movie/positive". No snippet is in two splits or twice in a document. Additional test
-    splits of the sources are ignored.
+    The labels of a document are the classes of its snippets. The rationale of a class consists of the spans of its
+    snippets. With several sources, classes are named "source/class", for instance "movie/positive". No snippet is in
+    two splits or twice in a document. Additional test splits of the sources are ignored.
 
     Args:
-        sources: single-label sources, whose rows are the labelled snippets.
-        evidence_per_document: smallest and largest number of labelled snippets. The class of each is drawn uniformly.
-        filler_per_document: smallest and largest number of filler snippets.
-        words_per_document: smallest and largest target length, in whitespace words. Each document draws its target
-            from this range, and more filler is added until the document reaches the target. None for no target.
+        sources: single-label sources, whose rows are the labeled snippets.
+        evidence_per_document: smallest and largest number of labeled snippets in a document. The class of each snippet
+            is drawn uniformly.
+        filler_per_document: smallest and largest number of filler snippets in a document; `words_per_document` may
+            require more.
+        words_per_document: smallest and largest target length of a document, in whitespace words. The target of each
+            document is drawn from this range, and filler is added until the target is reached. None for no target.
         train_words_per_document: the same range for the training split; by default, `words_per_document`. A network
             learns faster from short documents.
         separator: text between snippets.
         num_train, num_validation, num_test: numbers of documents.
-        seed: seed of all random choices. With other sizes, the first documents of a split stay the same.
-        filler_sources: sources whose `load_filler` gives the filler; by default, these are `sources`. Labelled rows of
+        seed: seed of all random choices. If only a `num_...` changes, the first documents of its split stay the same.
+        filler_sources: sources whose `load_filler` gives the filler; by default, `sources`. The labeled rows of
             `filler_sources` are not used.
 
     Raises:
-        ValueError: there is no source, a source is multi-label, or two sources have the same name. `load` raises it if
-            a split has too few snippets.
+        ValueError: there is no source, a source is multi-label, or two sources have the same name. `load` raises the
+            error if a split has too few snippets.
 
     Example:
         >>> from lightning_xai.data.sources.planted import Planted
@@ -87,7 +89,7 @@ class Bundle(TextSource):
         for source in sources:
             if source.multilabel:
                 raise ValueError(
-                    f"source {source.name!r} is multi-label, so a snippet has no single class; leave it out"
+                    f"source {source.name!r} is multi-label, so its texts have no single class; leave this source out"
                 )
         self.sources = sources
         self.filler_sources = sources if filler_sources is None else filler_sources
@@ -106,7 +108,7 @@ class Bundle(TextSource):
             source.prepare()
 
     def load(self) -> DatasetDict:
-        snippets: dict[str, list[list[str]]] = {split: [] for split in self.sizes}  # split -> class -> texts
+        snippets: dict[str, list[list[str]]] = {split: [] for split in self.sizes}  # split -> texts of each class
         filler: dict[str, list[str]] = {split: [] for split in self.sizes}
         for source in self.sources:
             splits = source.load()
@@ -154,7 +156,8 @@ class Bundle(TextSource):
             texts = snippets[label]
             if count > len(texts):
                 raise ValueError(
-                    f"{name} needs {count} snippets of {self.class_names[label]!r}, but its split has fewer"
+                    f"document {name} needs {count} snippets of class {self.class_names[label]!r}, but its split has "
+                    "fewer; add data, or lower evidence_per_document"
                 )
             chosen += [(label, texts[i]) for i in generator.choice(len(texts), count, replace=False)]
         return chosen
@@ -176,8 +179,8 @@ class Bundle(TextSource):
             text = next((filler[i] for i in order), None)
             if text is None:
                 raise ValueError(
-                    f"{name}: {len(filler)} filler snippets are too few for {num_filler} snippets and {goal} words; "
-                    "lower filler_per_document or words_per_document"
+                    f"document {name} must have at least {num_filler} filler snippets and {goal} words in all, for "
+                    f"which {len(filler)} filler snippets are too few; lower filler_per_document or words_per_document"
                 )
             chosen.append((None, text))
             num_words += len(text.split())

@@ -1,4 +1,4 @@
-"""Base class of sources that read tables. Its arguments name the columns of texts, classes and rationales."""
+"""Base class of sources that read tables. Its arguments name the columns with texts, labels and rationales."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class ColumnSource(TextSource):
     """Base class of sources that read tables whose columns may have any names.
 
     Texts may be given as lists of words, which are joined by spaces. Labels are class names or class numbers. In CSV
-    files, whose cells cannot hold lists, a rationale is written as JSON, and labels are joined by `label_separator`.
-    Only a cell without any characters is empty: null, None, NA and nan are ordinary text.
+    files, whose cells cannot hold lists, a rationale is written as JSON, and `label_separator` separates several labels
+    in a cell. Only a cell without any characters is empty: the words null, None, NA and nan are ordinary text.
 
     Labels and ids are read as text, so 01 stays "01". A label that is one of the class names means the class with this
     name. If no class name is a number, a whole number means the class with this number, counted from 0. If all class
@@ -45,15 +45,16 @@ class ColumnSource(TextSource):
 
     Args:
         text_column, text_pair_column, label_column, rationale_column, id_column: names of the columns; None if the
-            table lacks the column. Without an id column, rows are numbered.
-        rationale_format: "char_spans" for a list of [begin, end], or of {"label", "spans"} if multi-label; "word_mask"
-            for 0 or 1 per whitespace word. A rationale without a label supports all labels of its row.
-        class_names: names of the classes 0, 1, ...; by default, the labels in the training split, or in all splits if
-            there is no training split. Labels from the data have the order of the data set's ClassLabel feature, or are
-            sorted if there is no such feature.
+            table lacks the column. Without an id column, the id of a row is its number in the split, from 0.
+        rationale_format: "char_spans" if a cell is a list of [begin, end], or of objects with the keys "label" and
+            "spans"; "word_mask" if a cell is a list with 0 or 1 for each whitespace word. A rationale without a label
+            supports all labels of its row.
+        class_names: names of the classes 0, 1, ...; by default, those of the label column's ClassLabel feature, in its
+            order. Without such a feature, they are the sorted labels of the training split, or of all splits if there
+            is no training split.
         multilabel: whether a row may have any number of labels.
-        label_separator: separates the labels within one string. White space around a label is dropped.
-        validation_fraction: fraction of the training rows that become the validation split, if the table has none.
+        label_separator: separates the labels in a cell that is a string. White space around a label is dropped.
+        validation_fraction: fraction of the training rows that become the validation split, if the table lacks one.
         seed: seed of the random choice of validation rows.
 
     Raises:
@@ -85,7 +86,9 @@ class ColumnSource(TextSource):
         seed: int = 0,
     ) -> None:
         if not 0 <= validation_fraction < 1:
-            raise ValueError(f"validation_fraction is {validation_fraction}: give a fraction from 0 to less than 1")
+            raise ValueError(
+                f"validation_fraction is {validation_fraction}: give a fraction of at least 0 and less than 1"
+            )
         self.columns = {
             "text": text_column, "labels": label_column, "text_pair": text_pair_column, "rationales": rationale_column,
             "id": id_column,
@@ -118,9 +121,10 @@ class ColumnSource(TextSource):
         if not isinstance(rows, Dataset):
             return _TableSplit(rows, None)
         feature = rows.features[self.columns["labels"]]
-        feature = getattr(feature, "feature", feature)  # a multi-label column holds lists: takes the type of an item
+        # the cells of a multi-label column are lists, and the feature of their items is needed
+        feature = getattr(feature, "feature", feature)
         names = list(feature.names) if isinstance(feature, ClassLabel) else None
-        # converts cells to plain Python values even if the data set on disk is set to return tensors
+        # without a format, cells are plain Python values, even if the data set on disk is set to return tensors
         return _TableSplit(rows.select_columns(list(dict.fromkeys(used))).with_format(None), names)
 
     def _rows(self, split: str) -> Iterator[dict[str, Any]]:
@@ -150,7 +154,9 @@ class ColumnSource(TextSource):
         """Returns the labels of a row as text."""
         cell = row.get(str(self.columns["labels"]))
         if isinstance(cell, list) and not self.multilabel:
-            raise ValueError(f"{location}: label is the list {str(cell)[:60]}; set multilabel: true, or give one label")
+            raise ValueError(
+                f"{location}: label is the list {str(cell)[:60]}; set `multilabel: true`, or give one label"
+            )
         check_label_cell(cell, location, self.label_separator, self.class_names if self._classes_are_given else ())
         if self.multilabel and isinstance(cell, str):
             parts: list[Any] = [part.strip() for part in cell.split(self.label_separator) if part.strip()]
@@ -162,7 +168,7 @@ class ColumnSource(TextSource):
         return [self._named(text, split) for text in texts if text is not None]
 
     def _named(self, label: str, split: str) -> str:
-        """Returns the name of a class if the label is its number, and otherwise the label itself."""
+        """Returns the name of a class if the label is its number in a ClassLabel feature, or else the label itself."""
         names, number = self._table[split].label_names, whole_number(label)
         if names is None or number is None or not 0 <= number < len(names):
             return label
@@ -196,7 +202,7 @@ class ColumnSource(TextSource):
             if num_train <= math.ceil(self.validation_fraction * num_train):
                 raise ValueError(
                     f"split 'train' has {quantity(num_train, 'row')}, too few for a validation_fraction of "
-                    f"{self.validation_fraction}: add rows, name a validation file, or set validation_fraction: 0"
+                    f"{self.validation_fraction}: add rows, give a validation split, or set `validation_fraction: 0`"
                 )
             numbers = Dataset.from_dict({"row": np.arange(num_train)})
             parts = numbers.train_test_split(self.validation_fraction, seed=self.seed)
@@ -238,8 +244,8 @@ class ColumnSource(TextSource):
             return [self._named_rationale(part, split, location) for part in cell]
         elif not isinstance(cell[0], list):
             raise ValueError(
-                f"{location}: rationale {str(cell)[:60]} is no list of [begin, end]; write [[begin, end], ...], or set "
-                "rationale_format"
+                f"{location}: rationale {str(cell)[:60]} is not a list of [begin, end] spans; write [[begin, end], "
+                "...], or set `rationale_format: word_mask` for 0 or 1 per word"
             )
         else:
             spans = whole_spans(cell, location)
@@ -248,7 +254,9 @@ class ColumnSource(TextSource):
     def _named_rationale(self, part: Any, split: str, location: str) -> dict[str, Any]:
         label = cell_text(part.get("label")) if isinstance(part, dict) else None
         if label is None:
-            raise ValueError(f"{location}: rationale {str(part)[:60]} has no label; write label and spans")
+            raise ValueError(
+                f"{location}: rationale {str(part)[:60]} has no label; write label and spans in every object"
+            )
         return {
             "label": self._label(self._named(label, split), split, location),
             "spans": whole_spans(part.get("spans"), location),
@@ -256,7 +264,7 @@ class ColumnSource(TextSource):
 
 
 def _classes_of_names(names: list[str], class_names: list[str]) -> ClassNumbers:
-    """Maps a column's names to classes of the same name or, if no name matches, to classes at the same position."""
+    """Maps class names of a column to the classes with the same names; if no name matches, maps them by position."""
     theirs, ours = comparable_names(names, class_names)
     by_name = {name: ours.index(same) for name, same in zip(names, theirs, strict=True) if same in ours}
     return ClassNumbers.of_names(by_name or {name: i for i, name in enumerate(names[: len(class_names)])})
@@ -266,7 +274,7 @@ def _text(cell: Any, column: str, location: str) -> str:
     """Returns the text of a cell. If the cell is a list of words, joins them by spaces.
 
     Raises:
-        ValueError: the cell is empty or holds no text.
+        ValueError: the cell is empty, or holds something other than text, such as a JSON object.
     """
     if isinstance(cell, list) and all(isinstance(word, str) for word in cell):
         cell = " ".join(cell)

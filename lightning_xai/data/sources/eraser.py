@@ -35,7 +35,7 @@ def document_ids(annotation: dict[str, Any]) -> list[str]:
     """Returns the ids of an annotation's documents.
 
     These are the documents listed under "docids" or, if there are none, the documents of the evidence. An annotation
-    without both has one document, with the same id as the annotation.
+    with neither has one document, whose id is the annotation's id.
 
     Example:
         >>> document_ids({"annotation_id": "a1", "evidences": [[{"docid": "d7"}]]})
@@ -48,15 +48,16 @@ def document_ids(annotation: dict[str, Any]) -> list[str]:
 
 
 def evidence_spans(evidences: list[list[dict[str, Any]]], documents: dict[str, str], name: str) -> list[list[int]]:
-    """Returns the merged character spans of an annotation's evidence in its documents, which are joined by line breaks.
+    """Returns the merged character spans of an annotation's evidence in its documents, joined by line breaks.
 
     Args:
-        evidences: lists of {"docid", "start_token", "end_token"}; tokens are whitespace words, the end is exclusive.
-        documents: id -> text of the annotation's documents, in their order.
+        evidences: lists of objects with the keys "docid", "start_token" and "end_token". Tokens are whitespace words,
+            and the end is exclusive.
+        documents: id -> text, for the documents of the annotation, in the order in which they are joined.
         name: id of the annotation, for error messages.
 
     Raises:
-        ValueError: an evidence range reaches beyond its document.
+        ValueError: a range of evidence tokens is not inside its document.
 
     Example:
         >>> evidence_spans([[{"docid": "d", "start_token": 1, "end_token": 3}]], {"d": "a very good film"}, "a1")
@@ -69,10 +70,10 @@ def evidence_spans(evidences: list[list[dict[str, Any]]], documents: dict[str, s
             first, end = evidence["start_token"], evidence["end_token"]
             if not 0 <= first <= end <= len(words):
                 raise ValueError(
-                    f"{name}: evidence tokens {first}-{end} are outside {document_id}, which has "
+                    f"{name}: evidence tokens {first}-{end} are outside document {document_id}, which has "
                     f"{quantity(len(words), 'token')}"
                 )
-            if first < end:  # some evidence in ERASER Movies has no token
+            if first < end:  # skips empty ranges, which occur in ERASER Movies
                 spans.append([begin + int(words[first, 0]), begin + int(words[end - 1, 1])])
         begin += len(text) + 1
     return merge_spans(spans)
@@ -86,11 +87,12 @@ class Eraser(TextSource):
 
     Args:
         data_dir: the corpus folder.
-        class_names: the values of "classification" for the classes 0, 1, ...; by default, all values, sorted.
-        query_as_pair: whether the query becomes `text_pair`, for corpora whose queries differ between rows.
+        class_names: names of the classes 0, 1, ...; by default, all values of the key "classification", sorted.
+        query_as_pair: whether the query becomes `text_pair`. This is useful if the queries differ between rows.
 
     Raises:
-        ValueError: `load` raises it if a file, a document or a class is missing, or evidence is outside its document.
+        ValueError: `load` raises the error if a file or a document is missing, a classification is not a class name, or
+            evidence is outside its document.
 
     Example:
         >>> import tempfile

@@ -1,4 +1,4 @@
-"""Local CSV, TSV, JSON Lines, Parquet and Arrow files with any column names."""
+"""Reads local CSV, TSV, JSON, JSON Lines, Parquet and Arrow files, whose columns may have any names."""
 
 from __future__ import annotations
 
@@ -30,15 +30,14 @@ class Files(ColumnSource):
     """Rows of local files.
 
     Args:
-        data_files: split -> one file or a list of files. All files have the same kind: csv, tsv, jsonl, json, parquet
-            or arrow. Text files may be compressed (csv.gz, jsonl.zst). A name with *, ? or [...] stands for all
+        data_files: split -> one file or a list of files. All files must have the same kind: csv, tsv, jsonl, json,
+            parquet or arrow. Text files may be compressed (csv.gz, jsonl.zst). A name with *, ? or [...] stands for all
             matching files, sorted by name. A split whose name is not "train", "validation" or "test" is treated as an
             additional test split.
         quoting: whether cells of csv and tsv files may be in double quotes; by default, true for csv and false for tsv
             files. If false, quotes are ordinary characters, and every line is a row.
         encoding: encoding of csv, tsv, json and jsonl files, such as latin-1, cp1252 or utf-16.
-        field: key of the rows, if each json file holds one object with the rows under one of its keys. None if the
-            files hold only rows.
+        field: if each json file is one object, the key under which it holds the rows. None if the files hold only rows.
         kwargs: arguments of ColumnSource.
 
     Raises:
@@ -66,12 +65,16 @@ class Files(ColumnSource):
         self.data_files = {split: [f] if isinstance(f, str) else list(f) for split, f in data_files.items()}
         self.kinds = sorted({kind_of(path) for paths in self.data_files.values() for path in paths})
         if len(self.kinds) != 1 or self.kinds[0] not in _KINDS:
-            raise ValueError(f"data_files end in {self.kinds}; give files of one kind among {', '.join(_KINDS)}")
+            raise ValueError(
+                f"data_files end in {self.kinds}; give files with the same ending, one of {', '.join(_KINDS)}"
+            )
         check_encoding(encoding)
         if encoding != "utf-8" and self.kinds[0] in _BINARY:
-            raise ValueError(f"encoding is {encoding!r}, but {self.kinds[0]} files are no text: leave it out")
+            raise ValueError(
+                f"encoding is {encoding!r}, but {self.kinds[0]} files are not text files: remove `encoding`"
+            )
         if field is not None and self.kinds[0] not in (".json", ".jsonl"):
-            raise ValueError(f"field is {field!r}, but {self.kinds[0]} files have no fields: leave it out")
+            raise ValueError(f"field is {field!r}, but {self.kinds[0]} files have no such keys: remove `field`")
         self.quoting, self.encoding, self.field = quoting, encoding, field
 
     @property
@@ -101,7 +104,7 @@ class Files(ColumnSource):
         """Checks all files of a split, and returns a stream of their rows."""
         used = {column for column in self.columns.values() if column is not None}
         every, num_rows = dict[str, None](), 0
-        first_columns: set[str] = set()  # the used columns that the first file has
+        first_columns: set[str] = set()  # columns of the first file that the source uses
         for number, path in enumerate(paths):
             names = dict[str, None]()
             for row in self._read(path):
@@ -120,7 +123,7 @@ class Files(ColumnSource):
         return RowStream(lambda: chain.from_iterable(map(self._read, paths)), list(every), num_rows)
 
     def _load_dataset(self, kind: str, split: str) -> Dataset:
-        # one split at a time, since `datasets` would cast the columns of all splits to the types of the first split
+        # loads one split at a time, since `datasets` would cast all splits to the column types of the first split
         files = [str(path) for path in self.paths[split]]
         try:
             with _quiet():
@@ -129,7 +132,7 @@ class Files(ColumnSource):
             if disk_message(error) is not None:  # the cache of `datasets` could not be written
                 raise
             raise ValueError(
-                f"{', '.join(files)} cannot be read ({cause_of(error)}): write the files again, with equal columns"
+                f"{', '.join(files)} cannot be read ({cause_of(error)}): write the files again, with the same columns"
             ) from error
 
     def _read(self, path: Path) -> Iterator[dict[str, Any]]:
@@ -149,11 +152,15 @@ class Files(ColumnSource):
         owners: dict[Path, str] = {}  # file -> split
         for split, path in ((split, path) for split, paths in self.paths.items() for path in paths):
             if owners.setdefault(path.resolve(), split) != split:
-                raise ValueError(f"file {path} is in the splits {owners[path.resolve()]!r} and {split!r}: choose one")
+                raise ValueError(
+                    f"file {path} is in the splits {owners[path.resolve()]!r} and {split!r}: choose one split"
+                )
             check_compression(path)
             if not path.is_file():
                 beside = sorted(p.name for p in path.parent.iterdir())[:10] if path.parent.is_dir() else []
-                raise ValueError(f"file {path} is missing; {path.parent} has {', '.join(beside) or 'no files'}")
+                raise ValueError(
+                    f"file {path} is missing; the folder {path.parent} has {', '.join(beside) or 'no files'}"
+                )
             if not path.stat().st_size:
                 raise _without_rows(path)
             if path.suffix == ".parquet" and not _num_rows(path):
@@ -186,7 +193,7 @@ def _num_rows(path: Path) -> int:
         return pq.read_metadata(path).num_rows
     except (pa.ArrowException, OSError) as error:
         raise ValueError(
-            f"{path} cannot be read ({cause_of(error)}): write the file again, as parquet, or name it by its kind"
+            f"{path} cannot be read ({cause_of(error)}): write the file again as parquet, or correct its ending"
         ) from error
 
 
@@ -202,7 +209,7 @@ def _quiet() -> Iterator[None]:
 
 
 def cause_of(error: BaseException) -> str:
-    """Returns the first line of the error that caused an error of `datasets`, truncated to 200 characters.
+    """Returns the first line of the message of an error's cause (or of the error itself), cut to 200 characters.
 
     Example:
         >>> cause_of(ValueError("no columns\\nat all"))
@@ -213,4 +220,4 @@ def cause_of(error: BaseException) -> str:
 
 
 def _without_rows(path: Path) -> ValueError:
-    return ValueError(f"file {path} has no rows: fill it, or leave its split out of data_files")
+    return ValueError(f"file {path} has no rows: add rows, or remove the file from data_files")

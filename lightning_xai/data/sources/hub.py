@@ -1,4 +1,4 @@
-"""Hugging Face data sets with any names of splits and columns."""
+"""Reads data sets of the Hugging Face hub, whose splits and columns may have any names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lightning_xai.functional.classes.class_names import class_positions, listed
 
 
 def is_saved_dataset(path: str | Path) -> bool:
-    """Returns whether the folder `path` was written by the method `save_to_disk` of a data set.
+    """Returns whether `path` is a folder that `DatasetDict.save_to_disk` wrote.
 
     Example:
         >>> is_saved_dataset("stanfordnlp/imdb")
@@ -27,29 +27,30 @@ def is_saved_dataset(path: str | Path) -> bool:
 
 
 def check_label_names(rows: Dataset, column: str, class_names: list[str], path: str) -> None:
-    """Checks that the class names of a label column are the expected ones, in the same order.
+    """Checks that the class names of a label column do not contradict the expected names and their order.
 
     Raises:
-        ValueError: the column has the same class names in another order, or shares only some of the names.
+        ValueError: the column has the expected names in another order, or shares only some of them, at other
+            positions or in a list of another length.
 
     Example:
         >>> from datasets import Features
         >>> rows = Dataset.from_dict({"label": [0]}, features=Features({"label": ClassLabel(names=["pos", "neg"])}))
         >>> check_label_names(rows, "label", ["neg", "pos"], "folder")
         Traceback (most recent call last):
-        ValueError: folder numbers the classes ['pos', 'neg'], not ['neg', 'pos']: read it with the source Hub
+        ValueError: folder has the classes in the order ['pos', 'neg'], not ['neg', 'pos']: read it with the source Hub
     """
     feature = rows.features[column]
     if not isinstance(feature, ClassLabel):
         return
     positions = class_positions(feature.names, class_names, path)
     if positions is not None and positions != list(range(len(positions))):
-        numbered = f"{path} numbers the classes {listed(feature.names)}, not {listed(class_names)}"
+        numbered = f"{path} has the classes in the order {listed(feature.names)}, not {listed(class_names)}"
         raise ValueError(f"{numbered}: read it with the source Hub")
 
 
 def unguessed_cell(cell: str) -> str | None:
-    """Returns a CSV cell as text, or None if it is empty. As a converter, it keeps pandas from guessing types.
+    """Returns a CSV cell unchanged, or None if it is empty. As a converter, this keeps pandas from guessing types.
 
     Example:
         >>> unguessed_cell("007"), unguessed_cell("NA"), unguessed_cell("")
@@ -59,15 +60,16 @@ def unguessed_cell(cell: str) -> str | None:
 
 
 class Hub(ColumnSource):
-    """Rows of a data set: on the Hugging Face hub, in a local copy of it, or in a folder that `save_to_disk` wrote.
+    """Rows of a data set that is on the Hugging Face hub, in a local copy, or in a folder that `save_to_disk` wrote.
 
     Args:
-        path: a hub id, or a folder.
-        config_name: the data set's configuration; None if it has only one.
+        path: a hub id, such as "stanfordnlp/imdb", or a folder.
+        config_name: name of the data set's configuration on the hub; None if it has only one.
         splits: name of a split in this package -> its name in the data set; by default, all names stay. Splits with
             names other than "train", "validation" and "test" are treated as additional test splits.
-        revision: commit, tag or branch; None for the newest version. The branch "refs/convert/parquet" of the hub has
-            Parquet copies. Use this branch if a script defines the data set: `datasets` no longer runs scripts.
+        revision: commit, tag or branch; None for the newest version. The hub keeps Parquet copies of data sets in the
+            branch "refs/convert/parquet". Use it for a data set that is defined by a script, because `datasets` no
+            longer runs scripts.
         data_dir: folder of the data set from which files are read; None for all folders. The Parquet copies have one
             folder per configuration, so set `data_dir` for them, not `config_name`.
         kwargs: arguments of ColumnSource.
@@ -117,7 +119,8 @@ class Hub(ColumnSource):
         if Path(self.path).exists() or self.revision is not None and re.fullmatch("[0-9a-f]{40}", self.revision):
             return ""
         with self._hub_errors():
-            return "/".join(Path(self._new_builder()().cache_dir).parts[-3:])  # holds the version's hash, also offline
+            # these parts of the path contain a hash of the version, which is known offline too
+            return "/".join(Path(self._new_builder()().cache_dir).parts[-3:])
 
     @contextmanager
     def _hub_errors(self) -> Iterator[None]:
@@ -125,8 +128,8 @@ class Hub(ColumnSource):
             yield
         except (OSError, ValueError) as error:
             raise ValueError(
-                f"{self.path}: neither a folder nor the Hugging Face hub has this data set ({str(error).strip()}): "
-                "correct the path, load it once where the hub can be reached, or give a local copy"
+                f"{self.path}: neither a folder nor a data set that can be loaded from the hub ({str(error).strip()}): "
+                "correct the path, load the data set once on a machine that can reach the hub, or give a local copy"
             ) from error
 
     def _new_builder(self) -> Callable[..., DatasetBuilder]:

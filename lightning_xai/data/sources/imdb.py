@@ -14,10 +14,10 @@ CLASS_FOLDERS = ("neg", "pos")
 
 
 def read_reviews(folder: Path) -> list[dict[str, Any]]:
-    """Returns the reviews in folder/neg, then those in folder/pos, ordered by the numbers in their file names.
+    """Returns the reviews in folder/neg, then those in folder/pos, each sorted by the number in the file name.
 
     Raises:
-        ValueError: a folder has no reviews, or a file is not named "number_rating.txt"; the message names it.
+        ValueError: a folder has no reviews, or a file is not named "number_rating.txt". The message names it.
 
     Example:
         >>> import tempfile
@@ -33,8 +33,8 @@ def read_reviews(folder: Path) -> list[dict[str, Any]]:
         paths = list((folder / name).glob("*.txt"))
         if not paths:
             raise ValueError(
-                f"{folder / name} has no reviews: path must be a folder with train/neg, train/pos, test/neg and "
-                "test/pos, like the archive's aclImdb"
+                f"{folder / name} has no reviews: `path` must be a folder with train/neg, train/pos, test/neg and "
+                "test/pos, like aclImdb in the published archive"
             )
         for path in paths:
             if not path.stem.partition("_")[0].isdecimal():
@@ -46,7 +46,7 @@ def read_reviews(folder: Path) -> list[dict[str, Any]]:
 
 
 class IMDB(TextSource):
-    """Movie reviews, negative or positive. Line breaks, which are written as "<br />" in the data, become spaces.
+    """Movie reviews with the classes negative and positive. Line breaks, written as "<br />", become spaces.
 
     Args:
         path: a Hugging Face hub id, a folder with train/neg, train/pos, test/neg and test/pos, or a folder that
@@ -57,7 +57,7 @@ class IMDB(TextSource):
         seed: seed of the random choice of validation reviews.
 
     Raises:
-        ValueError: a number is out of range; `load` raises it if a folder or split is missing.
+        ValueError: a number is out of range. `load` raises the error if a folder or split is missing.
 
     Example:
         >>> import tempfile

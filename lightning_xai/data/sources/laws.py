@@ -1,4 +1,4 @@
-"""Properties that every data source must have. `check_source` tests a source, from this or any other package."""
+"""Checks of properties that every data source must have. `check_source` runs them all, on a source of any package."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def check_source(source: TextSource) -> None:
         ValueError: test row '0': label 2 is not one of the 2 classes (0-1); correct the label, or add its class to the
         source
     """
-    require(isinstance(source, TextSource), f"{source!r} is no TextSource", "derive it from that class")
+    require(isinstance(source, TextSource), f"{source!r} is not a TextSource", "derive its class from TextSource")
     name, again = type(source).__name__, copy.deepcopy(source)
     process = process_state()
     source.prepare()
     splits = source.load()
     changed = changed_parts(process, process_state())
-    rule = f"{name}: after `load`, {', '.join(changed)} are not as before"
+    rule = f"{name}: loading the data changed {', '.join(changed)}"
     require(not changed, rule, "draw random numbers from numpy.random.default_rng(seed)")
     rows_are_valid(source, splits)
     class_names_are_fixed(source, again)
@@ -46,10 +46,11 @@ def check_source(source: TextSource) -> None:
 
 
 def rows_are_valid(source: TextSource, splits: Any) -> None:
-    """`load` returns splits, and their rows have the columns, types, labels and spans that TextSource describes.
+    """Checks that `load` returned splits whose rows have the format that TextSource describes.
 
     Raises:
-        ValueError: a row is not valid, or two rows of a split have the same id.
+        ValueError: there are no splits, a row breaks the format, two rows of a split have the same id, or only some
+            rows of a split have a `text_pair`.
 
     Example:
         >>> from lightning_xai.data.sources.planted import Planted
@@ -68,19 +69,19 @@ def rows_are_valid(source: TextSource, splits: Any) -> None:
         rule = f"{name}: split {split!r} has the id {repeated!r} twice"
         require(repeated is None, rule, "give every row its own id")
         paired = {example.get("text_pair") is not None for example in examples}
-        rule = f"{name}: some rows of {split!r} have a text_pair"
-        require(len(paired) == 1, rule, "give it to all rows or to none")
+        rule = f"{name}: only some rows of split {split!r} have a text_pair"
+        require(len(paired) == 1, rule, "give a text_pair to all rows or to none")
 
 
 def class_names_are_fixed(source: TextSource, other: TextSource) -> None:
-    """The class names are distinct strings, and stay the same when the rows are loaded.
+    """Checks that the class names are distinct strings, and are the same before and after the rows are loaded.
 
     Args:
         source: a source that has loaded its rows.
-        other: the same source, before it has loaded anything.
+        other: another object of the same source, before it has loaded anything.
 
     Raises:
-        ValueError: a class name is no string, occurs twice, or changes.
+        ValueError: there are no class names, or a class name is not a string, occurs twice, or changes.
 
     Example:
         >>> from lightning_xai.data.sources.planted import Planted
@@ -88,14 +89,14 @@ def class_names_are_fixed(source: TextSource, other: TextSource) -> None:
     """
     names, name = list(source.class_names), type(source).__name__
     distinct = all(isinstance(one, str) for one in names) and len(set(names)) == len(names) > 0
-    require(distinct, f"{name}: class_names is {names}", "name every class once, by a string")
+    require(distinct, f"{name}: class_names is {names}", "give a list of different strings")
     before = list(other.class_names)
-    rule = f"{name}: class_names is {before} before the rows are loaded, {names} after"
-    require(before == names, rule, "sort the names, or set them in the class")
+    rule = f"{name}: class_names is {before} before the rows are loaded, but {names} afterwards"
+    require(before == names, rule, "sort the names, or set class_names in the class")
 
 
 def a_second_load_is_equal(source: TextSource, splits: DatasetDict) -> None:
-    """A second object of the same source loads the same rows in the same order.
+    """Checks that a second object of a source loads the same rows, in the same order, as the first loaded in `splits`.
 
     Raises:
         ValueError: a split or a row differs.
@@ -106,16 +107,16 @@ def a_second_load_is_equal(source: TextSource, splits: DatasetDict) -> None:
         >>> a_second_load_is_equal(Planted(**sizes), Planted(**sizes).load())
     """
     name, second = type(source).__name__, source.load()
-    rule = f"{name}: a second load has the splits {list(second)}, the first {list(splits)}"
+    rule = f"{name}: a second load gives the splits {list(second)}, but the first gave {list(splits)}"
     require(list(second) == list(splits), rule, "return the same splits in every process")
     for split in splits:
         rule = f"{name}: a second load gives other rows in split {split!r}"
-        remedy = "sort the elements of sets and folders, and seed every random choice"
+        remedy = "sort the elements of sets and the files of folders, and seed every random choice"
         require(second[split].to_list() == splits[split].to_list(), rule, remedy)
 
 
 def filler_is_apart(source: TextSource) -> None:
-    """No filler text is in more than one split.
+    """Checks that no filler text is in more than one split.
 
     Raises:
         ValueError: a text is in two splits.
@@ -128,5 +129,5 @@ def filler_is_apart(source: TextSource) -> None:
     for split, texts in source.load_filler().items():
         for text in set(texts):
             rule = f"{type(source).__name__}: filler {text[:30]!r} is in splits {seen.get(text)!r} and {split!r}"
-            require(text not in seen, rule, "divide filler between the splits")
+            require(text not in seen, rule, "put every filler text into one split only")
             seen[text] = split

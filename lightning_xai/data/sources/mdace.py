@@ -18,7 +18,7 @@ FILES = {"train": "MDace-ev-train.csv", "validation": "MDace-ev-val.csv", "test"
 
 
 def charts_of(mdace_dir: str, setting: Setting, notes: Notes, trim: Trim) -> ChartSettings:
-    """Checks the options and returns the selection of annotations to read.
+    """Checks the options, and returns the settings for reading MDACE's charts.
 
     Raises:
         ValueError: an option has an unknown value.
@@ -34,11 +34,12 @@ def charts_of(mdace_dir: str, setting: Setting, notes: Notes, trim: Trim) -> Cha
 
 
 class Mdace(ClinicalSource):
-    """One document per annotated note. Its labels are the annotated codes, and its rationales the codes' spans.
+    """One document per annotated note. Its labels are the annotated codes; a code's rationale is its evidence spans.
 
-    Spans are offsets into one note. So an addendum is a document of its own, and notes are never joined. If MIMIC-III
-    lacks an ICD-9 code, characters are removed from the end of the code, down to 3 characters, until MIMIC-III has it.
-    If two codes become equal, their spans are joined. `id` is the note's ROW_ID.
+    Spans are character offsets into a single note. So notes are never joined, and an addendum is a separate document.
+    If an ICD-9 code does not occur in MIMIC-III, characters are removed from its end until the remaining code does. If
+    fewer than 3 characters would remain, the annotation is dropped. If two codes become equal, the resulting code gets
+    the spans of both. `id` is the note's ROW_ID.
 
     Args:
         mimic_dir: folder with NOTEEVENTS, DIAGNOSES_ICD and PROCEDURES_ICD of MIMIC-III 1.4, as csv or csv.gz.
@@ -46,13 +47,14 @@ class Mdace(ClinicalSource):
         splits: as in Mimic; by default, MDACE's own lists.
         setting: "Inpatient" or "Profee".
         notes: "discharge" for discharge summaries, or "annotated" for annotated notes of every category.
-        code_systems: for ICD-9, ICD-9-CM (diagnoses) and ICD-9-PCS (procedures); for ICD-10, ICD-10-CM and ICD-10-PCS.
+        code_systems: "ICD-9-CM" (diagnoses), "ICD-9-PCS" (procedures) or both; or "ICD-10-CM", "ICD-10-PCS" or both.
             Annotations of other systems are dropped and counted.
-        trim: "none", or "mdace" or "edin" to trim spans as these authors do; see `trimming.trimmed`.
+        trim: "none" to keep spans as they are; "mdace" or "edin" to trim them as MDACE's own reader or Edin et al. do,
+            see `trimming.trimmed`.
         classes, shared_patients, allow_text: as in Mimic.
 
     Raises:
-        ValueError: an option has an unknown value. `load` raises it if a file is missing or wrong, or if the
+        ValueError: an option has an unknown value. `load` raises the error if a file is missing or wrong, or if the
             annotations contradict the notes.
 
     Example:
@@ -62,8 +64,9 @@ class Mdace(ClinicalSource):
     Reference: Cheng et al. (2023), "MDACE: MIMIC Documents Annotated with Code Evidence", arXiv 2307.03859; Edin et al.
         (2024), "An Unsupervised Approach to Achieve Supervised-Level Explainability in Healthcare Records", arXiv
         2406.08958, Sec. 4.1.
-    Differs: the paper of Edin et al. uses discharge summaries only. In the training set of their code, every annotated
-        note is a row: `notes: annotated`. Their ICD-10 runs use diagnoses only: `code_systems: [ICD-10-CM]`.
+    Differs: Edin et al. use only discharge summaries in their paper. The training set of their code has a row for every
+        annotated note, as with `notes: annotated`. Their ICD-10 runs use only diagnoses, as with
+        `code_systems: [ICD-10-CM]`.
     """
 
     name = "mdace"

@@ -11,24 +11,24 @@ class Mimic(ClinicalSource):
     """One document per admission: its discharge summaries, those of type Report before those of type Addendum.
 
     Reports and addenda are each sorted by CHARTTIME, CHARTDATE and ROW_ID. Their texts are unchanged and joined by one
-    space. Notes that are marked as errors are kept, as by Edin et al., and counted. Codes have a decimal point, as in
-    250.00, and a code is used once even if it was billed twice. Admissions without a code or without a discharge
+    space. Notes that are marked as errors are counted, but kept, as Edin et al. do. Codes have a decimal point, as in
+    250.00, and a code that was billed twice is used once. Admissions without a code or without a discharge
     summary are left out and counted. `id` is the admission's HADM_ID.
 
     Args:
         mimic_dir: folder with NOTEEVENTS, DIAGNOSES_ICD and PROCEDURES_ICD of MIMIC-III 1.4, as csv or csv.gz.
-        splits: split -> file with one HADM_ID per line, or a list of such files; or one feather file with the columns
-            _id and split.
-        code_systems: ICD-9-CM for diagnoses, ICD-9-PCS for procedures.
-        classes: file with the classes of a checkpoint: a JSON list, a text file with one code per line, or a folder
-            with target_tokenizer.json. Other codes are dropped and counted, and documents without a remaining code are
-            left out. By default, the classes are the codes of all splits, sorted.
+        splits: split -> file with one HADM_ID per line, or a list of such files. Instead of this mapping, the path of
+            one feather file with the columns "_id" and "split".
+        code_systems: "ICD-9-CM" for diagnoses, "ICD-9-PCS" for procedures, or both.
+        classes: the classes of a checkpoint: a JSON list of codes, a text file with one code per line, a folder with
+            target_tokenizer.json, or the folder of a run. Other codes are dropped and counted, and documents without a
+            remaining code are left out. By default, the classes are the codes of all splits, sorted.
         shared_patients: whether a patient may be in two splits.
-        allow_text: whether text of notes may leave the folder of the corpora, in heatmaps, explanations and
-            vocabularies.
+        allow_text: whether texts of notes may be written outside the folder of the encoded corpora, in heatmaps,
+            explanations and vocabularies.
 
     Raises:
-        ValueError: a code system is not of ICD-9. `load` raises it if a file is missing or wrong.
+        ValueError: a code system is not of ICD-9. `load` raises the error if a file is missing or wrong.
 
     Example:
         >>> Mimic("data/mimiciii", {"train": "train_full_hadm_ids.csv"}).code_systems

@@ -1,4 +1,4 @@
-"""Discharge summaries of MIMIC-III, with labels from diagnosis codes: diabetes or not, or acute or chronic anemia."""
+"""Discharge summaries of MIMIC-III, labeled by diagnosis codes: diabetes or not, or acute or chronic anemia."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def diabetes_label(codes: Collection[str]) -> int:
 
 
 def anemia_label(codes: Collection[str]) -> int | None:
-    """Returns 1 for acute anemia (ICD-9 285.1), 0 for anemia of chronic disease (285.2), None for both or neither.
+    """Returns 1 for acute anemia (ICD-9 285.1), 0 for anemia of chronic disease (285.2), else None (both or neither).
 
     Example:
         >>> anemia_label(["2851"]), anemia_label(["28521"]), anemia_label(["2851", "28521"])
@@ -51,8 +51,8 @@ LABELS: dict[str, tuple[list[str], Callable[[Collection[str]], int | None]]] = {
 def normalize_text(text: str) -> str:
     """Returns the words and punctuation marks of a note in lower case, separated by spaces.
 
-    MIMIC-III has "[**...**]" in place of private data, which becomes "<de>". Repetitions of a punctuation mark are
-    removed. A word with a digit becomes "qqq".
+    In MIMIC-III, "[**...**]" replaces private data; it becomes "<de>". Of repeated punctuation marks, only one is kept.
+    A word that contains a digit becomes "qqq".
 
     Example:
         >>> normalize_text("Dr. [**Last Name**] gave 2 mg!!")
@@ -83,9 +83,9 @@ def read_diagnoses(folder: Path) -> dict[str, tuple[str, set[str]]]:
 
 
 def read_summaries(folder: Path, admissions: Collection[str]) -> dict[str, str]:
-    """Returns admission -> discharge summary: the reports by date, then the addenda by date, joined by spaces.
+    """Returns admission -> discharge summary: the reports by date and then the addenda by date, joined by spaces.
 
-    Notes that are marked as errors are left out. The file is read row by row, so memory holds only the notes in use.
+    Notes that are marked as errors are left out. The file is read row by row, so memory holds only the returned notes.
 
     Example:
         >>> import tempfile
@@ -130,7 +130,7 @@ def read_admission_lists(folder: Path) -> dict[str, list[str]]:
         lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
         for number, line in enumerate(lines, start=1):
             if line and not line.isdecimal():
-                raise ValueError(f"{path}, line {number}: {line!r} is no HADM_ID; the file must have no header")
+                raise ValueError(f"{path}, line {number}: {line!r} is not a HADM_ID; the file must have no header")
         admissions[split] = [line for line in lines if line]
     return admissions
 
@@ -138,7 +138,7 @@ def read_admission_lists(folder: Path) -> dict[str, list[str]]:
 def split_by_patient(
     patients: dict[str, str], validation_fraction: float, test_fraction: float, seed: int
 ) -> dict[str, list[str]]:
-    """Divides the admissions at random, such that no patient is in two splits, and returns split -> admissions.
+    """Divides admissions at random so that no patient is in two splits. Returns split -> admissions.
 
     Args:
         patients: admission -> patient.
@@ -166,7 +166,7 @@ class MimicLabels(TextSource):
 
     Args:
         data_dir: folder with NOTEEVENTS.csv and DIAGNOSES_ICD.csv of MIMIC-III 1.4, or with the same files as .csv.gz.
-            The files have several gigabytes and are read row by row; memory holds only the notes in use.
+            The files have several gigabytes, but are read row by row; memory holds only the notes in use.
         task: "diabetes" or "anemia".
         splits_dir: folder with train_50_hadm_ids.csv, dev_50_hadm_ids.csv and test_50_hadm_ids.csv, which list one
             admission per line; other admissions are left out. If None, all admissions of the task are used, and are
@@ -175,11 +175,11 @@ class MimicLabels(TextSource):
         max_words: documents with more words, counted after `normalize_text`, are left out. None for no limit.
         validation_fraction, test_fraction: fractions of the patients, if `splits_dir` is None.
         seed: seed of the random division into splits, if `splits_dir` is None.
-        allow_text: whether text of notes may leave the folder of the corpora, in heatmaps, explanations and
-            vocabularies. It must be true to build a vocabulary from the training notes, as in the papers.
+        allow_text: whether texts of notes may be written outside the folder of the encoded corpora, in heatmaps,
+            explanations and vocabularies. A vocabulary of the training notes, as in the papers, needs true.
 
     Raises:
-        ValueError: an option is out of range. `load` raises it if a file, a column or a listed admission is missing.
+        ValueError: an option is out of range. `load` raises the error if a file, column or listed admission is missing.
 
     Example:
         >>> MimicLabels("data/mimiciii", task="anemia").class_names
@@ -189,7 +189,7 @@ class MimicLabels(TextSource):
         "Evaluating the Faithfulness of Importance Measures in NLP by Recursively Masking Allegedly Important Tokens
         and Retraining", arXiv 2110.08412, App. B.
     Differs: Jain and Wallace split texts into words with spaCy, not with a regular expression. For diabetes, they use
-        the admissions of the lists. For anemia, they divide admissions, stratified by class, so a patient can be in two
+        the listed admissions. For anemia, they divide admissions, stratified by class, so a patient can be in two
         splits. Their code leaves out anemia documents of more than 4,000 words, but no diabetes documents, since its
         condition for these, 6 > length > 4000, is never true.
     """
@@ -250,5 +250,5 @@ class MimicLabels(TextSource):
             if admission not in known:
                 raise ValueError(
                     f"admission {admission} of the lists in {self.splits_dir} has no {fact} of {self.data_dir}; use "
-                    "the whole of MIMIC-III 1.4, or lists of admissions that the files contain"
+                    "the complete tables of MIMIC-III 1.4, or lists whose admissions are in the tables"
                 )

@@ -1,4 +1,4 @@
-"""MIMIC-III and MDACE together: admissions with billed codes, and annotated notes."""
+"""MIMIC-III joined with MDACE: admissions with billed codes, and notes with annotated codes and evidence."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from lightning_xai.data.sources.mdace import Notes, Setting, charts_of
 class MimicMdace(ClinicalSource):
     """The joint set: the rows of Mdace for admissions with a chart in MDACE, and the rows of Mimic for all others.
 
-    `id` is the admission's HADM_ID, or "note-" and the note's ROW_ID. Rows of Mimic have no rationales.
+    `id` is the HADM_ID in rows of Mimic, and "note-" with the ROW_ID in rows of Mdace. Only the latter have rationales.
 
     Args:
         mimic_dir, classes, shared_patients, allow_text: as in Mimic.
         mdace_dir, setting, notes, trim: as in Mdace.
-        splits: as in Mimic. MDACE's lists MDace-code-ev-train.csv, -val and -test give the joint set of Edin et al.
-            (2024). To keep MDACE out of training, give Mullenbach's training list, and MDACE's lists for validation
-            and test.
-        code_systems: ICD-9-CM for diagnoses, ICD-9-PCS for procedures.
+        splits: as in Mimic. The joint set of Edin et al. (2024) uses MDACE's lists MDace-code-ev-train.csv,
+            MDace-code-ev-val.csv and MDace-code-ev-test.csv. To keep MDACE out of training, give Mullenbach's list for
+            training, and MDACE's lists for validation and test.
+        code_systems: "ICD-9-CM" for diagnoses, "ICD-9-PCS" for procedures, or both.
 
     Raises:
-        ValueError: an option has an unknown value. `load` raises it if a file is missing or wrong, or if the
+        ValueError: an option has an unknown value. `load` raises the error if a file is missing or wrong, or if the
             annotations contradict the notes.
 
     Example:

@@ -17,13 +17,13 @@ from lightning_xai.functional.classes.class_names import comparable_names, liste
 def matched_classes(
     names: Sequence[str], data_names: Sequence[str], mapping: Mapping[str, str | None], owner: str
 ) -> list[int | None]:
-    """Returns for each of `names` the position of the same class in `data_names`, or None for a class to leave out.
+    """Returns, for each of `names`, the index of the same class in `data_names`, or None if the class is left out.
 
     Args:
         names: class names of an added source.
         data_names: class names of the training source.
-        mapping: class of the added source -> name in `data_names`, or None to leave its rows out. All other classes are
-            matched by name; case, hyphens and white space do not count.
+        mapping: class of the added source -> name of the same class in `data_names`, or None to leave out the rows of
+            the class. All other classes are matched by name, ignoring case, hyphens, underscores and white space.
         owner: name of the added source, for error messages.
 
     Raises:
@@ -36,13 +36,13 @@ def matched_classes(
         [0, None]
         >>> matched_classes(["NEG", "POS"], ["negative", "positive"], {}, "movies")
         Traceback (most recent call last):
-        ValueError: movies has the class 'NEG', which is none of ['negative', 'positive']: give classes: {movies: ...
+        ValueError: movies has the class 'NEG', which is none of ['negative', 'positive']: set `classes: {movies:...
     """
     theirs, ours = comparable_names(names, data_names)
     for name, target in mapping.items():
         for one, known in ((name, names), (target, data_names)):
             if one is not None and one not in known:
-                raise ValueError(f"classes of {owner} have {one!r}, which is none of {listed(known)}: correct it")
+                raise ValueError(f"`classes` for {owner} has {one!r}, which is none of {listed(known)}: correct it")
     positions: list[int | None] = []
     for name, comparable in zip(names, theirs, strict=True):
         if name in mapping:
@@ -52,21 +52,21 @@ def matched_classes(
             positions.append(ours.index(comparable))
         else:
             raise ValueError(
-                f"{owner} has the class {name!r}, which is none of {listed(data_names)}: give classes: "
-                f"{{{owner}: {{{name}: ...}}}} with one of these names, or null to leave its rows out"
+                f"{owner} has the class {name!r}, which is none of {listed(data_names)}: set `classes: "
+                f"{{{owner}: {{{name}: ...}}}}` to one of these names, or to null to leave out the rows of the class"
             )
     if all(position is None for position in positions):
-        raise ValueError(f"classes of {owner} leaves out all of {listed(names)}: keep at least one")
+        raise ValueError(f"`classes` for {owner} leaves out all of {listed(names)}: keep at least one class")
     return positions
 
 
 def with_classes(row: Mapping[str, Any], positions: Sequence[int | None]) -> dict[str, Any] | None:
-    """Returns a row with other class numbers, or None if its class is left out.
+    """Returns a row with new class numbers, or None if the row's class is left out.
 
     Args:
-        row: columns of TextSource.
-        positions: new number of each class, or None for a class to leave out. A multi-label row is kept, and only loses
-            the labels of such classes.
+        row: a row with the columns of TextSource.
+        positions: new number of each class, or None for a class to leave out. A multi-label row only loses the labels
+            of such classes.
 
     Example:
         >>> with_classes({"text": "good", "labels": 0, "id": "a"}, [1, 0])
@@ -90,22 +90,23 @@ def with_classes(row: Mapping[str, Any], positions: Sequence[int | None]) -> dic
 
 
 class OutOfDomain(TextSource):
-    """A source with splits of other sources as additional test splits. The keys of `others` name these splits.
+    """A training source, with additional test splits from other sources. The keys of `others` name these splits.
 
     Training and validation use `source` alone. The classes of the other sources are matched by name.
 
     Args:
         source: the training source.
         others: name of the new split -> the source of its rows.
-        splits: name of the new split -> the split of its source, "test" by default.
+        splits: name of the new split -> name of the split in the source of its rows; "test" by default.
         max_lengths: name of the new split -> largest number of tokens of an example, special tokens included; by
             default, the encoder's limit. If truncation removes evidence, only the remaining evidence counts.
-        classes: name of the new split -> (class of its source -> class of `source`, or null to leave its rows out), for
-            classes that `source` names differently.
+        classes: name of the new split -> (class of its source -> class of `source`, or null to leave out the rows of
+            the class), for classes that `source` names differently.
 
     Raises:
-        ValueError: a name is taken or unknown, or some of the sources are multi-label and others are not. `load` raises
-            it if a source lacks the split, or has a class without a counterpart.
+        ValueError: `others` is empty or has the name of a split of `source`; another option has a name that is not in
+            `others`; or some of the sources are multi-label and others are not. `load` raises the error if a source
+            lacks the split, or has a class without a counterpart.
 
     Example:
         >>> from lightning_xai.data.sources.planted import Planted
@@ -123,18 +124,21 @@ class OutOfDomain(TextSource):
         classes: dict[str, dict[str, str | None]] | None = None,
     ) -> None:
         if not others:
-            raise ValueError("others is empty: name at least one source, or use the source alone")
+            raise ValueError("`others` is empty: give at least one other source, or use the training source alone")
         for option, given in {"splits": splits, "max_lengths": max_lengths, "classes": classes}.items():
             for name in given or {}:
                 if name not in others:
-                    raise ValueError(f"{option} has {name!r}, which is none of others: {', '.join(others)}")
+                    raise ValueError(
+                        f"`{option}` has {name!r}, which is none of the names in `others`: {', '.join(others)}"
+                    )
         for name, other in others.items():
             if name in ("train", "validation", "test"):
-                raise ValueError(f"others has {name!r}, a split of the source itself: give it another name")
+                raise ValueError(f"`others` has {name!r}, which is a split of the training source: choose another name")
             if other.multilabel != source.multilabel:
                 kinds = ["single-label", "multi-label"]
                 raise ValueError(
-                    f"{name} is {kinds[other.multilabel]}, but the source is {kinds[source.multilabel]}: leave it out"
+                    f"{name} is {kinds[other.multilabel]}, but the training source is {kinds[source.multilabel]}: "
+                    "remove the former from `others`"
                 )
         self.name, self.multilabel = source.name, source.multilabel
         self.rationales_are_weak = any(one.rationales_are_weak for one in (source, *others.values()))
@@ -148,7 +152,7 @@ class OutOfDomain(TextSource):
 
     @property
     def sources(self) -> list[TextSource]:
-        """All sources, with the same folder for temporary files."""
+        """All sources. They write temporary files into the folder of this source."""
         sources = [self.source, *self.others.values()]
         for source in sources:
             source.work_folder = self.work_folder
@@ -186,7 +190,7 @@ class OutOfDomain(TextSource):
     def _added(self, splits: Mapping[str, Any]) -> dict[str, Dataset]:
         for name in self.others:
             if name in splits:
-                raise ValueError(f"others has {name!r}, a split of the source itself: give it another name")
+                raise ValueError(f"`others` has {name!r}, which is a split of the training source: choose another name")
         return {name: self._stored(name) for name in self.others}
 
     def _stored(self, name: str) -> Dataset:
@@ -194,7 +198,7 @@ class OutOfDomain(TextSource):
         other, split = self.others[name], self.splits.get(name, "test")
         rows = other.row_streams() or other.load()
         if split not in rows:
-            raise ValueError(f"the source of {name!r} has no split {split!r} but {', '.join(rows)}: set splits")
+            raise ValueError(f"the source of {name!r} has no split {split!r}, only {', '.join(rows)}: set `splits`")
         positions = matched_classes(other.class_names, self.class_names, self.classes.get(name, {}), name)
         columns = rows[split].column_names
         moved = (with_classes(row, positions) for row in read_rows(rows[split]))

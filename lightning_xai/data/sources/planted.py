@@ -22,7 +22,7 @@ def planted_document(
 
     Args:
         words: the vocabulary. The other arguments identify a word by its index in this list.
-        signals: class -> the signal words to plant; their character spans are the class's rationale.
+        signals: class -> signal words to plant; their character spans are the class's rationale.
         background: words that support no class.
         length: number of words in the text.
         generator: random number generator.
@@ -63,10 +63,10 @@ class Planted(TextSource):
         multilabel: whether a document may have any number of classes.
         class_probability: probability of each class in a multi-label document.
         num_train, num_validation, num_test: numbers of documents.
-        seed: seed of all random choices. With other sizes, the first documents of a split stay the same.
+        seed: seed of all random choices. If only a `num_...` changes, the first documents of its split stay the same.
 
     Raises:
-        ValueError: the signal words leave no other word, or may exceed the shortest document.
+        ValueError: all words would be signal words, or the signal words might not fit into the shortest document.
 
     Example:
         >>> row = Planted(num_train=1).load()["train"][0]
@@ -95,12 +95,13 @@ class Planted(TextSource):
         num_signals = num_classes * signal_words_per_class
         if num_signals >= num_words:
             raise ValueError(
-                f"num_words={num_words} leaves no word besides {num_signals} signal words: raise num_words"
+                f"num_words={num_words} leaves no word besides the {num_signals} signal words: raise num_words"
             )
         most = signals_per_document[1] * (num_classes if multilabel else 1)
         if most > words_per_document[0]:
             raise ValueError(
-                f"{most} signal words do not fit into a text of {words_per_document[0]} words: raise words_per_document"
+                f"{most} signal words do not fit into a text of {words_per_document[0]} words: raise the smallest "
+                "number in words_per_document"
             )
         self.class_names = [f"class{i}" for i in range(num_classes)]
         self.multilabel = multilabel

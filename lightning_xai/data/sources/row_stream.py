@@ -1,4 +1,4 @@
-"""Rows that a source yields one at a time, and functions that read such rows as well as a data set in memory."""
+"""Rows that a source yields one at a time, and functions that read such rows, or those of a data set."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 from datasets import Dataset
 
 READ_AT_ONCE = 256  # number of rows of a data set that are read together
-BLOCK_ROWS, BLOCK_CHARACTERS = 4096, 1 << 19  # limits of a block that is encoded at once; one long text may exceed them
+BLOCK_ROWS, BLOCK_CHARACTERS = 4096, 1 << 19  # rows are encoded in blocks; a block ends when it reaches either limit
 
 
 class RowStream:
-    """The rows of one split. Every iteration makes them again, and they are never all in memory.
+    """The rows of one split. Every iteration creates the rows anew, so they are never all in memory.
 
     Args:
-        make: returns the rows, with the columns of TextSource. Every call must return the same rows.
+        make: function that returns the rows, with the columns of TextSource. Every call must return the same rows.
         column_names: names of the columns.
         num_rows: number of rows. If None, they are counted when `len` is first called.
 
@@ -54,7 +54,7 @@ def read_rows(rows: Rows, index: np.ndarray | None = None) -> Iterator[dict[str,
 
     Args:
         rows: the rows of a split.
-        index: ascending numbers of the rows to yield; None for all rows.
+        index: ascending indices of the rows to yield; None for all rows.
 
     Example:
         >>> rows = Dataset.from_dict({"text": ["a", "b", "c"]})
@@ -68,14 +68,14 @@ def read_rows(rows: Rows, index: np.ndarray | None = None) -> Iterator[dict[str,
     numbers = np.arange(len(rows)) if index is None else index
     for begin in range(0, len(numbers), READ_AT_ONCE):
         part = numbers[begin : begin + READ_AT_ONCE]
-        # a slice of consecutive rows copies less than a selection
+        # reads consecutive rows as a slice, which copies less data than a list of row numbers
         consecutive = len(part) == part[-1] - part[0] + 1
         columns = rows[int(part[0]) : int(part[-1]) + 1] if consecutive else rows[part.tolist()]
         yield from (dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True))
 
 
 def blocks_of(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """Yields the rows in blocks; each block is encoded at once.
+    """Yields the rows in blocks that are small enough to be encoded at once.
 
     Example:
         >>> [len(block) for block in blocks_of({"text": "good"} for _ in range(5000))]

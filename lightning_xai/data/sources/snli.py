@@ -1,4 +1,4 @@
-"""Stanford Natural Language Inference, from the hub or local files, and e-SNLI, its version with marked words."""
+"""Stanford Natural Language Inference (SNLI), from the hub or local files, and e-SNLI, SNLI with marked words."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.text.spans import spans_from_mask, word_offsets
 
 Main = Literal["premise", "hypothesis"]
-CLASSES = ["entailment", "neutral", "contradiction"]  # in the order of the hub
-WITHOUT_LABEL = ("-", -1)  # labels of rows on which the annotators disagreed
+CLASSES = ["entailment", "neutral", "contradiction"]  # in the order of the hub's label numbers
+WITHOUT_LABEL = ("-", -1)  # these values mean that a row has no gold label, because the annotators disagreed
 SPLITS = {"train": "train", "validation": "dev", "test": "test"}  # split -> its name in file names
 SIDES = {"premise": 1, "hypothesis": 2}  # sentence -> the sentence's number in column names
 MOST_ANNOTATORS = 3
@@ -37,7 +37,7 @@ def marked_words(marked: str, text: str, location: str) -> list[bool]:
     words, marks = text.split(), marked.split()
     if len(words) != len(marks) or any(m not in (w, f"*{w}*") for w, m in zip(words, marks, strict=True)):
         raise ValueError(
-            f"{location}: {marked[:60]!r} is not {text[:60]!r} with words between asterisks; correct the row"
+            f"{location}: {marked[:60]!r} must be {text[:60]!r} with asterisks around some words; correct the row"
         )
     return [m == f"*{w}*" for w, m in zip(words, marks, strict=True)]
 
@@ -63,7 +63,7 @@ def read_sentence_files(folder: Path, part: str) -> Iterator[dict[str, Any]]:
     columns = [path.read_text(encoding="utf-8").removesuffix("\n").split("\n") for path in paths]
     for path, column in zip(paths, columns, strict=True):
         if len(column) != len(columns[0]):
-            raise ValueError(f"{path} has {len(column)} lines, but {paths[0]} has {len(columns[0])}; fetch them again")
+            raise ValueError(f"{path} has {len(column)} lines, but {paths[0]} has {len(columns[0])}; copy both again")
     for line, (premise, hypothesis, label) in enumerate(zip(*columns, strict=True), start=1):
         yield {
             "premise": premise.strip(), "hypothesis": hypothesis.strip(), "label": label.strip(),
@@ -95,7 +95,7 @@ def read_json_lines(folder: Path, part: str) -> Iterator[dict[str, Any]]:
 def read_highlights(folder: Path, part: str) -> Iterator[dict[str, Any]]:
     """Yields the rows of esnli_{part}.csv. The part "train" has two files, esnli_train_1.csv and esnli_train_2.csv.
 
-    The columns "premise_masks" and "hypothesis_masks" hold one list per annotator, with True where a word was marked.
+    The values of "premise_masks" and "hypothesis_masks" have one list per annotator, with True for each marked word.
 
     Raises:
         ValueError: a column is missing, or a marked sentence differs from its sentence in more than asterisks.
@@ -151,8 +151,8 @@ class SNLI(TextSource):
         revision: commit, tag or branch on the hub; None for the newest version.
 
     Raises:
-        ValueError: `load` raises it if a folder has no files, or a row has a wrong label or wrong marks; the message
-            names file and line.
+        ValueError: `main` is unknown. `load` raises the error if a folder has no such files, or if a row has a wrong
+            label or wrong marks. The message names file and line.
 
     Example:
         >>> import tempfile
@@ -199,7 +199,8 @@ class SNLI(TextSource):
             return {split: read(Path(self.path), SPLITS[split]) for split, read in readers.items()}
         if Path(self.path).is_dir() and not is_saved_dataset(self.path):
             raise ValueError(
-                f"{self.path} holds no files of SNLI: it needs {', '.join(READERS)} for at least one split"
+                f"{self.path} holds no files of SNLI: it must have one of {', '.join(READERS)} for at least one "
+                "{part}: train, dev or test"
             )
         table = self._hub().load_table()
         for rows in table.values():
@@ -215,7 +216,7 @@ class SNLI(TextSource):
     def _row(self, raw: dict[str, Any]) -> dict[str, Any]:
         if raw["label"] not in CLASSES:
             raise ValueError(
-                f"{raw['where']}: label {raw['label']!r} is none of {', '.join(CLASSES)} and '-'; correct it"
+                f"{raw['where']}: label {raw['label']!r} is neither {', '.join(CLASSES)} nor '-'; correct it"
             )
         label = CLASSES.index(raw["label"])
         pair = next(side for side in SIDES if side != self.main)

@@ -1,4 +1,4 @@
-"""Stanford Sentiment Treebank: sentences with a sentiment for every phrase, from which rationales are derived."""
+"""Stanford Sentiment Treebank: sentences in which every phrase has a sentiment. Rationales follow from these."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Tree(NamedTuple):
 
 
 def parse_tree(line: str) -> Tree:
-    """Returns the tree of one line of Penn Treebank brackets.
+    """Returns the tree that a line describes in the bracket notation of the Penn Treebank.
 
     Raises:
         ValueError: a bracket does not close.
@@ -56,7 +56,7 @@ def parse_tree(line: str) -> Tree:
             if not stack:
                 return tree
             stack[-1][1].append(tree)
-    raise ValueError(f"brackets do not close in tree {line[:60]!r}")
+    raise ValueError(f"some brackets do not close in the tree {line[:60]!r}")
 
 
 def leaves(tree: Tree) -> list[str]:
@@ -70,7 +70,7 @@ def leaves(tree: Tree) -> list[str]:
 
 
 def phrase_scores(tree: Tree) -> list[float]:
-    """Returns a score of 0, 0.5 or 1 for each word: the strength of the largest decisive phrase around the word.
+    """Returns a score of 0, 0.5 or 1 per word: the strength of the largest decisive phrase that contains the word.
 
     The strength of a phrase is half the distance of its sentiment from neutral. A phrase is decisive if it is stronger
     than every smaller phrase and word inside it. A word without a decisive phrase gets its own strength.
@@ -98,7 +98,7 @@ def _scored(tree: Tree) -> tuple[list[float], int, int]:
 
 
 def read_lines(path: Path) -> list[str]:
-    """Returns the lines of one of the files of the treebank.
+    """Returns the lines of a file of the treebank.
 
     Raises:
         ValueError: the file is missing.
@@ -129,12 +129,12 @@ class SST(TextSource):
         rationale_threshold: a word is evidence if its phrase score (0, 0.5 or 1) is at least this number.
         min_words: sentences with fewer words are left out of every split. Punctuation marks count as words. Madsen et
             al. (2022), arXiv 2110.08412, use 6.
-        revision: commit, tag or branch on the hub; None for the newest version, which is a script that `datasets`
-            cannot run.
-        hub_dir: folder of the hub's data set that has the trees (column "ptb_tree"); None to read all folders.
+        revision: commit, tag or branch on the hub; None for the newest version, which `datasets` cannot load,
+            because it is a script.
+        hub_dir: folder of the hub's data set in which the trees are (column "ptb_tree"); None to read all folders.
 
     Raises:
-        ValueError: a number is out of range; `load` raises it if a file, the data set, a split or the column is
+        ValueError: a number is out of range. `load` raises the error if a file, the data set, a split or the column is
             missing, or if brackets do not close in a tree.
 
     Example:
@@ -198,9 +198,9 @@ class SST(TextSource):
         for split, rows in table.items():
             if COLUMN not in rows.column_names:
                 raise ValueError(
-                    f"{self.path}, split {split!r}: no column {COLUMN!r} of bracketed trees among "
-                    f"{', '.join(rows.column_names)}; the hub has the trees in configuration 'ptb': set hub_dir to the "
-                    "folder of this configuration, or save the configuration to disk"
+                    f"{self.path}, split {split!r}: no column {COLUMN!r} with bracketed trees among "
+                    f"{', '.join(rows.column_names)}; on the hub, the trees are in the configuration 'ptb': set "
+                    "hub_dir to the folder of this configuration, or give a folder into which it was saved"
                 )
         return {split: rows[COLUMN] for split, rows in table.items()}
 

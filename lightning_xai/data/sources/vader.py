@@ -1,4 +1,4 @@
-"""Short texts of four domains with human ratings of their sentiment, and with rationales from a lexicon."""
+"""Short texts from four domains, with human ratings of their sentiment and with rationales from a lexicon."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def drop_repeated(rows: Iterable[tuple[str, float, str]]) -> list[tuple[str, flo
 
 
 def lexicon_spans(text: str, lexicon: dict[str, float], sign: int) -> list[list[int]]:
-    """Returns the character spans of the words whose valence has the given sign, without punctuation around them.
+    """Returns the character spans, without surrounding punctuation, of the words whose valence has the given sign.
 
     Negation is ignored: "not good" counts as positive. So the spans are weak rationales.
 
@@ -84,7 +84,7 @@ def lexicon_spans(text: str, lexicon: dict[str, float], sign: int) -> list[list[
     spans = []
     for begin, end in word_offsets(text).tolist():
         word = text[begin:end]
-        if word.lower() not in lexicon:  # emoticons are in the lexicon, and are not stripped
+        if word.lower() not in lexicon:  # entries of the lexicon, such as emoticons, keep their punctuation
             begin += len(word) - len(word.lstrip(string.punctuation))
             word = word.strip(string.punctuation)
         if lexicon.get(word.lower(), 0.0) * sign > 0:
@@ -93,7 +93,7 @@ def lexicon_spans(text: str, lexicon: dict[str, float], sign: int) -> list[list[
 
 
 def _open_member(archive: tarfile.TarFile, name: str) -> IO[bytes]:
-    """Opens the archive's file with the given name, in any of its folders."""
+    """Opens the file with the given name in an archive, in whichever folder it is."""
     file = archive.extractfile(next(m for m in archive.getmembers() if m.name.endswith("/" + name)))
     assert file is not None, f"{name} is a folder or a link"
     return file
@@ -117,7 +117,7 @@ def fetch_vader(folder: Path) -> None:
     names = [LEXICON_FILE, *RATING_FILES.values()]
     if all((folder / name).is_file() for name in names):
         return
-    say(f"downloading {PACKAGE} with pip, once, into {folder}")
+    say(f"downloading {PACKAGE} with pip into {folder}; later runs will use these files")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".vader-") as scratch:
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
@@ -130,7 +130,7 @@ def fetch_vader(folder: Path) -> None:
         sdist = next(Path(scratch).glob("*.tar.gz"))
         digest = hashlib.sha256(sdist.read_bytes()).hexdigest()
         if digest != SDIST_SHA256:
-            raise ValueError(f"{sdist.name} has sha256 {digest}, not {SDIST_SHA256}; check the package index")
+            raise ValueError(f"{sdist.name} has sha256 {digest}, not {SDIST_SHA256}; check the package index of pip")
         ready = Path(scratch) / "ready"
         ready.mkdir()
         with tarfile.open(sdist) as outer:
@@ -141,22 +141,22 @@ def fetch_vader(folder: Path) -> None:
         try:
             ready.rename(folder)
         except OSError:
-            if not all((folder / name).is_file() for name in names):  # otherwise, another process was faster
+            if not all((folder / name).is_file() for name in names):  # if they all exist, another process was faster
                 raise
 
 
 class Vader(TextSource):
-    """Short texts (snippets) of one domain, labelled negative or positive by their mean human rating.
+    """Short texts (snippets) of one domain, labeled negative or positive by their mean human rating.
 
     Repeated snippets are dropped before the split. The rationales are weak: the words of the VADER lexicon whose
-    valence agrees with the label. Snippets without a label are the filler. Most of the movie snippets are also
+    valence agrees with the label. Snippets without a label are used as filler. Most of the movie snippets are also
     sentences of the Stanford Sentiment Treebank, so never train on one of the two data sets and test on the other.
 
     Args:
         domain: "movie" or "amazon" reviews, "nyt" (New York Times editorials), or "tweets". Its snippets are divided
             into train, validation and test.
         threshold: a snippet has a label if its mean rating, in [-4, 4], is farther than this number from 0.
-        other_domains: domains whose labelled snippets become additional test splits, named by domain; None for all
+        other_domains: domains whose labeled snippets become additional test splits, named by domain; None for all
             other domains.
         seed: seed of the split.
         validation_fraction, test_fraction: fractions of the domain's snippets.
@@ -164,8 +164,8 @@ class Vader(TextSource):
         weak_rationales: whether rows get the weak rationales.
 
     Raises:
-        ValueError: the fractions leave no training data, or `domain` is among `other_domains`. `load` raises it if the
-            data has not been downloaded.
+        ValueError: the fractions leave no training data, or `domain` is among `other_domains`. `load` raises the error
+            if the data has not been downloaded.
 
     Example:
         >>> with tempfile.TemporaryDirectory() as cache:
@@ -216,7 +216,7 @@ class Vader(TextSource):
     def _ratings(self, domain: str) -> list[tuple[str, float, str]]:
         path = self.folder / RATING_FILES[domain]
         if not path.is_file():
-            raise ValueError(f"{path} is missing; call prepare() first, with access to the network")
+            raise ValueError(f"{path} is missing; call prepare() first, with access to the internet")
         with path.open(encoding="utf-8", newline="\n") as lines:
             return drop_repeated(parse_ratings(lines))
 

@@ -1,4 +1,4 @@
-"""Errors in the columns and label cells of tables. Each message names the argument that corrects the error."""
+"""Error messages for tables that lack a column or have wrong cells in the label column."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def missing_column(split: str, role: str, column: str, rows: Any, existing: Sequ
         split: split of the table.
         role: role of the column, a key of ARGUMENTS.
         column: name of the column.
-        rows: rows of the table.
+        rows: rows of the table; a list of one row is searched for nested rows.
         existing: names of the columns that the table has.
 
     Example:
@@ -28,7 +28,7 @@ def missing_column(split: str, role: str, column: str, rows: Any, existing: Sequ
         >>> missing_column("train", "text", "text", [{"text;label": "a;b"}], ["text;label"])
         "split 'train' has no column 'text'; it has text;label: separate the cells by commas, or by tabs in a .tsv file"
         >>> missing_column("train", "text", "text", [{"data": [{"text": "a"}]}], ["data"])
-        "split 'train' has no column 'text'; it has data: set field: data, under which rows seem to lie"
+        "split 'train' has no column 'text'; it has data: set `field: data`, where the rows seem to be"
     """
     remedy = f"set {ARGUMENTS[role]} to one of them, or add the column"
     if len(existing) == 1 and any(separator in existing[0] for separator in ";|\t"):
@@ -38,7 +38,7 @@ def missing_column(split: str, role: str, column: str, rows: Any, existing: Sequ
             name for name, cell in rows[0].items() if isinstance(cell, list) and cell and isinstance(cell[0], dict)
         ]
         if nested:
-            remedy = f"set field: {nested[0]}, under which rows seem to lie"
+            remedy = f"set `field: {nested[0]}`, where the rows seem to be"
     shown = ", ".join(existing[:20]) + (f" and {len(existing) - 20} others" if len(existing) > 20 else "")
     return f"split {split!r} has no column {column!r}; it has {shown}: {remedy}"
 
@@ -48,7 +48,7 @@ def check_label_cell(cell: Any, location: str, separator: str, class_names: Coll
 
     Args:
         cell: cell of a label column.
-        location: place of the cell, with which the message begins.
+        location: place of the cell, for the start of the message.
         separator: separates several labels in one string.
         class_names: class names that the user gave. A cell may hold any of these names.
 
@@ -59,7 +59,7 @@ def check_label_cell(cell: Any, location: str, separator: str, class_names: Coll
         ValueError: row 0: label {'x': 1} is neither a class name nor a number; correct it
         >>> check_label_cell("['x', 'y']", "row 0", ";", ())
         Traceback (most recent call last):
-        ValueError: row 0: label "['x', 'y']" is a list written as text; write x;y and set multilabel: true
+        ValueError: row 0: label "['x', 'y']" is a list written as text; write x;y and set `multilabel: true`
     """
     for part in cell if isinstance(cell, list) else [cell]:
         if isinstance(part, (list, dict, bytes)):
@@ -70,7 +70,7 @@ def check_label_cell(cell: Any, location: str, separator: str, class_names: Coll
                 listed = separator.join(map(str, names))[:60]
                 raise ValueError(
                     f"{location}: label {part[:60]!r} is a list written as text; write {listed} and set "
-                    "multilabel: true"
+                    "`multilabel: true`"
                 )
 
 

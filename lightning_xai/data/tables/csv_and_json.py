@@ -1,4 +1,4 @@
-"""Reads the rows of CSV, TSV and JSON files. Cells of CSV and TSV files stay text; numbers are not guessed."""
+"""Reads the rows of CSV, TSV and JSON files. Cells of CSV and TSV files stay text, even if they look like numbers."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def read_delimited(path: Path, *, delimiter: str, quoting: bool, encoding: str =
         encoding: encoding of the file.
 
     Raises:
-        ValueError: a row has more or fewer cells than there are columns, a quote is misplaced, or the file is not in
-            the given encoding.
+        ValueError: a row has more or fewer cells than there are columns, two columns have the same name, a quote is
+            misplaced, or the file is not in the given encoding.
 
     Example:
         >>> import tempfile
@@ -45,7 +45,7 @@ def read_delimited(path: Path, *, delimiter: str, quoting: bool, encoding: str =
                 columns = [name or f"Unnamed: {i}" for i, name in enumerate(cells)]
                 if len(set(columns)) < len(columns):
                     twice = next(name for name in columns if columns.count(name) > 1)
-                    raise ValueError(f"{path}: two columns are called {twice!r}; rename one of them")
+                    raise ValueError(f"{path}: two columns are called {twice!r}; rename one of these columns")
                 continue
             if len(cells) != len(columns):
                 raise ValueError(
@@ -54,7 +54,7 @@ def read_delimited(path: Path, *, delimiter: str, quoting: bool, encoding: str =
                     + (
                         "put a cell with a delimiter or a line break into double quotes, or name every column in line 1"
                         if quoting
-                        else "remove delimiters and line breaks from the cells, or set quoting: true for quoted cells"
+                        else "remove delimiters and line breaks from the cells, or quote them and set `quoting: true`"
                     )
                 )
             yield {name: cell or None for name, cell in zip(columns, cells, strict=True)}
@@ -80,7 +80,7 @@ def _cells(path: Path, delimiter: str, quoting: bool, encoding: str) -> Iterator
                     yield reader.line_num, cells
     except csv.Error as error:
         raise ValueError(
-            f"{path}, line {reader.line_num}: {error}; double a quote inside a quoted cell, or set quoting: false"
+            f"{path}, line {reader.line_num}: {error}; write each quote in a quoted cell twice, or set `quoting: false`"
         ) from error
     finally:
         csv.field_size_limit(limit)
@@ -94,8 +94,7 @@ def read_json_rows(path: Path, *, encoding: str = "utf-8", field: str | None = N
     Args:
         path: the file.
         encoding: encoding of the file.
-        field: key of the rows, if the file holds one object with the rows under one of its keys. None if the file holds
-            only rows.
+        field: if the file is one object, the key under which it holds the rows. None if the file holds only rows.
 
     Raises:
         ValueError: the file is not JSON in this encoding, has none of these three forms, or lacks `field`.
@@ -115,7 +114,7 @@ def read_json_rows(path: Path, *, encoding: str = "utf-8", field: str | None = N
     for number, (row, has_escapes) in enumerate(values):
         if not isinstance(row, dict):
             raise ValueError(
-                f"{path}, row {number}: {str(row)[:60]} is no JSON object; write each row as an object with a value "
+                f"{path}, row {number}: {str(row)[:60]} is not a JSON object; write each row as an object with a value "
                 "for each column"
             )
         if has_escapes:
@@ -144,7 +143,7 @@ def _has_escapes(text: str) -> bool:
 
 
 def _has_a_row_per_line(path: Path, encoding: str) -> bool:
-    """Returns whether each line of a file is a JSON value. If not, the whole file is one value, or a list of rows."""
+    """Returns whether each line of a file seems to be a JSON value. If not, the file is read as a single value."""
     lines = (line.strip() for line in text_lines(path, encoding) if line.strip())
     first = next(lines, "")
     if first.startswith("["):
@@ -178,14 +177,16 @@ def _under(field: str, content: str, path: Path) -> Any:
     keys = list(value) if isinstance(value, dict) else []
     if field not in keys:
         has = (
-            f"an object with the keys {', '.join(map(str, keys))[:100]}" if keys else f"no object, but {content[:30]!r}"
+            f"an object with the keys {', '.join(map(str, keys))[:100]}"
+            if keys
+            else f"not an object, but {content[:30]!r}"
         )
-        raise ValueError(f"{path} has no field {field!r}: it is {has}; set field to one of its keys, or leave it out")
+        raise ValueError(f"{path} has no key {field!r}: it is {has}; set `field` to one of its keys, or remove `field`")
     return value[field]
 
 
 def _rows_of(value: Any) -> list[Any]:
-    """Returns the rows that a JSON value contains."""
+    """Returns the rows in a JSON value: a list of rows, an object with one list per column, or a single row."""
     if isinstance(value, list):
         return value
     lists = list(value.values()) if isinstance(value, dict) else []
@@ -202,5 +203,5 @@ def _check_characters(row: dict[str, Any], number: int, path: Path) -> None:
     except UnicodeEncodeError as error:
         half = ascii(error.object[error.start])
         raise ValueError(
-            f"{path}, row {number}: {half} is half of a character; write the whole character, or remove it"
+            f"{path}, row {number}: {half} is half of a surrogate pair; write the whole character, or remove it"
         ) from error

@@ -63,7 +63,8 @@ class ClassNumbers:
     1. A label that is a class name means that class.
     2. If all class names are whole numbers, the label 1.0 means the class "1".
     3. If no class name is a number, a whole number means the class with this number, counted from 0.
-    4. The label True means the class "true". If there are two classes with other names, False and True mean 0 and 1.
+    4. The labels True and False mean the classes "true" and "false". If there are two classes, and neither has such
+       a name, False and True are read as the labels 0 and 1.
 
     Args:
         class_names: names of the classes 0, 1, ...
@@ -115,10 +116,10 @@ def unknown_label(label: str, class_names: Sequence[str], location: str, *, are_
 
     Example:
         >>> unknown_label("-1", ["0", "1"], "test row 0", are_from_train=False)
-        "test row 0: label '-1' is not in class_names ['0', '1']; -1 often hides a label: leave this split or row out"
+        "test row 0: label '-1' is not in class_names ['0', '1']; -1 often hides a label: remove this split or row"
     """
     origin = ", which are the classes of the training rows" if are_from_train else ""
-    remedy = "-1 often hides a label: leave this split or row out" if whole_number(label) == -1 else None
-    remedy = remedy or "correct the label, or name its class in class_names"
+    remedy = "-1 often hides a label: remove this split or row" if whole_number(label) == -1 else None
+    remedy = remedy or "correct the label, or add its class to class_names"
     label = label if len(label) <= 60 else f"{label[:57]}..."
     return f"{location}: label {label!r} is not in class_names {listed(class_names)}{origin}; {remedy}"

@@ -17,7 +17,7 @@ def rationale_cell(cell: Any, location: str) -> list[Any]:
     """Returns the list in a rationale cell, which may be written as JSON; [] if the cell is empty.
 
     Raises:
-        ValueError: the cell holds no list; the message starts with `location`.
+        ValueError: the cell does not contain a list. The message starts with `location`.
 
     Example:
         >>> rationale_cell("[[0, 4]]", "row 0"), rationale_cell(None, "row 1")
@@ -27,9 +27,11 @@ def rationale_cell(cell: Any, location: str) -> list[Any]:
         try:
             cell = json.loads(cell)
         except json.JSONDecodeError as error:
-            raise ValueError(f"{location}: rationale {cell[:60]!r} is no JSON list ({error.msg}); {REMEDY}") from error
+            raise ValueError(
+                f"{location}: rationale {cell[:60]!r} is not a JSON list ({error.msg}); {REMEDY}"
+            ) from error
     if cell is not None and not isinstance(cell, list):
-        raise ValueError(f"{location}: rationale {str(cell)[:60]} is no list; {REMEDY}")
+        raise ValueError(f"{location}: rationale {str(cell)[:60]} is not a list; {REMEDY}")
     return cell or []
 
 
@@ -44,16 +46,16 @@ def whole_spans(spans: Any, location: str) -> list[list[int]]:
         [[0, 4]]
         >>> whole_spans([[0.9, 4.7]], "row 1")
         Traceback (most recent call last):
-        ValueError: row 1: rationale span [0.9, 4.7] is not [begin, end] in whole characters; correct it
+        ValueError: row 1: rationale span [0.9, 4.7] is not [begin, end] in whole numbers; correct it
     """
     if not isinstance(spans, (list, tuple)):
         raise ValueError(
-            f"{location}: rationale {str(spans)[:60]} is no list of [begin, end]; write [[begin, end], ...]"
+            f"{location}: rationale {str(spans)[:60]} is not a list of [begin, end]; write [[begin, end], ...]"
         )
     for span in spans:
         if not isinstance(span, (list, tuple)) or len(span) != 2 or not all(map(is_whole, span)):
             raise ValueError(
-                f"{location}: rationale span {str(span)[:60]} is not [begin, end] in whole characters; correct it"
+                f"{location}: rationale span {str(span)[:60]} is not [begin, end] in whole numbers; correct it"
             )
     return [[int(begin), int(end)] for begin, end in spans]
 
@@ -92,7 +94,7 @@ def word_mask_spans(mask: list[Any], text: str, name: str) -> list[list[int]]:
         if not isinstance(annotated, list) or not all(
             isinstance(value, (bool, int, float)) and value in (0, 1) for value in annotated
         ):
-            raise ValueError(f"{name}: rationale {str(annotated)[:60]} has other values than 0 and 1; correct it")
+            raise ValueError(f"{name}: rationale {str(annotated)[:60]} is not a list of 0 and 1; correct it")
         if len(annotated) != len(words):
             raise ValueError(
                 f"{name}: rationale has {quantity(len(annotated), 'value')} for "

@@ -30,17 +30,17 @@ def stored_rows(
     folder: Path | None = None,
     in_memory: int | None = None,
 ) -> Dataset:
-    """Returns the rows as a data set. Many rows are kept in a memory-mapped file, which disappears with the data set.
+    """Returns the rows as a data set. If they are large, a memory-mapped file holds them until the data set is freed.
 
     Args:
         rows: the rows, each with the given columns.
-        columns: names of columns of TextSource.
+        columns: names of the columns, all of which TextSource describes.
         multilabel: whether the labels of a row are a list.
         folder: the folder of the file; None for the folder of encoded data.
         in_memory: size in bytes up to which the rows stay in memory; None for IN_MEMORY.
 
     Raises:
-        ValueError: a class number, or the start or end of a span, is not a whole number, or the disk is full.
+        ValueError: a class number, or the start or end of a span, is not a whole number; or the disk is full.
 
     Example:
         >>> stored_rows(iter([{"text": "good", "labels": 1, "id": "a"}]), ["text", "labels", "id"])[0]

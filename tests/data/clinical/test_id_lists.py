@@ -23,13 +23,13 @@ def test_feather_file_without_ids_is_refused(tmp_path):
 
 def test_decimals_of_a_feather_file_are_refused(tmp_path):
     feather.write_feather(pa.table({"_id": [101.0], "split": ["train"]}), tmp_path / "splits.feather")
-    with pytest.raises(ValueError, match="splits.feather, row 0: _id is no whole number"):
+    with pytest.raises(ValueError, match="splits.feather, row 0: _id is not a whole number"):
         read_id_lists(str(tmp_path / "splits.feather"))
 
 
 def test_other_file_is_no_feather_file(tmp_path):
     (tmp_path / "splits.feather").write_text("101\n")
-    with pytest.raises(ValueError, match="is no feather file"):
+    with pytest.raises(ValueError, match="is not a feather file"):
         read_id_lists(str(tmp_path / "splits.feather"))
 
 
@@ -40,8 +40,8 @@ def test_classes_of_a_text_file_keep_their_order(tmp_path):
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [('["401.9", "401.9"]', "has the code 401.9 twice"), ('{"a": 1}', "is no list of codes"), ("[1]", "no list"),
-     ("[", "is no JSON file"), ("[]", "is no list of codes")],
+    [('["401.9", "401.9"]', "has the code 401.9 twice"), ('{"a": 1}', "is not a list of strings"),
+     ("[1]", "not a list"), ("[", "is not a JSON file"), ("[]", "is not a list of strings")],
 )  # fmt: skip
 def test_wrong_classes_are_refused(tmp_path, content, message):
     (tmp_path / "codes.json").write_text(content)

@@ -146,17 +146,17 @@ def lists_of(folder, **texts):
 
 def test_header_of_a_list_is_named(folder):
     lists = lists_of(folder, train="hadm_id\n100001\n")
-    assert "train.csv, line 1 is no HADM_ID and looks like a header" in refusal(folder, splits=lists)
+    assert "train.csv, line 1 is not a HADM_ID and looks like a header" in refusal(folder, splits=lists)
 
 
 def test_repeated_admission_of_a_list_is_named(folder):
     lists = lists_of(folder, train="100001\n100003\n100001\n")
-    assert "splits has admission 100001 twice in split 'train'" in refusal(folder, splits=lists)
+    assert "`splits` has admission 100001 twice in split 'train'" in refusal(folder, splits=lists)
 
 
 def test_admission_in_two_splits_is_named(folder):
     lists = lists_of(folder, train="100001\n", test="100003\n100001\n")
-    assert "splits has admission 100001 in the splits 'train' and 'test'" in refusal(folder, splits=lists)
+    assert "`splits` has admission 100001 in the splits 'train' and 'test'" in refusal(folder, splits=lists)
 
 
 def test_patient_in_two_splits_is_named_unless_that_is_allowed(folder):
@@ -164,7 +164,7 @@ def test_patient_in_two_splits_is_named_unless_that_is_allowed(folder):
         edit_rows(table(folder, name), lambda row: {**row, "SUBJECT_ID": "7"})
     lists = lists_of(folder, train="100001\n", test="100003\n")
     message = refusal(folder, splits=lists)
-    assert "patient 7 is in two splits, by admission 100001 of 'train' and 100003 of 'test'" in message
+    assert "patient 7 is in two splits, with admission 100001 in 'train' and admission 100003 in 'test'" in message
     allowed = Mimic(str(folder / "mimiciii"), lists, shared_patients=True)
     assert set(allowed.load()) == {"train", "test"} and "patients in several splits: 1" in allowed.report()
 
@@ -175,12 +175,12 @@ def test_patient_in_two_splits_is_named_by_the_notes_if_its_admission_has_no_bil
         edit_rows(table(folder, name), lambda row: None if row["HADM_ID"] in ("100001", "100003") else row)
     lists = lists_of(folder, train="100001\n", test="100003\n")
     message = refusal(folder, Mdace, splits=lists)
-    assert "patient 7 is in two splits, by admission 100001 of 'train' and 100003 of 'test'" in message
+    assert "patient 7 is in two splits, with admission 100001 in 'train' and admission 100003 in 'test'" in message
 
 
 def test_missing_list_is_named_with_its_places(folder):
     message = refusal(folder, splits={"train": str(folder / "none.csv")})
-    assert "none.csv is missing: take Mullenbach's" in message
+    assert "none.csv is missing: use Mullenbach's" in message
 
 
 def edit_chart(folder, edit):
@@ -198,7 +198,7 @@ def note(chart):
 
 def test_chart_of_another_admission_than_its_name_is_refused(folder):
     path = edit_chart(folder, lambda chart: chart.update(hadm_id=100_777))
-    assert f"{path} is a chart of admission 100777, unlike its name" in refusal(folder, Mdace)
+    assert f"{path} has the chart of admission 100777, not of the admission in its name" in refusal(folder, Mdace)
 
 
 def test_unknown_note_is_named(folder):
@@ -220,7 +220,7 @@ def test_span_that_is_empty_or_outside_is_named(folder, span):
 
 def test_text_in_which_spans_cut_words_is_not_mimic_iii(folder):
     edit_rows(table(folder), lambda row: {**row, "TEXT": f"  {row['TEXT']}"})
-    assert re.search(r"\d+ of \d+ spans begin or end inside a word, so .* is not MIMIC-III", refusal(folder, Mdace))
+    assert re.search(r"\d+ of \d+ spans begin or end inside a word, so .* is not the original", refusal(folder, Mdace))
 
 
 def test_a_few_spans_inside_words_are_allowed(folder):

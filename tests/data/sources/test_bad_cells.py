@@ -62,7 +62,7 @@ INPUTS = {
         "csv",
         b"text,label\na,\"['pos', 'neg']\"\n",
         "train row 0: label",
-        "write pos;neg and set multilabel: true",
+        "write pos;neg and set `multilabel: true`",
         correct=replaced(b"\"['pos', 'neg']\"", b"pos;neg", multilabel=True),
     ),
     "nested list of labels": Bad(

@@ -153,7 +153,7 @@ INPUTS = {
         "quoting: false",
         correct=lambda content, arguments: (content, arguments | {"quoting": False}),
     ),
-    "header only": Bad("csv", b"text,label\n", "train.csv has no rows", "fill it", correct=rewritten(CSV)),
+    "header only": Bad("csv", b"text,label\n", "train.csv has no rows", "add rows", correct=rewritten(CSV)),
     "cut jsonl": Bad(
         "jsonl",
         lines(row()) + b'{"text": "b", "la',
@@ -207,19 +207,19 @@ INPUTS = {
         "json",
         json.dumps({"version": 1, "data": [row()]}).encode(),
         "it has version, data",
-        "set field: data",
+        "set `field: data`",
         correct=lambda content, arguments: (content, arguments | {"field": "data"}),
     ),
     "wrong field": Bad(
         "json",
         json.dumps({"version": 1, "data": [row()]}).encode(),
-        "train.json has no field 'rows'",
+        "train.json has no key 'rows'",
         "version, data",
         {"field": "rows"},
         lambda content, arguments: (content, {"field": "data"}),
     ),
     "field of a csv": Bad(
-        "csv", CSV, "field is 'data'", "leave it out", {"field": "data"}, lambda content, _: (content, {})
+        "csv", CSV, "field is 'data'", "remove `field`", {"field": "data"}, lambda content, _: (content, {})
     ),
     "parquet of text": Bad(
         "parquet", b"hello", "train.parquet cannot be read", "write the file again", correct=rewritten(TABLE)
@@ -245,7 +245,7 @@ INPUTS = {
         "parquet",
         parquet(text=pa.array([], "string"), label=pa.array([], "string")),
         "train.parquet",
-        "fill it",
+        "add rows",
         correct=rewritten(TABLE),
     ),
     "arrow of parquet": Bad(
@@ -255,7 +255,7 @@ INPUTS = {
         "csv",
         f"{HEAD}a,pos\n".encode(),
         "split 'train' has 1 row,",
-        "set validation_fraction: 0",
+        "set `validation_fraction: 0`",
         {"data_files": ["train"]},
         lambda content, arguments: (content + b"b,pos\n", arguments),
     ),

@@ -70,8 +70,8 @@ def test_checked_examples_are_the_rows():
 @pytest.mark.parametrize(
     "change, message",
     [
-        ({"labels": 1.7}, "label 1.7 is no class number"),
-        ({"labels": "1"}, "label '1' is no class number"),
+        ({"labels": 1.7}, "label 1.7 is not a class number"),
+        ({"labels": "1"}, "label '1' is not a class number"),
         ({"rationales": [{"label": 1.9, "spans": []}]}, "label 1.9"),
         ({"rationales": [{"label": 1, "spans": [[0.9, 4.7]]}]}, r"span \[0.9, 4.7\] is not"),
         ({"rationales": [{"label": 1, "spans": [[False, True]]}]}, r"span \[False, True\] is not"),

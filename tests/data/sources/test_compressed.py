@@ -101,7 +101,9 @@ def test_zstandard_without_its_package_is_refused(tmp_path, monkeypatch):
 
 
 def test_files_of_several_kinds_are_refused():
-    with pytest.raises(ValueError, match=r"data_files end in \['.csv', '.jsonl'\]; give files of one kind among"):
+    with pytest.raises(
+        ValueError, match=r"data_files end in \['.csv', '.jsonl'\]; give files with the same ending, one of"
+    ):
         Files({"train": "a.csv.gz", "test": "b.jsonl"})
 
 

@@ -53,7 +53,7 @@ def test_evidence_of_no_token_is_dropped():
 
 
 def test_evidence_outside_its_document_is_refused_by_name():
-    with pytest.raises(ValueError, match="row7: evidence tokens 1-9 are outside d2, which has 2 tokens"):
+    with pytest.raises(ValueError, match="row7: evidence tokens 1-9 are outside document d2, which has 2 tokens"):
         evidence_spans([[evidence("d2", 1, 9)]], DOCUMENTS, "row7")
 
 

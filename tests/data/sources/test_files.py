@@ -120,7 +120,7 @@ def test_missing_label_is_refused_by_row(tmp_path):
 
 
 def test_word_mask_that_is_read_as_spans_is_refused_with_the_remedy(tmp_path):
-    with pytest.raises(ValueError, match="row 0: rationale .0, 1, 0. is no list of .* set rationale_format"):
+    with pytest.raises(ValueError, match="row 0: rationale .0, 1, 0. is not a list of .* set `rationale_format"):
         Files(write(tmp_path, "jsonl"), rationale_column="evidence").load()
 
 

@@ -50,7 +50,7 @@ def test_source_with_fixed_classes_refuses_other_numbers_for_them(tmp_path, sour
     )
     rows = Dataset.from_dict({name: [0] if name == "label" else ["a"] for name in features}, features=features)
     DatasetDict({"train": rows, "validation": rows, "test": rows}).save_to_disk(tmp_path / "saved")
-    with pytest.raises(ValueError, match=f"saved numbers the classes .*{names[0]}.*: read it with the source Hub"):
+    with pytest.raises(ValueError, match=f"saved has the classes .*{names[0]}.*: read it with the source Hub"):
         source(str(tmp_path / "saved")).load()
 
 

@@ -138,7 +138,7 @@ def test_trimmed_spans(own):
 
 
 def test_admission_without_a_chart_is_refused(corpus):
-    with pytest.raises(ValueError, match="splits has admission 1000.. in 'train', which has no chart"):
+    with pytest.raises(ValueError, match="`splits` has admission 1000.. in 'train', which has no chart"):
         source(corpus, splits=corpus.lists).load()
 
 
@@ -158,5 +158,5 @@ def test_classes_of_a_checkpoint_drop_other_codes_and_notes_without_a_code(corpu
     spans = [
         len(one["spans"]) for row in rows for one in row["rationales"] if names[one["label"]] not in kept[row["id"]]
     ]
-    assert f"{sum(spans)} annotations that are no class" in found.report()[-1]
+    assert f"{sum(spans)} annotations without a class" in found.report()[-1]
     assert f"{sum(not codes for codes in kept.values())} notes without a code" in found.report()[-1]

@@ -122,7 +122,7 @@ def test_classes_of_a_checkpoint_keep_their_order_and_drop_other_codes(corpus, t
     }
     assert rows == expected and 0 < len(rows) < 24
     dropped = sum(len(codes - set(chosen)) for codes in everything.values())
-    assert f"{dropped} billed codes that are no class" in found.report()[-1]
+    assert f"{dropped} billed codes without a class" in found.report()[-1]
     assert f"{24 - len(rows)} admissions without a code among the classes" in found.report()[-1]
 
 

@@ -148,25 +148,28 @@ def test_a_limit_above_that_of_the_encoder_keeps_more_tokens(tmp_path):
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: OutOfDomain(own(), {}), "others is empty"),
-        (lambda: OutOfDomain(own(), {"test": own()}), "others has 'test', a split of the source itself"),
-        (lambda: OutOfDomain(own(), {"a": own(multilabel=True)}), "a is multi-label, but the source is single-label"),
-        (lambda: OutOfDomain(own(), {"a": own()}, splits={"b": "test"}), "splits has 'b', which is none of others: a"),
-        (lambda: OutOfDomain(own(), {"a": own()}, max_lengths={"b": 9}), "max_lengths has 'b'"),
-        (lambda: OutOfDomain(own(), {"a": own()}, splits={"a": "dev"}).load(), "has no split 'dev' but train, valid"),
+        (lambda: OutOfDomain(own(), {}), "`others` is empty"),
+        (lambda: OutOfDomain(own(), {"test": own()}), "`others` has 'test', which is a split of"),
+        (
+            lambda: OutOfDomain(own(), {"a": own(multilabel=True)}),
+            "a is multi-label, but the training source is single",
+        ),
+        (lambda: OutOfDomain(own(), {"a": own()}, splits={"b": "test"}), "`splits` has 'b', which is none of"),
+        (lambda: OutOfDomain(own(), {"a": own()}, max_lengths={"b": 9}), "`max_lengths` has 'b'"),
+        (lambda: OutOfDomain(own(), {"a": own()}, splits={"a": "dev"}).load(), "has no split 'dev', only train, valid"),
         (lambda: OutOfDomain(own(), {"a": Reviews(["joy"])}).load(), "a has the class 'joy', which is none of"),
         (
             lambda: OutOfDomain(own(), {"a": Reviews(["joy"])}, classes={"a": {"joy": "good"}}).load(),
-            "classes of a have 'good', which is none of ['negative', 'positive']",
+            "`classes` for a has 'good', which is none of ['negative', 'positive']",
         ),
-        (lambda: OutOfDomain(own(), {"a": own()}, classes={"a": {"joy": None}}).load(), "classes of a have 'joy'"),
+        (lambda: OutOfDomain(own(), {"a": own()}, classes={"a": {"joy": None}}).load(), "`classes` for a has 'joy'"),
         (
             lambda: OutOfDomain(own(), {"a": Reviews(["joy"])}, classes={"a": {"joy": None}}).load(),
-            "classes of a leaves out all of ['joy']",
+            "`classes` for a leaves out all of ['joy']",
         ),
         (
             lambda: OutOfDomain(OutOfDomain(own(), {"a": own()}), {"a": own()}).load(),
-            "others has 'a', a split of the source itself",
+            "`others` has 'a', which is a split of",
         ),
         (
             lambda: TextDataModule(

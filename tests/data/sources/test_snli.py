@@ -91,7 +91,7 @@ def test_words_between_asterisks_are_marked():
 
 
 def test_marks_of_another_text_are_refused():
-    with pytest.raises(ValueError, match="row 3.*with words between asterisks"):
+    with pytest.raises(ValueError, match="row 3.*with asterisks around some words"):
         marked_words("A *gun*", "A pistol", "row 3")
 
 

@@ -42,9 +42,9 @@ def test_cell_may_be_longer_than_the_limit_of_csv(tmp_path):
     [
         ("text,label\na,b,x\n", True, "line 2: 3 cells for 2 columns .text, label.; put a cell"),
         ("text,label\na,x\nb\n", True, "line 3: 1 cell for 2 columns"),
-        ("text,label\na,b,x\n", False, "line 2: 3 cells .*or set quoting: true"),
-        ('text,label\n"Great" film,x\n', True, "line 2: .*or set quoting: false"),
-        ('text,label\n"Great film,x\nb,y\n', True, "line 3: .*double a quote inside a quoted cell"),
+        ("text,label\na,b,x\n", False, "line 2: 3 cells .*and set `quoting: true"),
+        ('text,label\n"Great" film,x\n', True, "line 2: .*or set `quoting: false"),
+        ('text,label\n"Great film,x\nb,y\n', True, "line 3: .*write each quote in a quoted cell twice"),
         ("text,text\na,b\n", True, "two columns are called 'text'"),
     ],
 )

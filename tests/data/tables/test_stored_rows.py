@@ -39,7 +39,7 @@ def test_rows_on_the_disk_are_those_in_memory_and_their_file_is_gone(tmp_path):
 
 def test_an_error_in_a_row_leaves_no_file(tmp_path):
     rows = [*map(row, range(4100)), {**row(0), "labels": 1.5}]
-    with pytest.raises(ValueError, match=r"label 1.5 is no class number"):
+    with pytest.raises(ValueError, match=r"label 1.5 is not a class number"):
         stored_rows(rows, COLUMNS, folder=tmp_path, in_memory=1000)
     assert list(tmp_path.iterdir()) == []
 
