@@ -1,6 +1,9 @@
-"""Trains, explains and measures text classifiers. The names below are imported from lightning_xai.api at first use."""
+"""Trains, explains and measures text classifiers.
 
-__all__ = [  # noqa: F822 - __getattr__ finds them
+The names in `__all__` are imported from lightning_xai.api when they are first used.
+"""
+
+__all__ = [  # noqa: F822 - `__getattr__` provides these names
     "Explanations",
     "Run",
     "check_method",

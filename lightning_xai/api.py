@@ -1,7 +1,7 @@
-"""The Python interface, as in `import lightning_xai as lx; lx.load_run(...)`.
+"""The interface for use from Python code, as in `import lightning_xai as lx; lx.load_run(...)`.
 
 Example:
-    Here a folder with a tiny random BERT and its tokenizer takes the place of your run.
+    This example loads a tiny random BERT and its tokenizer. In practice, give the folder of your own run.
 
     >>> import tempfile
     >>> import lightning_xai as lx
@@ -66,33 +66,33 @@ __all__ = [
 
 
 def load_run(path: str | Path, *, device: str = "cpu", trust_remote_code: bool = False) -> Run:
-    """Loads a trained network, with methods that predict classes of texts, explain them and measure explanations.
+    """Loads a trained network as a `Run`, which predicts classes, explains predictions and measures explanations.
 
     Args:
-        path: folder of a run, whose best checkpoint is used; a checkpoint in such a folder; or a Hugging Face folder
-            or hub id with a classification head.
-        device: device that runs the network, such as "cpu" or "cuda".
-        trust_remote_code: whether Python code in the model's folder may run. If the network was trained with such code,
-            this must be True.
+        path: folder of a run, whose best checkpoint is used; a checkpoint in such a folder; or the folder or hub id of
+            a Hugging Face model with a classification head.
+        device: device on which the network runs, such as "cpu" or "cuda".
+        trust_remote_code: whether Python code in the model's folder may run. It must be True if the network was trained
+            with such code.
 
     Raises:
-        ValueError: there is no trained network at `path`, its file has no class names, or its tokenizer has changed
-            since the network was trained.
+        ValueError: there is no trained network at `path`, the checkpoint has no class names, or the tokenizer has
+            changed since the network was trained.
 
     Example:
         >>> load_run("no/such/run.ckpt")
         Traceback (most recent call last):
         ValueError: no/such/run.ckpt: no such checkpoint
     """
-    import_all()  # so that methods are found by the names of their classes
+    import_all()  # so that attribution methods are found by the names of their Python classes
     return Run(load_trained_run(str(path), device=device, trust_remote_code=trust_remote_code, with_hash=True))
 
 
 class Run:
-    """A trained network, with the encoder that tokenizes its texts. Call `load_run` to get one.
+    """A trained network together with the encoder that tokenizes texts for the network. `load_run` returns a Run.
 
     Args:
-        loaded: the network, its encoder and the run that trained it.
+        loaded: the network, its encoder and the training run that produced the network.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
@@ -129,11 +129,13 @@ class Run:
         """Returns a table with a row for each text: the predicted classes, and the probabilities of all classes.
 
         Args:
-            texts: one text, a list of texts or a pandas Series. The result has the index of the Series.
-            text_pair: the second text, if the network reads pairs: one for all examples, or a list with one for each.
+            texts: one text, a list of texts or a pandas Series. For a Series, the table has the same index.
+            text_pair: the second text, if the network reads pairs of texts: a string is the second text of every
+                example; a list has one second text per example.
 
         Returns:
-            The table, with the columns `predicted` (several classes are joined by "; ") and `p(<class>)`.
+            A table with the column `predicted` (if several classes are predicted, they are joined by "; ") and a column
+            `p(<class>)` for each class.
 
         Raises:
             ValueError: a text is not a string, or the network reads pairs and `text_pair` is missing.
@@ -158,17 +160,22 @@ class Run:
         num_classes: int = 3,
         text_pair: str | Iterable[str] | None = None,
     ) -> Explanations:
-        """Explains texts. A notebook shows the result as heatmaps; `to_frame` and `save` give tables and files.
+        """Explains the predictions for texts.
+
+        A notebook shows the result as heatmaps. The method `to_frame` of the result returns a table, and its method
+        `save` writes a file.
 
         Args:
-            texts: one text, a list of texts or a pandas Series. The result has the index of the Series.
-            method: name of a method ("AttInGrad", or "AttInGrad,ALTI" for two, or a full class_path), a method object,
-                or a list of these. The default is integrated gradients with signed scores, which sum to the text's
-                logit minus the baseline's logit. If a method is given by its name and has the argument `pooling`, its
-                scores are signed; a method object keeps its own pooling.
-            num_classes: on multi-label data, this many of the most probable classes are explained even if they are not
-                predicted. All predicted classes are always explained.
-            text_pair: the second text, if the network reads pairs: one for all examples, or a list with one for each.
+            texts: one text, a list of texts or a pandas Series. For a Series, the result has the same index.
+            method: an attribution method, as a name ("AttInGrad", or a full class_path) or as an object; or several
+                methods, as a list or as names with commas ("AttInGrad,ALTI"). The default is integrated gradients with
+                signed scores, which sum to the logit of the text minus the logit of the baseline. A method that is
+                given by its name has signed scores if it has the argument `pooling`; a method object keeps the pooling
+                with which it was made.
+            num_classes: for multi-label data: this number of the most probable classes is explained even if some of
+                them are not predicted. All predicted classes are always explained.
+            text_pair: the second text, if the network reads pairs of texts: a string is the second text of every
+                example; a list has one second text per example.
 
         Raises:
             ValueError: a text is not a string, a method is unknown, or the network reads pairs and `text_pair` is
@@ -195,27 +202,30 @@ class Run:
         skip_unfit: bool = False,
         batch_size: int = 32,
     ) -> pd.DataFrame:
-        """Measures explanations as `run.py test` does, and returns the table of results.csv. Writes no file.
+        """Measures explanations as `run.py test` does, and returns the table that it writes to results.csv.
+
+        This method itself writes no file.
 
         Args:
-            examples: table with the columns `text`, `label` or `labels` (names of classes; a list, or names joined by
-                ";", on multi-label data). The columns `rationales`, `text_pair` and `id` are optional. Cells have the
-                format that configs/data/files.yaml describes.
-            methods: like `method` in `explain`, but a method given by its name gets the default arguments of its class.
+            examples: table with the columns `text` and `label` (name of a class) or, for multi-label data, `labels` (a
+                list of names, or names joined by ";"). The columns `rationales`, `text_pair` and `id` are optional.
+                `ColumnSource` describes the cells.
+            methods: as `method` in `explain`, but a method that is given by its name has its default arguments.
             preset: name of a file in configs/presets ("edin", "er", ...), path of such a file, or an
                 AttributionEvaluation.
-            validation: table like `examples`, for presets that tune thresholds, such as "eraser".
-            max_examples: largest number of examples used from each table; None uses all. They are chosen at random, but
-                each call chooses the same ones.
-            rationale_format: "char_spans" if each rationale is a list of [begin, end], or of {"label", "spans"} on
-                multi-label data; "word_mask" if it is a list with 0 or 1 for each word (separated by white space).
+            validation: table with the format of `examples`, on which presets such as "eraser" tune thresholds.
+            max_examples: largest number of examples used from each table; None uses all. The examples are chosen at
+                random, but every call chooses the same examples.
+            rationale_format: "char_spans" if each rationale is a list of character spans [begin, end] (for multi-label
+                data: of {"label": ..., "spans": [...]}); "word_mask" if each rationale is a list with 0 or 1 for each
+                word. White space separates words.
             skip_unfit: whether to leave out methods and metrics that fail in the preflight, a check on two short texts
                 before the evaluation. If False, a failure raises an error.
             batch_size: largest number of examples in one forward pass.
 
         Raises:
-            ValueError: a table has no rows or the wrong format, the preset is unknown or tunes thresholds although
-                there is no `validation`, or a method or metric fails in the preflight.
+            ValueError: a table has no rows or the wrong format; the preset is unknown; the preset tunes thresholds, but
+                `validation` is None; or a method or metric fails in the preflight, and `skip_unfit` is False.
         """
         return measure(
             self.loaded,

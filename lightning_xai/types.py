@@ -1,7 +1,8 @@
 """Data types that the modules of the package pass to each other.
 
-Letters in shapes: B examples, T tokens, K explained classes per example, C classes, D embedding dimensions, V token
-ids, L layers, H heads, N segments, S tokens per segment (N * S >= T; N = 1 unless the model cuts texts into segments).
+Letters in shapes: B examples, T tokens, K explained classes per example, C classes, D embedding dimensions, V token ids
+in the vocabulary, L layers, H attention heads, N segments per text, S tokens per segment (N * S >= T; N = 1 unless the
+model divides texts into segments).
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ Rows = slice | list[int] | Tensor
 
 @dataclass(frozen=True)
 class TensorFields:
-    """Base class of frozen dataclasses of tensors; the first dimension of every tensor is the batch.
+    """Base class of frozen dataclasses whose fields are tensors. The first dimension of every tensor is the batch.
 
-    A field may also be None or another TensorFields. In every result, fields that are None stay None.
+    A field may also be None or another TensorFields. All methods leave a field that is None unchanged.
 
     Example:
         >>> @dataclass(frozen=True)
@@ -63,13 +64,13 @@ class TensorFields:
         return self.map(lambda tensor: tensor[rows])
 
     def repeat_interleave(self: Self, repeats: int | Tensor) -> Self:
-        """Returns `repeats` adjacent copies of each row. A tensor `repeats` [B] has one number for each row."""
+        """Returns a copy that has each row `repeats` times in succession. `repeats` [B] has one number for each row."""
         return self.map(lambda tensor: tensor.repeat_interleave(repeats, dim=0))
 
 
 @dataclass(frozen=True)
 class TextInputs(TensorFields):
-    """The tokenized texts that models and attribution methods receive. Labels are left out, so no method can use them.
+    """The tokenized texts that models and attribution methods receive, without labels, so that no method can use them.
 
     `TextInputs.of_ids` builds TextInputs from token ids.
 
@@ -83,17 +84,17 @@ class TextInputs(TensorFields):
     attention_mask: Tensor  # [B, T] bool, False at padding
     token_mask: Tensor  # [B, T] bool, True where a token may be explained and erased
     special_tokens_mask: Tensor  # [B, T] bool, True at special tokens and padding
-    baseline_ids: Tensor  # [B, T] long, the fill token where token_mask is True, input_ids elsewhere
+    baseline_ids: Tensor  # [B, T] long, input_ids with the fill token (for erased tokens) where token_mask is True
     token_type_ids: Tensor | None = None  # [B, T] long, which text of a pair each token belongs to
-    word_ids: Tensor | None = None  # [B, T] long, number of each token's word; -1 for tokens outside words
-    index: Tensor | None = None  # [B] long, each example's row in its split; also seeds random methods
-    prompt_mask: Tensor | None = None  # [B, T] bool, True at tokens of a prompt, which are neither erased nor set to 0
+    word_ids: Tensor | None = None  # [B, T] long, index of the word that each token belongs to; -1 outside words
+    index: Tensor | None = None  # [B] long, row number of each example in its split; also seeds random methods
+    prompt_mask: Tensor | None = None  # [B, T] bool, True at tokens of a prompt; these are not erased or set to 0
 
     @classmethod
     def of_ids(
         cls, rows: Sequence[Sequence[int]], *, pad_id: int = 0, fill_id: int = 0, special_ids: Sequence[int] = ()
     ) -> TextInputs:
-        """Returns the inputs of texts, padded on the right. The examples are numbered 0, 1, ... in `index`.
+        """Returns TextInputs with the given token ids, padded on the right. `index` numbers the examples 0, 1, ...
 
         Args:
             rows: the token ids of each text.
@@ -128,21 +129,25 @@ class TextInputs(TensorFields):
         return self.input_ids.device
 
     def trim(self) -> TextInputs:
-        """Returns the same texts without the last columns, if these are padding in every row.
+        """Returns the inputs without the last columns, if these are padding in every row.
+
+        If a row has padding before its tokens, the inputs may be returned unchanged.
 
         Example:
             >>> TextInputs.of_ids([[1, 5, 6], [1, 7]])[1:].trim().input_ids.tolist()
             [[1, 7]]
         """
         length = max(int(self.attention_mask.sum(dim=1).max()), 1) if len(self) else 1
-        if self.attention_mask[:, length:].any():  # some padding is on the left, so no column can be cut
+        if self.attention_mask[:, length:].any():  # some padding is on the left, so nothing is cut
             return self
         return self.map(lambda tensor: tensor[:, :length] if tensor.dim() > 1 else tensor)
 
 
 @dataclass(frozen=True)
 class Attribution(TensorFields):
-    """Token scores for the explained classes, from a method or from humans (a rationale, with scores in [0, 1]).
+    """Token scores for the explained classes, from an attribution method, or from humans (a rationale).
+
+    The scores of a rationale are in [0, 1].
 
     Example:
         >>> inputs = TextInputs.of_ids([[1, 5, 6]], special_ids=[1])
@@ -153,7 +158,7 @@ class Attribution(TensorFields):
 
     scores: Tensor  # [B, K, T] signed, not normalized, 0 at padding
     targets: Tensor  # [B, K] long, the class that each row of scores explains
-    target_mask: Tensor  # [B, K] bool, False at padding, where an example has fewer than K explained classes
+    target_mask: Tensor  # [B, K] bool, False at padding of `targets` (an example may have fewer than K classes)
     token_mask: Tensor  # [B, T] bool, True where a token is ranked and may be erased
 
     @classmethod
@@ -187,14 +192,14 @@ class Batch(TensorFields):
     inputs: TextInputs  # `inputs.index` must not be None
     labels: Tensor  # [B] long, or [B, C] float if multi-label
     rationale: Attribution | None = None
-    evidence_cut: Tensor | None = None  # [B, C] int, number of evidence tokens if truncation cut all of them, else 0
+    evidence_cut: Tensor | None = None  # [B, C] int, number of a class's evidence tokens if truncation cut all, else 0
 
     def __len__(self) -> int:
         return len(self.inputs)
 
     @property
     def index(self) -> Tensor:
-        """[B] long, each example's row in its split. Stores and distributed metrics identify examples by this row."""
+        """The row number [B] long of each example in its split. Caches and metrics identify examples by this number."""
         assert self.inputs.index is not None, "the inputs of a batch need an index: each example's row in its split"
         return self.inputs.index
 
@@ -210,13 +215,13 @@ class ClassifierOutput:
     """
 
     logits: Tensor  # [B, C], or [B, K] if only K classes were requested
-    readout: Tensor  # [B, 1 or C or K, T], the head's weights on the token states; they sum to 1 over T
-    attentions: tuple[Tensor, ...] | None = None  # L tensors [B*N, H, S, S], exactly as the encoder computed them
-    hidden_states: tuple[Tensor, ...] | None = None  # L + 1 tensors [B, T, D]: embeddings, and states after each layer
+    readout: Tensor  # [B, 1 or C or K, T], the classification head's weights on the token states; they sum to 1 over T
+    attentions: tuple[Tensor, ...] | None = None  # L tensors [B*N, H, S, S] of attention probabilities, not averaged
+    hidden_states: tuple[Tensor, ...] | None = None  # L + 1 tensors [B, T, D]: embeddings, then states after each layer
 
 
 class Passes(NamedTuple):
-    """The numbers of passes through the network that a method needs for one example.
+    """How many forward and backward passes through the network a method needs for one example.
 
     Example:
         >>> Passes(forward=50, backward=50).backward
@@ -239,12 +244,12 @@ class Predict(Protocol):
     """
 
     def __call__(self, inputs: TextInputs, embed_mask: Tensor | None = None) -> Tensor:
-        """Returns probabilities [B, C]; embeddings are zeroed where `embed_mask` [B, T] is False."""
+        """Returns probabilities [B, C]. Embeddings are set to zero where `embed_mask` [B, T] is False."""
         ...
 
 
 class Selector(ABC):
-    """Rates attributions one by one, so that the best of several can be kept. Attribution metrics are selectors.
+    """Rates single attributions, so that the best of several can be chosen. Attribution metrics are selectors.
 
     Example:
         >>> class Shortest(Selector):
@@ -259,16 +264,21 @@ class Selector(ABC):
     """
 
     name: str
-    higher_is_better: Any  # bool; torchmetrics also allows None, which `require_selection` refuses
+    higher_is_better: Any  # bool, or None as in torchmetrics; if None, `require_selection` raises an error
 
     @abstractmethod
     def require_selection(self) -> None:
-        """Raises ValueError if this selector cannot choose among attributions, for example because it reads labels."""
+        """Raises ValueError if this selector cannot choose among attributions, for example because it uses labels."""
 
     @abstractmethod
     def passes(self, num_units: int, num_methods: int) -> float:
-        """Returns the approximate number of forward passes that `rate` needs for one example."""
+        """Returns the approximate number of forward passes in which `rate` rates attributions of one example.
+
+        Args:
+            num_units: number of units of the example.
+            num_methods: number of attributions to rate.
+        """
 
     @abstractmethod
     def rate(self, attribution: Attribution, batch: Batch, network: Any) -> Tensor:
-        """Returns float64 ratings [B, K] of the attributions of each example and class; NaN where undefined."""
+        """Returns a rating [B, K] float64 of the scores for each example and class; NaN where it is undefined."""

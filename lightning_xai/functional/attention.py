@@ -1,7 +1,7 @@
 """Token scores from attention: the product of the classification head's readout and the layers' mixing matrices.
 
 The readout holds the weights with which the classification head averages the states of the last layer. Row i of a
-layer's mixing matrix holds the share of each of the layer's input states in its output state i.
+layer's mixing matrix holds the share that each input state of the layer has in the layer's output state i.
 """
 
 from __future__ import annotations
@@ -16,15 +16,17 @@ from lightning_xai.types import ClassifierOutput
 
 
 def read_tokens(readout: Tensor, mixing: Tensor) -> Tensor:
-    """Returns readout @ mixing [B, R, T]: the weights with which the classification head reads input tokens.
+    """Returns readout @ mixing [B, R, T]: the classification head's weights on the input states of a layer.
 
     Args:
-        readout: [B, R, T] weights of token states, with R = 1 row for all classes or one row per class.
-        mixing: [B*N, S, S], one mixing matrix for each of N segments of a text (N = 1 unless the model divides texts).
+        readout: [B, R, T], the classification head's weights on the output states of the layer. R = 1 if all classes
+            share a row; otherwise, each class has a row.
+        mixing: [B*N, S, S], one mixing matrix for each of N segments per text (N = 1 unless the model divides texts
+            into segments).
 
     Example:
         >>> mixing = torch.tensor([[[0.5, 0.5], [0.25, 0.75]]])
-        >>> read_tokens(torch.tensor([[[1.0, 0.0]]]), mixing).tolist()  # the first state is read
+        >>> read_tokens(torch.tensor([[[1.0, 0.0]]]), mixing).tolist()  # the head reads the first state
         [[[0.5, 0.5]]]
     """
     batch, num_rows, num_tokens = readout.shape
@@ -37,24 +39,24 @@ def read_tokens(readout: Tensor, mixing: Tensor) -> Tensor:
 
 
 def read_through(readout: Tensor, mixings: Sequence[Tensor]) -> Tensor:
-    """Returns readout @ M_L @ ... @ M_1 [B, R, T]: the weights with which the classification head reads input tokens.
+    """Returns readout @ M_L @ ... @ M_1 [B, R, T]: the classification head's weights on the input tokens.
 
     Args:
-        readout: [B, R, T] weights of the last layer's states.
-        mixings: L x [B*N, S target, S source], the mixing matrices M_1 ... M_L, first layer first.
+        readout: [B, R, T], the classification head's weights on the last layer's states.
+        mixings: L tensors [B*N, S target, S source], the mixing matrices M_1 ... M_L, first layer first.
 
     Example:
         >>> mixing = torch.tensor([[[0.5, 0.5], [0.0, 1.0]]])
         >>> read_through(torch.tensor([[[1.0, 0.0]]]), [mixing, mixing]).tolist()
         [[[0.25, 0.75]]]
     """
-    for mixing in reversed(mixings):  # multiplying R rows by each matrix costs less than multiplying the matrices
+    for mixing in reversed(mixings):  # R rows times one matrix after another costs less than matrix times matrix
         readout = read_tokens(readout, mixing.to(readout.dtype))  # `mixing` may be in half precision
     return readout
 
 
 def target_rows(readout: Tensor, targets: Tensor) -> Tensor:
-    """Returns the rows [B, K, T] of `readout` [B, 1 or C, T] for the classes `targets` [B, K].
+    """Returns the rows [B, K, T] of `readout` [B, 1 or C, T] that belong to the classes in `targets` [B, K].
 
     If the readout has only one row, every class gets this row.
 
@@ -73,7 +75,7 @@ def read_for_targets(readout: Tensor, targets: Tensor, read: Callable[[Tensor], 
     Args:
         readout: [B, 1 or C, T]. If all classes share one row, `read` is applied only once.
         targets: [B, K] long.
-        read: a function that maps weights [B, R, T] of token states to weights [B, R, T] of input tokens.
+        read: a function that maps weights [B, R, T] on the last layer's states to weights [B, R, T] on input tokens.
 
     Example:
         >>> readout = torch.tensor([[[0.5, 0.5], [0.25, 0.75]]])
@@ -86,7 +88,7 @@ def read_for_targets(readout: Tensor, targets: Tensor, read: Callable[[Tensor], 
 
 
 def encoder_attentions(output: ClassifierOutput) -> tuple[Tensor, ...]:
-    """Returns the encoder's attention probabilities, L x [B*N, H, S, S].
+    """Returns the encoder's attention probabilities: L tensors [B*N, H, S, S], one per layer.
 
     Raises:
         ValueError: the forward pass returned no attentions.
@@ -99,17 +101,17 @@ def encoder_attentions(output: ClassifierOutput) -> tuple[Tensor, ...]:
         [(1, 2, 3, 3)]
     """
     if not output.attentions:
-        raise ValueError("the network returned no attentions: call set_attention('eager'), or choose a transformer")
+        raise ValueError("the network returned no attentions: call its set_attention('eager'), or choose a transformer")
     return output.attentions
 
 
 def token_attention(output: ClassifierOutput, targets: Tensor, *, readout_is_attention: bool) -> Tensor:
-    """Returns the attention weights [B, K, T] with which the classification head reads tokens for `targets` [B, K].
+    """Returns attention weights [B, K, T] on the tokens for the classes in `targets` [B, K].
 
-    If the classification head attends to tokens (`readout_is_attention`), the result is its attention for the target.
-    Any other head reads the state of one token ([CLS] or the last token) or the mean of all states. The result is then
-    the last layer's attention from the tokens that the head reads, averaged over these tokens and over attention
-    heads. It is the same for every class.
+    If the classification head itself attends to tokens (`readout_is_attention`), the result is the head's attention for
+    each class. Any other classification head reads the state of one token ([CLS] or the last token) or the mean of all
+    states. For such a head, the result is the last layer's attention from the tokens that the head reads, averaged over
+    these tokens and over attention heads. This attention is the same for every class.
 
     Example:
         >>> readout = torch.tensor([[[1.0, 0.0]]])  # the classification head reads the first token
@@ -132,16 +134,16 @@ def rollout(readout: Tensor, attentions: Sequence[Tensor], *, residual: float = 
 
     Args:
         readout: [B, R, T] weights with which the classification head reads the last layer's states.
-        attentions: L x [B*N, H, S, S], first layer first.
+        attentions: L tensors [B*N, H, S, S] of attention probabilities, first layer first.
         residual: fraction of a state that comes from the skip connection.
 
     Example:
-        >>> attention = torch.tensor([[[[0.0, 1.0], [0.0, 1.0]]]])  # both tokens attend to the second
+        >>> attention = torch.tensor([[[[0.0, 1.0], [0.0, 1.0]]]])  # both tokens attend to the second one
         >>> rollout(torch.tensor([[[1.0, 0.0]]]), [attention, attention]).tolist()
         [[[0.25, 0.75]]]
     """
     identity = torch.eye(attentions[0].shape[-1], dtype=readout.dtype, device=readout.device)
-    for attention in reversed(attentions):  # multiplying R rows by each matrix costs less than multiplying the matrices
+    for attention in reversed(attentions):  # R rows times one matrix after another costs less than matrix times matrix
         mixing = (1 - residual) * attention.mean(dim=1) + residual * identity
         readout = read_tokens(readout, mixing / mixing.sum(dim=-1, keepdim=True))
     return readout

@@ -8,7 +8,7 @@ from typing import Any, get_args
 def require_choices(literals: dict[str, Any], values: dict[str, Any]) -> None:
     """Checks that every option has one of its allowed words as its value.
 
-    Without this check, a misspelled word would silently select a default.
+    Without this check, code with an `else` would silently treat a misspelled word like one of the allowed words.
 
     Args:
         literals: option name -> `Literal` of the allowed words.

@@ -1,4 +1,4 @@
-"""Functions that all laws (checks of required properties) share: random texts, comparisons, states of a process."""
+"""Functions that all laws (checks of required properties) use: random texts, and comparisons of results and states."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from torch import Tensor, nn
 from lightning_xai.functional.network.untouched import HOOKS
 from lightning_xai.types import TextInputs
 
-PAD, CLS, SEP, MASK, FIRST_WORD = 0, 1, 2, 3, 5  # ids in the random texts; id 4 is left for the unknown token
+PAD, CLS, SEP, MASK, FIRST_WORD = 0, 1, 2, 3, 5  # ids in the random texts; id 4 is reserved for the unknown token
 VOCAB_SIZE = 100
 
 
 def random_texts(lengths: list[int], *, seed: int = 0, pad_to: int | None = None, pad_id: int = PAD) -> TextInputs:
-    """Returns random inputs, [CLS] words [SEP] with padding on the right, one row per length (special tokens included).
+    """Returns random inputs with a row of tokens for each length: [CLS], random words, [SEP], and padding on the right.
 
-    A row depends only on the seed, its position and its length, so `random_texts([5, 9])[:1]` is `random_texts([5])`
-    with padding. Every word has one or two tokens. Ids are below VOCAB_SIZE. If `pad_id` is not 0, the ids 0 and
-    `pad_id` are swapped.
+    A length includes the special tokens. A row depends only on the seed, the row's position and its length, so
+    `random_texts([5, 9])[:1]` is `random_texts([5])` with more padding. Every word has one or two tokens. Ids are below
+    VOCAB_SIZE. If `pad_id` is not 0, the ids 0 and `pad_id` are swapped.
 
     Example:
         >>> random_texts([3, 4]).input_ids.tolist()
@@ -60,7 +60,7 @@ def random_texts(lengths: list[int], *, seed: int = 0, pad_to: int | None = None
 
 
 def require(holds: bool, rule: str, remedy: str) -> None:
-    """Raises ValueError with the broken rule and its remedy, in one line, unless `holds`.
+    """Raises ValueError unless `holds`. The message names the broken rule and its remedy, in one line.
 
     Example:
         >>> require(False, "Mine: padding changes scores", "use attention_mask")
@@ -79,10 +79,10 @@ def require_close(
     Args:
         actual: values computed after a change that must have no effect.
         expected: values computed without this change.
-        rule: text of the error message: the rule that is broken if the values differ.
-        remedy: text of the error message: how to keep the rule.
+        rule: the rule that is broken if the values differ, for the error message.
+        remedy: what the user can do to keep the rule, for the error message.
         relative: tolerance as a fraction of the expected value.
-        absolute: tolerance that is added to the relative one.
+        absolute: tolerance that is added to the relative tolerance.
 
     Example:
         >>> require_close(torch.ones(2), torch.zeros(2), "Mine: padding changes scores", "use attention_mask")
@@ -97,7 +97,7 @@ def require_close(
 
 
 def network_state(network: nn.Module) -> dict[str, Any]:
-    """Returns the state of a network that an explanation must not change: weights, gradients, modes, hooks, ...
+    """Returns those parts of a network's state that an explanation must not change: weights, gradients, modes, ...
 
     Example:
         >>> layer = nn.Linear(1, 1)
@@ -119,7 +119,7 @@ def network_state(network: nn.Module) -> dict[str, Any]:
 
 
 def process_state() -> dict[str, Any]:
-    """Returns the state of the process that no call may change: random generators and settings.
+    """Returns those parts of the process's state that no call may change: random generators, settings, ...
 
     Example:
         >>> before = process_state()

@@ -20,14 +20,14 @@ def check_seed(seed: int) -> None:
     Example:
         >>> check_seed(-1)
         Traceback (most recent call last):
-        ValueError: seed is -1: give an integer from 0
+        ValueError: seed is -1: give an integer of at least 0
     """
     if seed < 0:
-        raise ValueError(f"seed is {seed}: give an integer from 0")
+        raise ValueError(f"seed is {seed}: give an integer of at least 0")
 
 
 def example_indices(inputs: TextInputs) -> list[int] | list[None]:
-    """Returns a list of the indices of the B examples, or of B times None if the inputs have no index.
+    """Returns the indices of the B examples as a list. If the inputs have no index, every entry of the list is None.
 
     Example:
         >>> example_indices(TextInputs.of_ids([[5, 6], [7, 8]]))
@@ -39,14 +39,14 @@ def example_indices(inputs: TextInputs) -> list[int] | list[None]:
 def example_generator(
     seed: int, index: int | None, method: str, stream: Sequence[int] | None = None
 ) -> np.random.Generator:
-    """Returns a random generator for an example. Its numbers depend only on the arguments.
+    """Returns a random generator for an example. The generated numbers depend only on the arguments.
 
     Args:
         seed: seed of the method, non-negative.
         index: index of the example in its split.
         method: name of the method, for the error message and for the default of `stream`.
-        stream: integers that distinguish this generator from others with the same seed and index, such as a class or
-            the number of a sample. The default is the bytes of `method`.
+        stream: integers that distinguish this generator from others with the same seed and index, for example a class
+            id or the index of a sample. The default is the bytes of `method`.
 
     Raises:
         ValueError: `index` is None.
@@ -58,15 +58,17 @@ def example_generator(
         [5, 9, 0, 6]
     """
     if index is None:
-        raise ValueError(f"inputs.index is None, but it seeds {method}: set inputs.index to row numbers in the split")
+        raise ValueError(
+            f"inputs.index is None, but {method} needs it as seed: set inputs.index to each example's row in the split"
+        )
     return np.random.default_rng([seed, index, *(method.encode() if stream is None else stream)])
 
 
 @contextmanager
 def global_seed(seed: int) -> Iterator[None]:
-    """Sets the seed of the global random generators of torch and numpy within the context.
+    """Sets the seed of the global random generators of torch and numpy at the start of the context.
 
-    Afterwards, their former states are restored.
+    At the end of the context, the former states of these generators are restored.
 
     Example:
         >>> with global_seed(3):

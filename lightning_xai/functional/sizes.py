@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 
 def require_sizes(**sizes: int | None) -> None:
-    """Checks that sizes such as batch_size are at least 1 or None (no limit).
+    """Checks that each given size, such as `batch_size`, is at least 1, or None for no limit.
 
     Raises:
         ValueError: a size is below 1.
@@ -16,7 +16,7 @@ def require_sizes(**sizes: int | None) -> None:
     """
     for name, size in sizes.items():
         if size is not None and size < 1:
-            raise ValueError(f"{name}={size} leaves nothing; set it to 1 or more")
+            raise ValueError(f"{name} is {size}: give a number of at least 1")
 
 
 def require_workers(num_workers: int) -> None:
@@ -29,11 +29,13 @@ def require_workers(num_workers: int) -> None:
         >>> require_workers(0)
     """
     if num_workers < 0:
-        raise ValueError(f"num_workers is {num_workers}: give 0 to load in this process, or the number of processes")
+        raise ValueError(
+            f"num_workers is {num_workers}: give 0 to load data in the main process, or a number of extra processes"
+        )
 
 
 def require_max_examples(max_examples: int | Mapping[str, int] | None) -> None:
-    """Checks the limit on the number of examples, or the limits per split.
+    """Checks the limit on the number of examples, or the limits of the splits.
 
     Raises:
         ValueError: a number is below 1.
@@ -42,7 +44,7 @@ def require_max_examples(max_examples: int | Mapping[str, int] | None) -> None:
         >>> require_max_examples(100)
         >>> require_max_examples({"train": 0})
         Traceback (most recent call last):
-        ValueError: max_examples.train=0 leaves nothing; set it to 1 or more
+        ValueError: max_examples.train is 0: give a number of at least 1
     """
     if isinstance(max_examples, Mapping):
         require_sizes(**{f"max_examples.{split}": size for split, size in max_examples.items()})
@@ -51,7 +53,7 @@ def require_max_examples(max_examples: int | Mapping[str, int] | None) -> None:
 
 
 def max_examples_of(max_examples: int | Mapping[str, int] | None, split: str) -> int | None:
-    """Returns the largest number of examples of a split, or None if it has no limit.
+    """Returns the limit on the number of examples of a split, or None if the split has no limit.
 
     Example:
         >>> max_examples_of(100, "test"), max_examples_of({"train": 8}, "test"), max_examples_of(None, "test")

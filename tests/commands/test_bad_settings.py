@@ -259,7 +259,7 @@ def test_argument_that_the_optimizer_refuses_is_named(arguments):
         ("--seed_everything=-1", "seed_everything is -1"),
         ("--model.init_args.optimizer.init_args.lr=.nan", "Invalid learning rate: nan"),
         ("--data.init_args.num_workers=-1", "num_workers is -1"),
-        ("--data.init_args.max_examples=0", "max_examples=0 leaves nothing"),
+        ("--data.init_args.max_examples=0", "max_examples is 0: give a number of at least 1"),
         ("--checkpoint.mode=best", "`mode` can be min, max but got best"),
     ],
 )

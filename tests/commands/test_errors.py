@@ -213,7 +213,7 @@ def test_data_of_other_classes_than_the_evaluated_network_is_refused(fitted, fit
         config["data"]["init_args"]["source"]["init_args"]["num_classes"] = 3
 
     message = refusal("test", *fit(change)[1:])
-    assert "2 classes, ['class0', 'class1'], the data has 3, " in message
+    assert "2 classes, ['class0', 'class1'], but the data has 3, " in message
     assert "(new in the data: ['class2']): choose data with" in message
 
 
@@ -223,7 +223,8 @@ def test_checkpoint_of_another_number_of_classes_is_refused_by_their_names(subco
         subcommand, "--config", plain.config, "--data.init_args.source.init_args.num_classes=3", "--runs_dir", tmp_path,
         "--ckpt_path", plain.path / "checkpoints" / "best.ckpt",
     )  # fmt: skip
-    assert "best.ckpt has 2 classes, ['class0', 'class1'], the data has 3, ['class0', 'class1', 'class2'] (new" in line
+    classes = "['class0', 'class1'], but the data has 3, ['class0', 'class1', 'class2'] (new"
+    assert f"best.ckpt has 2 classes, {classes}" in line
     assert "classifier" not in line and not list(tmp_path.rglob("*.ckpt"))
 
 
@@ -233,7 +234,7 @@ def test_teacher_of_another_number_of_classes_is_refused_by_their_names(plain, t
     config["model"]["class_path"] = "lightning_xai.objectives.token_masking.TokenMasking"
     config["model"]["init_args"]["teacher"] = str(plain.path)
     line = refusal("fit", "--config", save(config, tmp_path / "tm.yaml"), "--runs_dir", tmp_path / "runs")
-    assert "has 2 classes, ['class0', 'class1'], the data has 3, " in line and "['class2']" in line
+    assert "has 2 classes, ['class0', 'class1'], but the data has 3, " in line and "['class2']" in line
 
 
 class Faulty(Callback):

@@ -94,7 +94,7 @@ def test_unknown_split_in_max_examples_is_refused():
 
 @pytest.mark.parametrize("options", [{"batch_size": 0}, {"max_tokens_per_batch": 0}, {"max_examples": {"test": 0}}])
 def test_size_of_nothing_is_refused_at_construction(options):
-    with pytest.raises(ValueError, match="=0 leaves nothing"):
+    with pytest.raises(ValueError, match=" is 0: give a number of at least 1"):
         module(**options)
 
 

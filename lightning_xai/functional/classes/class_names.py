@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from lightning_xai.functional.text.quantity import quantity
 
 _NUMBERED = re.compile(r"label\d+")  # transformers' default names: LABEL_0, LABEL_1
-_NUMBERS = re.compile(r"(?:class)?(\d+)")  # other names without a meaning, such as 0 and 1, or class0 and class1
+_NUMBERS = re.compile(r"(?:class)?(\d+)")  # other names that say nothing, such as 0 and 1, or class0 and class1
 
 
 def normalized_name(name: str) -> str:
-    """Returns a class name in lower case, without white space, hyphens and underscores, and in Unicode form NFC.
+    """Returns a class name in Unicode form NFC, in lower case and without white space, hyphens and underscores.
 
     Example:
         >>> normalized_name("Not-Entailment") == normalized_name("NOT_ENTAILMENT") == "notentailment"
@@ -33,7 +33,9 @@ def says_nothing(names: Sequence[str]) -> bool:
 
 
 def only_number(names: Sequence[str]) -> bool:
-    """Returns whether all names are default names, or merely number the classes from 0 or 1, as in "0" or "class_0".
+    """Returns whether the names only number the classes: default names such as LABEL_0, or "0", "1", or "class_1", ...
+
+    Default names may have any numbers. Other names must count from 0 or 1, in order.
 
     Example:
         >>> only_number(["LABEL_0", "LABEL_1"]), only_number(["0", "1"]), only_number(["class 1", "class 2"])
@@ -47,10 +49,11 @@ def only_number(names: Sequence[str]) -> bool:
 
 
 def named_positions(names: Sequence[str], data_names: Sequence[str], owner: str, remedy: str) -> list[int] | None:
-    """Returns the position in `names` of each of `data_names`; None if the names of one list are only numbers.
+    """Returns the position of each of `data_names` in `names`; None if one list only numbers the classes.
 
-    If the two lists differ at only one position, the two names at this position are taken to mean the same class. Lists
-    of different lengths are refused, even if the names of one list are only numbers.
+    None means that only the order of the classes is known. Lists with the same names are matched by name even if the
+    names are numbers. If the lists differ at only one position, the two names at this position are taken to mean the
+    same class. Lists of different lengths always raise a ValueError.
 
     Args:
         names: class names of a network, in the order of its logits.
@@ -59,7 +62,7 @@ def named_positions(names: Sequence[str], data_names: Sequence[str], owner: str,
         remedy: advice at the end of the error message.
 
     Raises:
-        ValueError: the names do not show which classes correspond.
+        ValueError: the lists have different lengths, or the names do not show which classes correspond.
 
     Example:
         >>> named_positions(["YES", "NO"], ["no", "yes"], "m", "rename them")
@@ -68,14 +71,14 @@ def named_positions(names: Sequence[str], data_names: Sequence[str], owner: str,
         None
         >>> named_positions(["ja", "nein"], ["no", "yes"], "m", "rename them")
         Traceback (most recent call last):
-        ValueError: m has the classes ['ja', 'nein'], the data has ['no', 'yes'] (missing in the data: ['ja', 'nein']...
+        ValueError: m has the classes ['ja', 'nein'], but the data has ['no', 'yes'] (missing in the data: ...
         >>> named_positions(["no", "yes", "maybe"], ["no", "yes"], "m", "rename them")
         Traceback (most recent call last):
-        ValueError: m has 3 classes, ['no', 'yes', 'maybe'], the data has 2, ['no', 'yes'] (missing in the data: ...
+        ValueError: m has 3 classes, ['no', 'yes', 'maybe'], but the data has 2, ['no', 'yes'] (missing in the data: ...
     """
     if len(names) != len(data_names):
         raise ValueError(
-            f"{owner} has {quantity(len(names), 'class')}, {listed(names)}, the data has {len(data_names)}, "
+            f"{owner} has {quantity(len(names), 'class')}, {listed(names)}, but the data has {len(data_names)}, "
             f"{listed(data_names)} ({_difference(names, data_names)}): choose data with the network's classes, or a "
             "network that was trained on the classes of the data"
         )
@@ -88,7 +91,7 @@ def named_positions(names: Sequence[str], data_names: Sequence[str], owner: str,
         return list(range(len(ours)))
     difference = _difference(names, data_names)
     raise ValueError(
-        f"{owner} has the classes {listed(names)}, the data has {listed(data_names)} ({difference}): {remedy}"
+        f"{owner} has the classes {listed(names)}, but the data has {listed(data_names)} ({difference}): {remedy}"
     )
 
 
@@ -102,16 +105,16 @@ def _difference(names: Sequence[str], data_names: Sequence[str]) -> str:
 
 
 def class_positions(names: Sequence[str], data_names: Sequence[str], owner: str) -> list[int] | None:
-    """Returns the position in `names` of each of `data_names`; None if the lists share no name.
+    """Returns the position of each of `data_names` in `names`; None if the lists have no name in common.
 
     Args:
-        names: class names of a network or of a column of a data set, in the order of its class numbers.
+        names: class names of a network or of a column of a data set, in the order of the class ids.
         data_names: class names of the data.
         owner: the network or column that has `names`, for the error message.
 
     Raises:
-        ValueError: the lists share only some names, and differ in length or in the positions of the shared names.
-            Neither names nor positions then show which classes correspond.
+        ValueError: only some names are in both lists, and the lists differ in length or in the positions of these
+            names. So neither names nor positions show which classes correspond.
 
     Example:
         >>> class_positions(["NEUTRAL", "CONTRADICTION", "ENTAILMENT"], ["entailment", "neutral", "contradiction"], "m")
@@ -128,8 +131,8 @@ def class_positions(names: Sequence[str], data_names: Sequence[str], owner: str)
     if len(theirs) == len(ours) and all(theirs.index(name) == ours.index(name) for name in shared):
         return list(range(len(ours)))
     raise ValueError(
-        f"{owner} has the classes {listed(names)}, the data has {listed(data_names)}: set class_names of the data's "
-        "source to names of the same classes"
+        f"{owner} has the classes {listed(names)}, but the data has {listed(data_names)}: set `class_names` of the "
+        "data's source, so that both lists name the same classes"
     )
 
 
@@ -144,7 +147,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def comparable_names(names: Sequence[str], data_names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Returns both lists with normalized names, or unchanged if normalization makes two names of one list equal.
+    """Returns both lists with normalized names. If normalization makes two names of a list equal, changes neither list.
 
     Example:
         >>> comparable_names(["NO", "YES"], ["no", "yes"])

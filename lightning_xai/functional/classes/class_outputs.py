@@ -1,4 +1,4 @@
-"""Outputs of a classifier for the explained classes only."""
+"""Computes the outputs of a classifier for only some classes, such as the explained classes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from lightning_xai.functional.attention import target_rows
 from lightning_xai.functional.gradients.target_gradients import EmbeddingModel
 from lightning_xai.types import ClassifierOutput, TextInputs
 
-# a head with at most this many classes always computes all of them. This costs little, and a class's logit then does
-# not depend on which other classes are explained
+# a network with at most this many classes always computes all of them. This costs little, and the logit of a class is
+# then exactly the same whichever classes are explained
 FEW_CLASSES = 64
 
 
@@ -34,14 +34,14 @@ def class_output(
 ) -> ClassifierOutput:
     """Returns the output for K classes of each text: logits [B, K], and readout [B, 1 or K, T].
 
-    A network with `reads_by_class` and many classes computes only these classes. For other networks, the K classes are
-    selected from the output for all classes.
+    A network with `reads_by_class` and more than FEW_CLASSES classes computes only these K classes. Any other network
+    computes all classes, and the K classes are selected from its output.
 
     Args:
         model: the classifier.
         inputs: B texts.
-        classes: [B, K] long.
-        inputs_embeds: [B, T, D] embeddings that replace the network's own.
+        classes: [B, K] long, the K classes of each text.
+        inputs_embeds: [B, T, D], embeddings that the network uses in place of those of `inputs`.
         **options: `output_attentions` and `output_hidden_states`, see `Classifier.forward`.
 
     Example:
@@ -65,7 +65,7 @@ def cut_to_classes(output: ClassifierOutput, classes: Tensor) -> ClassifierOutpu
         >>> cut_to_classes(output, torch.tensor([[1]]))
         ClassifierOutput(logits=tensor([[1.5000]]), readout=tensor([[[0.]]]), attentions=None, hidden_states=None)
     """
-    shared = output.readout.shape[1] <= 1  # one row for all classes, or none if the readout was left out
+    shared = output.readout.shape[1] <= 1  # one row for all classes, or no row if no readout was computed
     readout = output.readout if shared else target_rows(output.readout, classes)
     return replace(output, logits=output.logits.gather(1, classes), readout=readout)
 
@@ -73,10 +73,10 @@ def cut_to_classes(output: ClassifierOutput, classes: Tensor) -> ClassifierOutpu
 def logits_only(
     model: EmbeddingModel, inputs: TextInputs, inputs_embeds: Tensor | None = None, *, classes: Tensor | None = None
 ) -> Tensor:
-    """Returns the logits [B, C] of all classes, or [B, K] of `classes` [B, K].
+    """Returns the logits [B, C] of all classes, or the logits [B, K] of `classes` [B, K].
 
-    A network with `reads_by_class` does not compute its readout here, so its head can use fused attention. Fused
-    attention has no second derivative; after `set_attention("eager")`, the head uses plain attention instead.
+    A network with `reads_by_class` does not compute its readout here, so its classification head can use fused
+    attention, which has no second derivatives. After `set_attention("eager")`, the head uses plain attention instead.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -105,13 +105,15 @@ def class_columns(classes: Tensor) -> Tensor:
 def segment_graph(
     model: EmbeddingModel, inputs: TextInputs, embeds: Tensor, classes: Tensor | None, *, output_readout: bool
 ) -> Any:
-    """Returns a forward pass that stores the graph of only some segments at a time; None if the model has no such pass.
+    """Returns a forward pass that saves memory: it stores the autograd graph of only some segments at a time.
+
+    The result is None if the model has no method `segment_graph`, which builds such a pass. PLMCA has this method.
 
     Args:
-        model: the classifier. PLMCA makes such a pass in its method `segment_graph`.
+        model: the classifier.
         inputs: B texts.
-        embeds: [B, T, D] embeddings: part of a graph, or a leaf that requires a gradient.
-        classes: [B, K] long, or None for all classes.
+        embeds: [B, T, D] embeddings. They are part of an autograd graph, or a leaf tensor that requires a gradient.
+        classes: [B, K] long, the classes whose logits are needed; None for all classes.
         output_readout: whether the readout is needed.
 
     Example:

@@ -11,7 +11,9 @@ TargetPolicy = Literal["gold", "predicted", "gold_or_predicted", "all", "topk"]
 
 
 def predicted_classes(probs: Tensor, *, multilabel: bool, decision_threshold: float = 0.5) -> Tensor:
-    """Returns [B, C] bool: the most probable class, or every class above `decision_threshold` if multi-label.
+    """Returns [B, C] bool, True at the predicted classes of each example.
+
+    This is the most probable class, or if multi-label, every class whose probability is above `decision_threshold`.
 
     Example:
         >>> probs = torch.tensor([[0.6, 0.9]])
@@ -24,7 +26,9 @@ def predicted_classes(probs: Tensor, *, multilabel: bool, decision_threshold: fl
 
 
 def gold_classes(labels: Tensor, num_classes: int) -> Tensor:
-    """Returns the gold classes [B, C] bool from labels [B] long, or [B, C] if multi-label.
+    """Returns [B, C] bool, True at the gold classes of each example.
+
+    `labels` are [B] long, or [B, C] if multi-label.
 
     Example:
         >>> gold_classes(torch.tensor([1]), 2), gold_classes(torch.tensor([[1.0, 0.0]]), 2)
@@ -55,7 +59,7 @@ def select_targets(
     """Returns the classes to explain: targets [B, K] long, and target_mask [B, K] bool, which is False at padding.
 
     K is the largest number of classes chosen for an example, and at least 1. Rows with fewer classes are padded with 0.
-    The classes of an example are in ascending order, or with "topk" in descending order of probability.
+    The classes of an example are in ascending order, but for "topk" in descending order of probability.
 
     Args:
         policy: which classes are chosen: "gold", "predicted", "gold_or_predicted", "all", or "topk" for the `topk` most
@@ -96,7 +100,7 @@ def select_targets(
 
 
 def gold_targets(labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the gold classes [B, K] long, and target_mask [B, K] bool, which is False at padding.
+    """Returns the ids [B, K] long of the gold classes, and target_mask [B, K] bool, which is False at padding.
 
     K is the largest number of gold classes of an example, and at least 1. Rows with fewer classes are padded with 0.
 

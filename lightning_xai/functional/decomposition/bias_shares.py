@@ -1,6 +1,7 @@
-"""Divides the biases of a layer among the source tokens. A state is the sum of one vector per source token.
+"""Divides the biases of a layer among the source tokens. The state of each target is a sum of one vector per source.
 
-Letters: R targets, S sources, c sources of one chunk, K biases of a layer, k biases added before a given bias.
+Letters: R targets, S sources, c sources in a chunk, K biases of a layer, k biases that the layer adds before a given
+bias.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ class BiasShares:
 
     Source j gets the fraction w_j / sum_i w_i of b. The rule determines the weight w_j: |x_j . b| ("absdot"),
     |x_j . b| / |x_j| ("abssim": the absolute cosine times |b|; |b| cancels in the fraction), |x_j| ("norm"), or 1
-    ("equal"). "cls" gives the whole bias to the first source, "token" to the last, and "none" to no source. The vector
-    x_j of source j is taken just before b is added, and includes the shares of j in all earlier biases.
+    ("equal"). "cls" gives the whole bias to the first source, "token" gives it to the last source, and "none" to no
+    source. The vector x_j of source j is taken just before b is added, and includes j's shares of all earlier biases.
 
     Shares are known only after all sources have passed through the layer, but the vectors of all sources together do
     not fit in memory. The computation therefore has three steps:
 
-    1. The biases pass through the layer without the sources; `enter` adds each bias as a column.
-    2. The sources pass through the layer in chunks; `record` keeps inner products of their vectors, not the vectors.
+    1. The biases pass through the layer without the sources. Where the layer adds a bias, `enter` appends a column.
+    2. The sources pass through the layer in chunks. `record` stores only inner products of their vectors.
     3. `shares` computes the shares of all sources from these inner products.
 
     Args:
@@ -46,12 +47,12 @@ class BiasShares:
     def __init__(self, rule: BiasRule, biases: dict[str, Tensor]) -> None:
         self.rule = rule
         self.biases = {} if rule == "none" else biases
-        # place -> [R, k, dim], the biases added before this place, after they have passed through the layer up to there
+        # place -> [R, k, dim]: the k biases added before this place, transformed by the layer's maps up to this place
         self.earlier: dict[str, Tensor] = {}
         self.products: dict[str, list[Tensor]] = {place: [] for place in self.biases}
 
     def enter(self, name: str, columns: Tensor) -> Tensor:
-        """Returns the columns [R, k, dim] of the earlier biases, with the bias of `name` appended as column k + 1."""
+        """Returns the columns [R, k, dim] of the earlier biases, with the bias of place `name` as column k + 1."""
         if name not in self.biases:
             return columns
         self.earlier[name] = columns
@@ -59,7 +60,7 @@ class BiasShares:
         return torch.cat([columns, bias.unsqueeze(1)], dim=1)
 
     def record(self, name: str, vectors: Tensor) -> Tensor:
-        """Stores inner products of the vectors [R, c, dim], which `shares` needs, and returns the vectors unchanged."""
+        """Stores the inner products that `shares` needs of the vectors [R, c, dim]. Returns the vectors unchanged."""
         if name not in self.biases:
             return vectors
         bias, parts = self.biases[name], []
@@ -73,11 +74,14 @@ class BiasShares:
 
     @property
     def needs_products_only(self) -> bool:
-        """Whether the rule needs no inner products except those with the bias. `record_products` then suffices."""
+        """Whether the only inner products that the rule may need are those with the bias.
+
+        If so, `record_products` can be called in place of `record`.
+        """
         return self.rule not in ("abssim", "norm")
 
     def record_products(self, name: str, products: Tensor) -> None:
-        """Stores the inner products [R, c] of each target's c vectors with the bias of `name`."""
+        """Stores the inner products [R, c] of each target's c vectors with the bias of place `name`."""
         if name in self.biases:
             self.products[name].append(products.unsqueeze(-1))
 
@@ -89,12 +93,12 @@ class BiasShares:
         return torch.stack(shares, dim=-1) if shares else None
 
     def _share(self, name: str, products: Tensor, earlier_shares: list[Tensor]) -> Tensor:
-        """Returns the fraction [R, S] of the bias of `name` that each source gets.
+        """Returns the fraction [R, S] of the bias of place `name` that each source gets.
 
         Args:
-            name: where the bias is added.
-            products: [R, S, n], the n inner products per source that `record` stored.
-            earlier_shares: one tensor [R, S] of fractions for each of the k biases added before.
+            name: place where the bias is added.
+            products: [R, S, n], the n inner products that `record` stored for each source.
+            earlier_shares: k tensors [R, S], the fractions of the k earlier biases that each source gets.
         """
         if self.rule in ("equal", "cls", "token"):
             share = torch.zeros_like(products[..., 0])
@@ -109,7 +113,7 @@ class BiasShares:
             given = products.new_zeros(*products.shape[:2], 0)
         weight = torch.ones_like(products[..., 0])
         if self.rule in ("absdot", "abssim"):
-            # x includes shares of the earlier biases b_q: (x + sum_q given_q b_q) . b = x . b + sum_q given_q b_q . b
+            # adds x's shares of the earlier biases b_q: (x + sum_q given_q b_q) . b = x . b + sum_q given_q b_q . b
             along = (earlier * bias.expand(len(earlier), -1).unsqueeze(1)).sum(-1)  # [R, k]
             weight = (products[..., 0] + (given * along.unsqueeze(1)).sum(-1)).abs()
             products = products[..., 1:]
@@ -126,7 +130,7 @@ def distribute_bias(vectors: Tensor, bias: Tensor, rule: BiasRule) -> Tensor:
     """Adds to each source's vector the source's share of a bias, and returns the new vectors [R, S, dim].
 
     Args:
-        vectors: [R, S, dim].
+        vectors: [R, S, dim], a vector of each source for each target.
         bias: [dim], or [R, dim] with one bias per target.
         rule: how the bias is divided, see `BiasShares`.
 

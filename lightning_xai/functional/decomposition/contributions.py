@@ -1,12 +1,12 @@
 """Computes how much each source token contributes to each token's state, without storing a vector per pair of tokens.
 
 The attention of one layer moves the vector T_ij = sum_h A^h_ij U_jh from source j to target i. A^h is the attention of
-head h. U_jh (in the code: `vectors`) is the value of source j in head h, multiplied by the output matrix and by the
-linear maps that follow it. The residual connection adds `residual_i` to T_ii.
+head h. U_jh (in the code: `vectors`) is the value vector of source j in head h, multiplied by the output matrix and by
+the linear maps that follow it. The residual connection adds `residual_i` to T_ii.
 
-All vectors T_ij together have S * S * D elements, which do not fit in memory. Their norms and distances are therefore
-computed from inner products of the U_jh, or for one block of pairs at a time. Letters: N rows (texts or segments),
-H heads, S tokens.
+All vectors T_ij together have S * S * D elements, which do not fit in memory. Their norms, and their distances from the
+target's state y_i, are therefore computed from inner products of the U_jh, or for one block of pairs at a time.
+Letters: N rows (texts or segments), H attention heads, S tokens.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def layer_norm_deviation(norm: nn.LayerNorm, states: Tensor) -> Tensor:
 
 
 def normalize_without_deviation(norm: nn.LayerNorm, vectors: Tensor) -> Tensor:
-    """Centers vectors [..., D] and multiplies them by the weight of `norm`, but ignores its deviation and bias.
+    """Centers vectors [..., D] and multiplies them by the weight of `norm`. Ignores the norm's deviation and bias.
 
     Example:
         >>> normalize_without_deviation(nn.LayerNorm(2), torch.tensor([[1.0, 5.0]])).tolist()
@@ -46,14 +46,14 @@ def normalize_without_deviation(norm: nn.LayerNorm, vectors: Tensor) -> Tensor:
 
 
 def source_vectors(layer: EncoderLayer, trace: LayerTrace, norms: Sequence[nn.Module]) -> tuple[Tensor, Tensor]:
-    """Returns `vectors` [N, S, H, D] and `residual` [N, S, D] of one layer, after applying `norms`.
+    """Returns `vectors` [N, S, H, D] and `residual` [N, S, D] of one layer (see above), after applying `norms`.
 
     The norms are applied without dividing by standard deviations. The vectors include the value biases. Neither result
     includes the output bias or a norm's bias.
 
     Args:
         layer: the layer.
-        trace: the values inside the layer, from a forward pass.
+        trace: the layer's intermediate results in a forward pass.
         norms: LayerNorms that follow the attention block, in the order in which they are applied.
 
     Example:
@@ -93,9 +93,9 @@ def diagonal_vectors(attention: Tensor, vectors: Tensor, residual: Tensor) -> Te
     """Returns T_ii [N, S, D], the part of each token's state that comes from the token itself.
 
     Args:
-        attention: [N, H, S, S].
-        vectors: [N, S, H, D].
-        residual: [N, S, D].
+        attention: [N, H, S target, S source], the attention probabilities A.
+        vectors: [N, S, H, D], the vectors U.
+        residual: [N, S, D], what the residual connection adds to each state.
 
     Example:
         >>> attention = torch.tensor([[[[0.5, 0.5], [0.25, 0.75]]]])
@@ -112,8 +112,8 @@ def squared_mixed_norms(attention: Tensor, vectors: Tensor) -> Tensor:
     Each square is computed as sum_h sum_k A^h_ij A^k_ij (U_jh . U_jk), a sum over pairs of heads.
 
     Args:
-        attention: [N, H, S, S].
-        vectors: [N, S, H, D].
+        attention: [N, H, S target, S source], the attention probabilities A.
+        vectors: [N, S, H, D], the vectors U.
 
     Example:
         >>> attention = torch.tensor([[[[0.5, 0.5], [0.0, 1.0]]]])
@@ -153,9 +153,9 @@ def transformed_norms(attention: Tensor, vectors: Tensor, residual: Tensor) -> T
     """Returns the L2 norms |T_ij| [N, S target, S source].
 
     Args:
-        attention: [N, H, S, S].
-        vectors: [N, S, H, D].
-        residual: [N, S, D].
+        attention: [N, H, S target, S source], the attention probabilities A.
+        vectors: [N, S, H, D], the vectors U.
+        residual: [N, S, D], what the residual connection adds to each state.
 
     Example:
         >>> attention = torch.tensor([[[[0.5, 0.5], [0.0, 1.0]]]])
@@ -170,9 +170,9 @@ def l2_distances(attention: Tensor, vectors: Tensor, residual: Tensor, resultant
     """Returns |y_i - T_ij|_2 [N, S target, S source], the root of |y_i|^2 - 2 y_i . T_ij + |T_ij|^2.
 
     Args:
-        attention: [N, H, S, S].
-        vectors: [N, S, H, D].
-        residual: [N, S, D].
+        attention: [N, H, S target, S source], the attention probabilities A.
+        vectors: [N, S, H, D], the vectors U.
+        residual: [N, S, D], what the residual connection adds to each state.
         resultants: [N, S, D], the states y_i.
 
     Example:
@@ -196,12 +196,12 @@ def l1_distances(
     """Returns |y_i - T_ij|_1 [N, S target, S source], computed for one block of targets and sources at a time.
 
     Args:
-        attention: [N, H, S, S].
-        vectors: [N, S, H, D].
-        residual: [N, S, D].
+        attention: [N, H, S target, S source], the attention probabilities A.
+        vectors: [N, S, H, D], the vectors U.
+        residual: [N, S, D], what the residual connection adds to each state.
         resultants: [N, S, D], the states y_i.
-        chunk_elements: largest number of values in a block of difference vectors. None chooses a block that fits the
-            cache of a CPU or keeps a GPU busy. The results do not depend on `chunk_elements`.
+        chunk_elements: largest number of elements in a block of difference vectors. None chooses a block that fits in
+            the cache of a CPU or keeps a GPU busy. The results do not depend on `chunk_elements`.
 
     Example:
         >>> attention = torch.tensor([[[[0.5, 0.5], [0.0, 1.0]]]])  # T = [[1, 2], [0, 4]]
@@ -212,7 +212,7 @@ def l1_distances(
     num_rows, size, _, dim = vectors.shape
     if chunk_elements is None:
         chunk_elements = 2**18 if vectors.device.type == "cpu" else 2**26
-    num_targets = min(size, 128)  # fewer targets make matrix products slow; with more, few sources fit into a block
+    num_targets = min(size, 128)  # with fewer, matrix products are slow; with more, few sources fit into a block
     rows = max(chunk_elements // (size * size * dim), 1)
     sources = max(chunk_elements // (rows * num_targets * dim), 1)
     weights = by_source(attention)
@@ -241,8 +241,8 @@ def _block_distances(targets: Tensor, weights: Tensor, vectors: Tensor) -> Tenso
 
     Args:
         targets: [n, 1, targets, D], the states y_i.
-        weights: [n, sources, H, targets].
-        vectors: [n, sources, H, D].
+        weights: [n, sources, H, targets], the attention probabilities A.
+        vectors: [n, sources, H, D], the vectors U.
     """
     if torch.is_grad_enabled():
         # the backward pass recomputes the differences y_i - T_ij, so that the differences of all pairs are never in
@@ -271,11 +271,11 @@ def alti_contributions(
     the scale of a LayerNorm, cancels out. If no T_ij is closer to y_i than the zero vector is, c_ii = 1.
 
     Args:
-        attention: [N, H, S, S], rows sum to 1.
-        vectors: [N, S, H, D].
-        residual: [N, S, D].
+        attention: [N, H, S target, S source], the attention probabilities A; rows sum to 1.
+        vectors: [N, S, H, D], the vectors U.
+        residual: [N, S, D], what the residual connection adds to each state.
         resultants: [N, S, D], the states y_i: the sum of T_ij over j, plus biases.
-        norm: norm of the distances.
+        norm: "l1" or "l2", the norm in which lengths and distances are measured.
 
     Example:
         >>> attention = torch.tensor([[[[0.5, 0.5], [0.0, 1.0]]]])  # T = [[1, 2], [0, 4]]

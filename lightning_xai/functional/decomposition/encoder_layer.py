@@ -1,4 +1,4 @@
-"""The parts of a transformer layer and the values inside the layer, for methods that decompose layers."""
+"""The parts of a transformer layer and the layer's intermediate results, for methods that decompose layers."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from torch.nn import functional as F
 
 from lightning_xai.types import ClassifierOutput
 
-# largest accepted error of a recomputed output, as a fraction of the output's largest value. It is far above float32
-# rounding errors, and far below the error that arises if a module is assigned a wrong role in EncoderLayer
+# largest accepted error of a recomputed output, as a fraction of the output's largest value. This is far above float32
+# rounding errors, and far below the error that arises if EncoderLayer assigns a wrong role to a module
 _TOLERANCE = 1e-3
 _ROUNDINGS = 4  # in half precision, the tolerance is larger: this number times the epsilon of the dtype
 
@@ -21,12 +21,13 @@ _ROUNDINGS = 4  # in half precision, the tolerance is larger: this number times 
 class EncoderLayer:
     """The parts of a transformer layer, named by their roles, so that the names are the same for all architectures.
 
-    The layer maps its input x to its output y, where mix(values) concatenates attention @ values of all heads:
+    The layer maps its input x to its output y as follows. mix(v) computes attention @ v for each head, and concatenates
+    the results of all heads.
 
-    - `norm_first` False (BERT): a = attention_norm(x + output(mix(value(x)))),
+    - If `norm_first` is False (as in BERT): a = attention_norm(x + output(mix(value(x)))),
       y = feed_forward_norm(a + down(activation(up(a)))).
-    - `norm_first` True (Llama): a = x + output(mix(value(attention_norm(x)))), n = feed_forward_norm(a),
-      y = a + down(activation(up(n))), or y = a + down(activation(gate(n)) * up(n)) with a gate.
+    - If `norm_first` is True (as in Llama): a = x + output(mix(value(attention_norm(x)))), n = feed_forward_norm(a),
+      y = a + down(activation(up(n))). If there is a gate, y = a + down(activation(gate(n)) * up(n)).
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -36,8 +37,8 @@ class EncoderLayer:
     """
 
     module: nn.Module  # the layer itself; its first argument is the hidden state [B*N, S, D]
-    value: nn.Linear  # D -> value heads * head size
-    output: nn.Linear  # H * head size -> D
+    value: nn.Linear  # maps D to (number of value heads) * (head size)
+    output: nn.Linear  # maps H * (head size) to D
     attention_norm: nn.Module  # LayerNorm, or RMSNorm (a weight, no bias)
     up: nn.Linear
     activation: Callable[[Tensor], Tensor]
@@ -54,7 +55,7 @@ class EncoderLayer:
 
 @dataclass(frozen=True)
 class LayerTrace:
-    """The values inside one layer during a forward pass, connected to the autograd graph.
+    """The intermediate results of one layer in a forward pass. They are part of the autograd graph.
 
     There are M = B * N rows (texts or segments) of S tokens, H attention heads and F feed-forward units. The docstring
     of `EncoderLayer` defines x, a, y and mix.
@@ -70,9 +71,9 @@ class LayerTrace:
     """
 
     hidden: Tensor  # [M, S, D] the layer's input x
-    attention: Tensor  # [M, H, S, S] probabilities
+    attention: Tensor  # [M, H, S, S] attention probabilities
     value_input: Tensor  # [M, S, D] input of `value`: x, or attention_norm(x)
-    values: Tensor  # [M, H, S, head size] with the value bias; repeated if query heads share a value head
+    values: Tensor  # [M, H, S, head size] value vectors with bias; repeated for query heads that share a value head
     attention_sum: Tensor  # [M, S, D] x + output(mix(values))
     attention_block: Tensor  # [M, S, D] a: attention_norm(attention_sum), or attention_sum itself
     feed_forward_input: Tensor  # [M, S, D] input of `up`: a, or feed_forward_norm(a)
@@ -92,7 +93,7 @@ def split_heads(states: Tensor, num_heads: int) -> Tensor:
 
 
 def trace_layer(layer: EncoderLayer, hidden: Tensor, attention: Tensor) -> LayerTrace:
-    """Returns the values inside `layer`, recomputed from its input and its attention probabilities.
+    """Returns the intermediate results of `layer`, recomputed from the layer's input and attention probabilities.
 
     Args:
         layer: the layer.
@@ -105,7 +106,7 @@ def trace_layer(layer: EncoderLayer, hidden: Tensor, attention: Tensor) -> Layer
         >>> model, inputs = random_bert(), TextInputs.of_ids([[1, 5, 6]])
         >>> output = model(inputs, output_attentions=True, output_hidden_states=True)
         >>> trace = trace_layer(model.encoder_layers()[0], output.hidden_states[0], output.attentions[0])
-        >>> torch.allclose(trace.output, output.hidden_states[1], atol=1e-5)  # the network's own output
+        >>> torch.allclose(trace.output, output.hidden_states[1], atol=1e-5)  # the network's output
         True
     """
     value_input = layer.attention_norm(hidden) if layer.norm_first else hidden
@@ -167,7 +168,7 @@ def trace_layers(
     """Yields the trace of every layer, first layer first, from the hidden states and attentions of a forward pass.
 
     Args:
-        layers: the layers of the network that gave `output`.
+        layers: the layers of the network that returned `output`.
         output: output of a forward pass with attentions and hidden states.
         attention_mask: [B, T] bool.
 
@@ -182,12 +183,12 @@ def trace_layers(
         >>> [trace.output.shape for trace in trace_layers(model.encoder_layers(), output, inputs.attention_mask)]
         [torch.Size([1, 3, 4])]
     """
-    assert output.hidden_states is not None and output.attentions is not None, "ask for hidden states and attentions"
+    assert output.hidden_states is not None and output.attentions is not None, "`output` lacks states or attentions"
     for place, (layer, hidden, attention) in enumerate(
         zip(layers, output.hidden_states, output.attentions, strict=False)
     ):
         trace = trace_layer(layer, to_segments(hidden, attention), attention)
-        # with `norm_first`, the last hidden state comes after a final norm, so it cannot be compared
+        # if `norm_first`, a final norm follows the last layer, so the network's last hidden state cannot be compared
         if place + 1 < len(layers) or not layer.norm_first:
             recomputed = from_segments(trace.output, *hidden.shape[:2])[attention_mask]
             _require_equal(recomputed, output.hidden_states[place + 1][attention_mask], f"layer {place}")
@@ -199,7 +200,7 @@ def head_logits(head: Sequence[Callable[[Tensor], Tensor]], pooled: Tensor) -> T
 
     Args:
         head: linear maps, norms and activations of the head, in the order in which they are applied.
-        pooled: [B, R, D] weighted means of token states: R = 1 for all classes, or R = C, one for each class.
+        pooled: [B, R, D] weighted means of token states: one for all classes (R = 1), or one for each class (R = C).
 
     Example:
         >>> head_logits([torch.neg, torch.relu], torch.tensor([[[-2.0, 3.0]]])).tolist()
@@ -219,7 +220,7 @@ def check_head(head: Sequence[Callable[[Tensor], Tensor]], pooled: Tensor, logit
     Example:
         >>> check_head([torch.neg], torch.tensor([[[-2.0, 3.0]]]), torch.tensor([[2.0, -3.0]]))
     """
-    _require_equal(head_logits(head, pooled), logits, "the head")
+    _require_equal(head_logits(head, pooled), logits, "the classification head")
 
 
 @torch.no_grad()
@@ -230,6 +231,7 @@ def _require_equal(recomputed: Tensor, true: Tensor, part: str) -> None:
     tolerance = max(_TOLERANCE, _ROUNDINGS * torch.finfo(recomputed.dtype).eps)
     if not gap <= tolerance * (scale + 1e-6):
         raise ValueError(
-            f"recomputing {part} from its parts misses the network's output by {gap:.3g} (the largest output is "
-            f"{scale:.3g}): this architecture cannot be decomposed; choose a gradient or perturbation method"
+            f"the output of {part}, recomputed from its parts, differs from the network's output by {gap:.3g} (the "
+            f"largest output is {scale:.3g}): this architecture cannot be decomposed; choose a gradient or "
+            "perturbation method"
         )

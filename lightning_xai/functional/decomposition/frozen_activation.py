@@ -19,8 +19,8 @@ def linearize(
     Args:
         activation: an elementwise function.
         preactivation: the values z in a forward pass, of any shape.
-        approximation: "zero_origin" takes the line through (0, 0) and (z, activation(z)), and "local_affine" the
-            tangent at z. "relu" ignores the activation; the slope is 1 for z > 0 and 0 otherwise.
+        approximation: "zero_origin" takes the line through (0, 0) and (z, activation(z)), and "local_affine" takes the
+            tangent at z. "relu" takes the slope of ReLU, whatever the activation is: 1 for z > 0 and 0 otherwise.
 
     Raises:
         ValueError: `approximation` is "zero_origin", but the activation is not 0 at 0.

@@ -1,7 +1,7 @@
-"""A transformer layer made linear in its input by holding norm statistics, activation slopes and attention constant.
+"""A transformer layer made linear in its input: norm statistics, activation slopes and attention are held constant.
 
 Letters: R targets (all T tokens of one text or segment, or only the tokens whose states are needed), S sources, c
-sources of one chunk, F feed-forward units. A chunk [R, c, D] holds the vectors of c sources for each target.
+sources in a chunk, F feed-forward units. A chunk [R, c, D] holds the vectors of c sources for each target.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from lightning_xai.functional.decomposition.frozen_norm import FrozenNorm, add_t
 
 FeedForward = Literal["zero_origin", "local_affine", "relu", "none"]
 
-# function that a layer calls wherever it adds a bias. Arguments: the name of the place, and the vectors before the
-# bias. Result: the vectors with which the layer continues
+# function that a layer calls wherever it adds a bias. Arguments: the name of the place, and the vectors before the bias
+# is added. Result: the vectors with which the layer continues
 BiasHook = Callable[[str, Tensor], Tensor]
 
 
@@ -30,8 +30,8 @@ BiasHook = Callable[[str, Tensor], Tensor]
 class FrozenLayer:
     """A transformer layer as a linear map from its input to the output states of R targets.
 
-    The attention probabilities, the norms' standard deviations and the slopes of the activation are constants, with
-    their values in a forward pass. If the feed-forward block has a gate, activation(gate) is constant, too.
+    The attention probabilities, the norms' standard deviations and the slopes of the activation are constants, taken
+    from a forward pass. If the feed-forward block has a gate, the activated gate is constant, too.
 
     The vectors of the sources pass through the layer in two steps: first `attend`, `attend_to_mixtures` or
     `attend_to_tokens`, then `after_attention`. With gradients off, both steps overwrite their input vectors.
@@ -52,14 +52,14 @@ class FrozenLayer:
 
     parts: EncoderLayer
     hidden: Tensor  # [T, D] the layer's input in the forward pass
-    attention: Tensor  # [H, R, T]
-    values: Tensor  # [H, T, head size], with their bias
+    attention: Tensor  # [H, R, T] attention probabilities
+    values: Tensor  # [H, T, head size] value vectors, with the value bias
     rows: Tensor  # [R] positions of the targets among the T tokens
     attention_norm: FrozenNorm
     feed_forward_norm: FrozenNorm
-    slope: Tensor | None  # [R, 1, F]; None leaves the feed-forward block out
+    slope: Tensor | None  # [R, 1, F] slopes of the activation; None leaves the feed-forward block out
     biases: dict[str, Tensor]  # place -> [dim] or [R, dim], in the order in which the biases are added
-    scratch: Tensor | None = None  # memory that is reused for the units of every chunk; None allocates new memory
+    scratch: Tensor | None = None  # memory for the units of a chunk, reused for every chunk; None: new memory
 
     @property
     def reads_few_rows(self) -> bool:
@@ -68,9 +68,9 @@ class FrozenLayer:
         return num_rows * num_heads < self.hidden.shape[-1]
 
     def attend(self, vectors: Tensor) -> tuple[Tensor, None]:
-        """Returns input + attention [R, c, D], without biases, and None.
+        """Returns, without biases, the input plus the output of the attention block [R, c, D]; and None.
 
-        The None tells `after_attention` to apply `up` itself. With gradients off, the result overwrites `vectors`.
+        The None tells `after_attention` to apply `up` itself. With gradients off, the sums overwrite `vectors`.
 
         Args:
             vectors: [T, c, D], the vectors of c sources in the states of all T tokens.
@@ -92,7 +92,7 @@ class FrozenLayer:
 
         Args:
             mixtures: [H * R + R, c, D]. The first H * R entries are attention @ vectors, one per head and target. The
-                last R are each target's vectors without attention; with gradients off, the result overwrites them.
+                last R entries are the vectors of the targets' own states; with gradients off, they are overwritten.
         """
         (num_heads, num_rows, _), count = self.attention.shape, mixtures.shape[1]
         mixed, residual = mixtures.split([num_heads * num_rows, num_rows])
@@ -107,12 +107,12 @@ class FrozenLayer:
         return add_product(residual.view(-1, residual.shape[-1]), rows, self.parts.output.weight.T).view(residual.shape)
 
     def attend_to_tokens(self, sources: slice) -> tuple[Tensor, Tensor | None]:
-        """Returns input + attention [R, c, D] of the first layer, and this sum after the linear map `up` [R, c, F].
+        """Like `attend`, but for the first layer. Also returns the results [R, c, F] of the following norm and `up`.
 
-        In the first layer, each source is one token's input vector, and each token's values include the value bias.
-        For every target, the vector of a source is a weighted sum of the same H + 1 vectors: the output of each head
-        for the source, and the source's input vector. To save time, `up` is applied only to these H + 1 vectors. The
-        second result is None if the feed-forward block is left out.
+        In the first layer, each source is one token's input vector, and its value vector includes the value bias. For
+        every target, the vector of a source is a weighted sum of the same H + 1 vectors: the output of each head for
+        the source, and the source's input vector. To save time, `up` is applied only to these H + 1 vectors. The second
+        result is None if the feed-forward block is left out.
 
         Args:
             sources: positions of the c sources among the tokens.
@@ -132,14 +132,14 @@ class FrozenLayer:
         return vectors, units.transpose(0, 1).contiguous()
 
     def after_attention(self, vectors: Tensor, at_bias: BiasHook, units: Tensor | None = None) -> Tensor:
-        """Returns the layer's output [R, c, D].
+        """Returns the vectors [R, c, D] of c sources in the layer's output.
 
         With gradients off, `vectors` and `units` are overwritten.
 
         Args:
-            vectors: [R, c, D], input + attention.
+            vectors: [R, c, D], the input plus the output of the attention block.
             at_bias: called at every place where a bias is added, see `BiasHook`.
-            units: [R, c, F], the result of applying `up`; None if it must be computed here.
+            units: [R, c, F], the result of the linear map `up`; None if it must be computed here.
         """
         parts = self.parts
         block, units = self._until_down(vectors, at_bias, units)
@@ -157,15 +157,15 @@ class FrozenLayer:
     ) -> Tensor:
         """Returns W weighted sums [W, c, D] of the targets' outputs. The layer must be post-norm (norms after blocks).
 
-        The result is weights @ `after_attention(vectors)`. To save time, the sums are taken before the down-projection
-        M, which is then applied to W rows instead of R rows. So the vectors M v of single targets are never computed.
-        Their inner products with a bias b are computed with the transposed matrix M': (M v) . b = v . (M' b). With
-        gradients off, `vectors` and `units` are overwritten.
+        The result equals weights @ `after_attention(vectors)`. To save time, the sums are taken before the
+        down-projection M, which is then applied to W rows instead of R rows. So the vectors M v of single targets are
+        never computed. Their inner products with a bias b are computed with the transposed matrix M':
+        (M v) . b = v . (M' b). With gradients off, `vectors` and `units` are overwritten.
 
         Args:
-            vectors: [R, c, D], input + attention.
-            shares: stores the inner products with the biases.
-            units: [R, c, F], the result of applying `up`; None if it must be computed here.
+            vectors: [R, c, D], the input plus the output of the attention block.
+            shares: the object that stores the inner products of vectors with biases.
+            units: [R, c, F], the result of the linear map `up`; None if it must be computed here.
             weights: [W, R] weights of the targets in each sum.
         """
         block, units = self._until_down(vectors, shares.record, units)
@@ -183,7 +183,10 @@ class FrozenLayer:
         return norm.without_rate(mixed[0] + F.linear(mixed[1], down))
 
     def _until_down(self, vectors: Tensor, at_bias: BiasHook, units: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """Computes the feed-forward block up to `down`: its residual [R, c, D], and its activated units [R, c, F]."""
+        """Computes the layer up to `down`. Returns the residual [R, c, D] and the units [R, c, F] before `down`.
+
+        The output of `down` is added to this residual. None replaces the units if the feed-forward block is left out.
+        """
         parts = self.parts
         block = at_bias("attention", vectors)
         if not parts.norm_first:
@@ -195,7 +198,7 @@ class FrozenLayer:
         return block, at_bias("activation", multiply_by(units, self.slope))
 
     def _up(self, inputs: Tensor) -> Tensor:
-        """Applies `up` to inputs [R, c, D]. The result [R, c, F] is written into the scratch memory if it fits."""
+        """Applies `up` to inputs [R, c, D]. The result [R, c, F] is in the scratch memory if this is large enough."""
         weight = self.parts.up.weight
         size = inputs.shape[:2].numel() * len(weight)
         if self.scratch is None or size > len(self.scratch):
@@ -214,14 +217,14 @@ def freeze_layer(
     feed_forward: FeedForward,
     scratch: Tensor | None = None,
 ) -> FrozenLayer:
-    """Returns the layer as a linear map, frozen at its values in a forward pass of one text or segment without padding.
+    """Returns the layer as a linear map whose constants are taken from a forward pass.
 
     Args:
         layer: the layer.
-        trace: the layer's values in a forward pass, for a batch of one row.
+        trace: the layer's intermediate results in a forward pass of one text or segment without padding.
         rows: [R] long, positions of the targets among the tokens.
-        is_first: whether `layer` is the first layer. In the first layer, each token's values include the value bias.
-            In later layers, the value bias is divided among the sources like the other biases.
+        is_first: whether `layer` is the first layer. In the first layer, each token's value vector includes the value
+            bias. In later layers, the value bias is divided among the sources like the other biases.
         feed_forward: the line that replaces the activation, see `linearize`; "none" leaves the feed-forward block out.
         scratch: one-dimensional memory for the units of one chunk, see `FrozenLayer`; must be None with gradients on.
 
@@ -245,7 +248,7 @@ def freeze_layer(
     after = trace.attention_block if layer.norm_first else trace.feed_forward_sum
     feed_forward_norm = freeze_norm(layer.feed_forward_norm, after[0, rows])
     if layer.norm_first and attention_norm.bias is not None:
-        raise ValueError("the norm before attention has a bias, which cannot be decomposed: choose another method")
+        raise ValueError("the norm before attention has a bias, so it cannot be decomposed: choose another method")
     biases = {"attention": _attention_bias(layer, is_first=is_first), "attention_norm": attention_norm.bias}
     if layer.norm_first:
         biases["feed_forward_norm"] = feed_forward_norm.bias
@@ -255,8 +258,8 @@ def freeze_layer(
         if layer.gate is not None:
             if feed_forward != "zero_origin":
                 raise ValueError(
-                    f"feed-forward layers with a gate have no line {feed_forward!r}: set activation: zero_origin, or "
-                    "feed_forward: left_out"
+                    f"in a feed-forward block with a gate, the line {feed_forward!r} cannot replace the activation: "
+                    "set `activation: zero_origin` or `feed_forward: left_out`"
                 )
             slope = layer.activation(preactivation)
         else:

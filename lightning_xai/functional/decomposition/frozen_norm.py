@@ -1,4 +1,4 @@
-"""LayerNorm and RMSNorm as linear maps: their standard deviations or root mean squares are constants.
+"""LayerNorm and RMSNorm as linear maps, in which standard deviations and root mean squares are constants.
 
 With gradients off, `subtract_from`, `add_to` and `multiply_by` write their result into their first argument.
 """
@@ -53,13 +53,13 @@ class FrozenNorm:
         [[[-1.0, 10.0]]]
     """
 
-    rate: Tensor  # [R, 1, 1], 1 / (true standard deviation), or 1 / (true root mean square) for RMSNorm
+    rate: Tensor  # [R, 1, 1], 1 / (each target's standard deviation), or for RMSNorm 1 / (root mean square)
     weight: Tensor  # [D]
     centered: bool  # True for LayerNorm, which subtracts each vector's mean
     bias: Tensor | None  # [D]; the linear map does not add this bias
 
     def __call__(self, vectors: Tensor, *, in_place: bool = False) -> Tensor:
-        """Returns the normalized vectors [R, c, D] of c sources for R targets; LayerNorm centers every vector.
+        """Returns the normalized vectors [R, c, D] of c sources for R targets. A LayerNorm centers every vector.
 
         Args:
             vectors: [R, c, D].
@@ -68,7 +68,7 @@ class FrozenNorm:
         return self._scaled(vectors, self.rate * self.weight, in_place=in_place)
 
     def without_rate(self, vectors: Tensor) -> Tensor:
-        """Returns the normalized vectors [..., D] before multiplication by `rate`, which differs between targets."""
+        """Applies the norm to vectors [..., D] without multiplying by `rate`, which differs between targets."""
         return self._scaled(vectors, self.weight, in_place=False)
 
     def _scaled(self, vectors: Tensor, scale: Tensor, *, in_place: bool) -> Tensor:
@@ -79,7 +79,9 @@ class FrozenNorm:
 
 
 def freeze_norm(norm: nn.Module, states: Tensor) -> FrozenNorm:
-    """Returns `norm` as a linear map that divides by the deviations, or root mean squares, of `states` [R, D].
+    """Returns `norm` as a linear map that divides by the standard deviations of `states` [R, D].
+
+    For an RMSNorm, the map divides by their root mean squares instead.
 
     Raises:
         ValueError: `norm` is neither a LayerNorm nor an RMSNorm.
@@ -97,8 +99,8 @@ def freeze_norm(norm: nn.Module, states: Tensor) -> FrozenNorm:
     epsilon, rms_weight = getattr(norm, "variance_epsilon", None), getattr(norm, "weight", None)
     if epsilon is None or rms_weight is None:
         raise ValueError(
-            f"{type(norm).__name__} is neither a LayerNorm nor an RMSNorm with variance_epsilon and cannot be frozen: "
-            "choose a gradient or perturbation method"
+            f"{type(norm).__name__} is neither a LayerNorm nor an RMSNorm with the attribute variance_epsilon, so it "
+            "cannot be made linear: choose a gradient or perturbation method"
         )
     square = states.square().mean(dim=-1, keepdim=True)
     return FrozenNorm((square + epsilon).rsqrt().unsqueeze(1), rms_weight, False, None)

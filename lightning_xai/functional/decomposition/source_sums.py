@@ -1,6 +1,6 @@
 """Hidden states as sums of one vector per source token. The vectors pass through frozen layers, which are linear.
 
-Letters: R targets, S sources, c sources of one chunk, F feed-forward units, K biases of a layer, W mixtures (weighted
+Letters: R targets, S sources, c sources in a chunk, F feed-forward units, K biases of a layer, W mixtures (weighted
 sums) of the targets' states.
 """
 
@@ -24,7 +24,7 @@ Attended = Iterable[tuple[Tensor, Tensor | None]]  # results of `attend` and its
 
 @dataclass
 class SourceSums:
-    """States [R, D] as sums of S vectors, one per source, each with the source's shares of the biases.
+    """States [R, D] as sums of S vectors, one per source. A source's vector includes its shares of the biases.
 
     Example:
         >>> parts, shares = [torch.tensor([[[1.0]]]), torch.tensor([[[2.0]]])], torch.tensor([[[0.25], [0.75]]])
@@ -35,10 +35,10 @@ class SourceSums:
 
     parts: list[Tensor]  # chunks [R, c, D] of the vectors, without the biases
     shares: Tensor | None  # [R, S, K], each source's fraction of each bias
-    biases: Tensor  # [R, K, D]
+    biases: Tensor  # [R, K, D], the biases after they have passed through the rest of the layer
 
     def chunks(self) -> Iterator[Tensor]:
-        """Yields the chunks [R, c, D] with the sources' shares of the biases added, and removes them from `parts`."""
+        """Yields chunks [R, c, D] of the vectors with the shares of the biases. Removes each chunk from `parts`."""
         first = 0
         while self.parts:
             part = self.parts.pop(0)
@@ -54,7 +54,7 @@ def _enter_biases(layer: FrozenLayer, rule: BiasRule) -> tuple[BiasShares, Tenso
     """Returns the layer's `BiasShares`, and its K biases [R, K, D] after they have passed through the layer."""
     shares = BiasShares(rule, layer.biases)
     no_columns = layer.hidden.new_zeros(len(layer.rows), 0, layer.hidden.shape[-1])
-    # with scratch memory, the sources would later overwrite these columns, which `shares` still needs
+    # scratch is None, since the sources would later overwrite scratch memory, but `shares` still needs these columns
     return shares, replace(layer, scratch=None).after_attention(no_columns, shares.enter)
 
 
@@ -66,7 +66,7 @@ def decompose_layer(layer: FrozenLayer, attended: Attended, rule: BiasRule) -> S
     Args:
         layer: the frozen layer.
         attended: for each chunk of sources, the result of `attend`, `attend_to_mixtures` or `attend_to_tokens`.
-        rule: how biases are divided, see `BiasShares`.
+        rule: how biases are divided among the sources, see `BiasShares`.
 
     Example:
         >>> from lightning_xai.functional.decomposition.encoder_layer import trace_layers
@@ -93,7 +93,7 @@ def mixtures_suffice(layer: FrozenLayer, following: EncoderLayer, rule: BiasRule
     Args:
         layer: the frozen layer.
         following: the next layer, whose attention mixes the output states of `layer`.
-        rule: how biases are divided, see `BiasShares`.
+        rule: how biases are divided among the sources, see `BiasShares`.
         num_rows: number of targets of the next layer.
 
     Example:
@@ -114,14 +114,14 @@ def mixtures_suffice(layer: FrozenLayer, following: EncoderLayer, rule: BiasRule
 
 
 def decompose_mixtures(layer: FrozenLayer, attended: Attended, rule: BiasRule, weights: Tensor) -> list[Tensor]:
-    """Returns W mixtures of the layer's output states as sums over sources, in chunks [W, c, D] including biases.
+    """Returns W mixtures of the layer's output states as sums over sources, in chunks [W, c, D] with biases included.
 
     With gradients off, the tensors in `attended` are overwritten.
 
     Args:
         layer: the frozen layer.
         attended: for each chunk of sources, the result of `attend`, `attend_to_mixtures` or `attend_to_tokens`.
-        rule: how biases are divided, see `BiasShares`.
+        rule: how biases are divided among the sources, see `BiasShares`.
         weights: [W, R] weights of the R output states in each mixture.
 
     Example:
@@ -163,7 +163,7 @@ def decompose_head(
         head: linear maps, norms and elementwise activations of the head, in the order in which they are applied.
         vectors: [R, S, D], one vector per source.
         states: [R, D], the states that the classification head reads: the sums of the vectors over S.
-        rule: how biases are divided, see `BiasShares`.
+        rule: how biases are divided among the sources, see `BiasShares`.
         activation: the line that replaces an activation, see `linearize`.
 
     Example:

@@ -1,4 +1,4 @@
-"""Beam search for an order of units. The best order has the largest sum of the values of its prefixes."""
+"""Beam search for the best order of units: the values of its prefixes (first 1, 2, ... units) have the largest sum."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from torch import Tensor
 from lightning_xai.functional.erasure.duplicates import distinct_rows
 
 Beams = Literal["sets", "orders"]
-SetValues = Callable[[Tensor, Tensor], Tensor]  # (problem [R], members [R, M] bool) of R sets -> values [R] of the sets
+SetValues = Callable[[Tensor, Tensor], Tensor]  # maps (problem [R], members [R, M] bool) of R sets to their values [R]
 
 LARGEST_EXACT = 20  # largest number of units for an exact search; each additional unit doubles the number of sets
 
-_CANDIDATE_ELEMENTS = 2**27  # largest number of entries in the table `members` of all candidates
+_CANDIDATE_ELEMENTS = 2**27  # largest number of entries of the table `members`, which has a row per candidate
 
 
 class Orders(NamedTuple):
@@ -28,7 +28,7 @@ class Orders(NamedTuple):
         [1, 0]
     """
 
-    positions: Tensor  # [P, M] long, each unit's position in the order, from 0; M if the problem has no such unit
+    positions: Tensor  # [P, M] long, each unit's position in the order, counted from 0; M for units that do not exist
     totals: Tensor  # [P] float64, the sum of the values of all non-empty prefixes of the order
     num_sets: Tensor  # [P] long, the number of sets whose value was computed
 
@@ -42,13 +42,13 @@ def require_search(beam_size: int, exact_up_to: int) -> None:
     Example:
         >>> require_search(beam_size=0, exact_up_to=0)
         Traceback (most recent call last):
-        ValueError: beam_size is 0: keep at least 1 prefix of each size
+        ValueError: beam_size is 0: give a number of at least 1
     """
     if beam_size < 1:
-        raise ValueError(f"beam_size is {beam_size}: keep at least 1 prefix of each size")
+        raise ValueError(f"beam_size is {beam_size}: give a number of at least 1")
     if not 0 <= exact_up_to <= LARGEST_EXACT:
         raise ValueError(
-            f"exact_up_to is {exact_up_to}: give a number of units from 0 to {LARGEST_EXACT}; N units have 2^N sets"
+            f"exact_up_to is {exact_up_to}: give a number from 0 to {LARGEST_EXACT}, since N units have 2^N sets"
         )
 
 
@@ -60,22 +60,22 @@ def best_orders(
     The sum of an order u_1 ... u_N is v({u_1}) + v({u_1, u_2}) + ... + v({u_1 ... u_N}). The value of a prefix
     depends only on the set of its units. Of two orders of the same set, the order with the smaller sum can therefore be
     dropped without loss. If the beam holds every set of each size, the search is dynamic programming over subsets: the
-    result is exact and needs 2^N sets, while brute force needs N! orders.
+    result is exact and needs the values of 2^N sets, while brute force would compare N! orders.
 
-    Each step adds a unit to a prefix in the beam. If several results have equal sums, those of the earlier prefix in
-    the beam come first, and among those, the result with the earlier unit.
+    Each step extends the prefixes in the beam by one unit. Extended prefixes with equal sums are sorted by the position
+    of the shorter prefix in the beam, and then by the index of the added unit.
 
     Args:
         values: function v, which returns the values of sets. For each set size, the function is called once with the
             distinct sets of all problems, or several times if these sets do not fit in memory together.
-        num_units: [P] long, number of units of each problem, on the CPU.
+        num_units: [P] long, the number of units of each problem, on the CPU.
         beam_size: largest number of prefixes of each size that are kept per problem.
-        exact_up_to: for problems of at most this many units, the beam holds all sets of each size. If `beams` is
-            "sets", these problems are solved exactly.
+        exact_up_to: for problems with at most this many units, the beam is large enough for all sets of each size. If
+            `beams` is "sets", these problems are solved exactly.
         beams: "sets" keeps only the best order of each set; "orders" may keep several orders of a set in the beam.
 
     Example:
-        >>> worth = torch.tensor([1.0, 5.0, 3.0])  # a set is worth the sum of its units
+        >>> worth = torch.tensor([1.0, 5.0, 3.0])  # the value of a set is the sum of the values of its units
         >>> best = best_orders(lambda problem, members: members.float() @ worth, torch.tensor([3]), beam_size=4)
         >>> best.positions.tolist(), best.totals.tolist()  # units 1, 2, 0: 5 + 8 + 9
         ([[2, 0, 1]], [22.0])
@@ -95,7 +95,7 @@ def best_orders(
             if not len(problem):
                 break
             free = (positions == width) & (torch.arange(width) < num_units[problem].unsqueeze(1))
-            parent, unit = free.nonzero(as_tuple=True)  # [R] candidates: each adds `unit` to a prefix
+            parent, unit = free.nonzero(as_tuple=True)  # [R] candidates: prefix `parent` plus `unit`
             members = (positions[parent] < width).scatter(1, unit.unsqueeze(1), True)  # [R, M]
             distinct, set_of = distinct_rows(torch.cat([_bits(problem[parent]), members], dim=1))
             gains = values(problem[parent[distinct]], members[distinct]).double().cpu()
@@ -104,19 +104,19 @@ def best_orders(
             chosen = _beam(candidate_totals, problem[parent], set_of if beams == "sets" else None, beam_sizes)
             problem, totals = problem[parent[chosen]], candidate_totals[chosen]
             positions = positions[parent[chosen]].scatter(1, unit[chosen].unsqueeze(1), size)
-            best, _ = distinct_rows(problem)  # the first prefix of each problem is the best one
+            best, _ = distinct_rows(problem)  # each problem's first prefix is its best one
             best_positions[problem[best]], best_totals[problem[best]] = positions[best], totals[best]
     return Orders(best_positions, best_totals, num_sets)
 
 
 def _beam(totals: Tensor, problem: Tensor, set_of: Tensor | None, beam_sizes: Tensor) -> Tensor:
-    """Returns the candidates that stay in the beam, sorted by problem and then by descending total.
+    """Returns the indices of the candidates that stay in the beam, sorted by problem and then by descending total.
 
     Args:
-        totals: [R] float64.
-        problem: [R] long, the problem of each candidate.
-        set_of: [R] long, the number of each candidate's set. Only the best candidate of each set stays. If None,
-            several candidates of a set may stay.
+        totals: [R] float64, the sum of the values of each candidate's prefixes.
+        problem: [R] long, the index of the problem that each candidate belongs to.
+        set_of: [R] long, the index of the set of each candidate's units. Only the best candidate of each set stays. If
+            None, several candidates with the same set may stay.
         beam_sizes: [P] long, the beam size of each problem.
     """
     order = totals.argsort(descending=True, stable=True)
@@ -132,14 +132,14 @@ def _beam(totals: Tensor, problem: Tensor, set_of: Tensor | None, beam_sizes: Te
 def _beam_sizes(num_units: Tensor, beam_size: int, exact_up_to: int) -> Tensor:
     """Returns each problem's beam size [P] long.
 
-    For an exactly solved problem of n units, the beam size is comb(n, n // 2), the largest number of sets of one size.
+    For an exact search over n units, the beam size is comb(n, n // 2), the largest number of sets of the same size.
     """
     all_sets = [comb(n, n // 2) if n <= exact_up_to else beam_size for n in num_units.tolist()]
     return torch.tensor(all_sets, dtype=torch.long)
 
 
 def _bits(numbers: Tensor) -> Tensor:
-    """Returns the binary digits [R, 32] of problem numbers [R]. They keep equal sets of different problems apart."""
+    """Returns the binary digits [R, 32] of problem indices [R], which distinguish equal sets of different problems."""
     return ((numbers.unsqueeze(1) >> torch.arange(32)) & 1).bool()
 
 
@@ -165,9 +165,9 @@ def most_sets(num_units: int, num_problems: int, *, beam_size: int, exact_up_to:
     most the 2^N - 1 non-empty sets.
 
     Args:
-        num_units: N.
+        num_units: number N of units.
         num_problems: number of searches.
-        beam_size: b.
+        beam_size: beam size b.
         exact_up_to: largest N for which all sets are evaluated.
 
     Example:

@@ -8,12 +8,14 @@ from torch import Tensor
 
 
 def distinct_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the index `first` [U] of the first occurrence of each of the U distinct rows, and `inverse` [R].
+    """Returns the indices `first` [U] and `inverse` [R] that describe the U distinct rows among R rows.
 
-    `rows[first]` are the distinct rows in ascending order. `rows[first][inverse]` equals `rows`.
+    `first` holds the index of each distinct row's first occurrence, so that `rows[first]` are the distinct rows, in
+    ascending order. `inverse` holds the index of each row among the distinct rows, so that `rows[first][inverse]`
+    equals `rows`.
 
     Args:
-        rows: [R] or [R, n], integers or bool. The results are on the device of `rows`; for bool [R, n], on the CPU.
+        rows: [R] or [R, n], integers or bool. The results are on the device of `rows`, but for bool [R, n] on the CPU.
 
     Example:
         >>> first, inverse = distinct_rows(torch.tensor([[2, 0], [1, 5], [2, 0]]))

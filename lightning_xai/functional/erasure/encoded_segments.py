@@ -1,4 +1,4 @@
-"""Counts the distinct segments in versions of a long text that differ in their erased units.
+"""Counts the distinct segments in versions of a long text. The versions differ in the units that are erased.
 
 A network that encodes segments separately needs to encode each distinct segment only once.
 """
@@ -32,15 +32,16 @@ class ErasesUnits(Protocol):
     erasure: Erasure
 
     def erased_units(self, num_units: int) -> Tensor:
-        """Returns [R, M] bool for R versions of a text of M = `num_units` units: True at erased units."""
+        """Returns [R, M] bool: True at the units that are erased in R versions of a text with M = `num_units` units."""
         ...
 
 
 def new_segments(erased: Tensor, *, segment_length: int, erasure: Erasure) -> float:
-    """Returns the mean number of segments of a version that occur neither in the text nor in an earlier version.
+    """Returns how many segments of a version, on average, are neither in the unerased text nor in an earlier version.
 
-    If there are more than 256 versions, 256 evenly spaced versions are compared. Every second of them only serves as an
-    earlier version, and the mean is taken over the other half. So segments that many versions share do not count.
+    If there are more than 256 versions, only 256 evenly spaced versions are compared. Half of these (every second one)
+    serve only as earlier versions, and the mean is taken over the other half. This way, segments that many versions
+    share are not counted.
 
     Args:
         erased: [R, T] bool, True at the tokens that are erased in each of R versions of a text.
@@ -48,7 +49,7 @@ def new_segments(erased: Tensor, *, segment_length: int, erasure: Erasure) -> fl
         erasure: how tokens are erased, see `erase`.
 
     Example:
-        >>> new_segments(torch.eye(6).bool(), segment_length=2, erasure="mask")  # of three segments, one is changed
+        >>> new_segments(torch.eye(6).bool(), segment_length=2, erasure="mask")  # each changes one of 3 segments
         1.0
     """
     if not len(erased):

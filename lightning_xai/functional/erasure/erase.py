@@ -31,7 +31,7 @@ def erase(inputs: TextInputs, keep: Tensor, erasure: Erasure, *, pad_id: int = 0
 
     Example:
         >>> inputs = TextInputs.of_ids([[1, 5, 6]], special_ids=[1])
-        >>> keep = torch.tensor([[False, False, True]])  # the special token stays anyway
+        >>> keep = torch.tensor([[False, False, True]])  # the special token is never erased
         >>> erase(inputs, keep, "delete")[0].input_ids, erase(inputs, keep, "mask")[0].input_ids
         (tensor([[1, 6, 0]]), tensor([[1, 0, 6]]))
         >>> erase(inputs, keep, "embed_zero")[1]
@@ -50,7 +50,7 @@ def erase(inputs: TextInputs, keep: Tensor, erasure: Erasure, *, pad_id: int = 0
 
 
 def _compact(inputs: TextInputs, retained: Tensor, pad_id: int) -> TextInputs:
-    """Returns inputs with only the retained tokens, moved to the left, as if the text had no other tokens."""
+    """Returns the inputs with only the retained tokens, moved to the left, as if the texts had no other tokens."""
     order = (~retained).to(torch.uint8).argsort(dim=1, stable=True)
     places = torch.arange(retained.shape[1], device=retained.device)
     padding = places >= retained.sum(dim=1, keepdim=True)

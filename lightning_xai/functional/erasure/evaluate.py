@@ -61,8 +61,9 @@ class Versions(NamedTuple):
         [False, True]
     """
 
-    example: Tensor  # [R] long, the batch row of each version's text
-    keep: Tensor  # [R, T] bool, or [R, J, T] for J versions per row; tokens outside `token_mask` are kept anyway
+    example: Tensor  # [R] long, the batch row of the text of each version
+    # bool, True at kept tokens: [R, T], or [R, J, T] for J versions per row; tokens outside `token_mask` always stay
+    keep: Tensor
 
 
 class ForVersions(Protocol):
@@ -86,21 +87,21 @@ class ForVersions(Protocol):
         pad_id: int,
         chunk_size: int | None = None,
     ) -> Tensor | None:
-        """Returns outputs [R, K], or None if the network must evaluate each version as a separate text.
+        """Returns the outputs [R, K] of the versions, or None if each version must be evaluated as a separate text.
 
         Args:
             inputs: B unerased inputs.
             versions: R versions, at least one.
-            classes: [R, K] long, on the CPU.
+            classes: [R, K] long, the classes of each version, on the CPU.
             erasure: how tokens are erased, see `erase`.
             pad_id: id of the padding token.
-            chunk_size: largest number of versions whose tokens fit into one forward pass; None lets the device decide.
+            chunk_size: a forward pass has at most as many tokens as this many versions; None lets the device decide.
         """
         ...
 
 
 class WithVersions:
-    """An `Evaluate` or `Predict` function. Its attribute `for_versions` evaluates many versions of texts together.
+    """An `Evaluate` or `Predict` function whose attribute `for_versions` evaluates many versions of texts together.
 
     Args:
         evaluate: function that maps erased inputs to outputs.
@@ -122,7 +123,7 @@ class WithVersions:
 
 
 def for_versions_of(evaluate: Evaluate | Predict) -> ForVersions | None:
-    """Returns the attribute `for_versions` of a function that evaluates erased inputs, or None if it has none.
+    """Returns the attribute `for_versions` of a function that evaluates erased inputs; None if it is missing.
 
     Example:
         >>> for_versions_of(lambda inputs, embed_mask=None: inputs.input_ids) is None
@@ -164,7 +165,7 @@ def outputs_of(model: ExplainedModel, output: Output) -> Evaluate:
 
 
 def predict_of(model: ExplainedModel) -> Predict:
-    """Returns the method `predict` of a classifier, with an attribute `for_versions` if the classifier supports this.
+    """Returns the method `predict` of a classifier, with the attribute `for_versions` if this classifier supports it.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -180,7 +181,8 @@ def mapped(evaluate: Evaluate, function: Callable[[Tensor], Tensor], model: Expl
 
     Args:
         evaluate: returns the logits of `model`.
-        function: maps logits to probabilities. Unless the model is multi-label, it needs the logits of all classes.
+        function: maps logits to outputs, such as probabilities. If the model is multi-label, this function may get the
+            logits of only some classes.
         model: the classifier.
 
     Example:

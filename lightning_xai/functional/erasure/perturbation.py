@@ -43,7 +43,7 @@ def perturbed_outputs(
         erasure: how tokens are erased, see `erase`.
         pad_id: id of the padding token.
         chunk_size: largest number of versions per forward pass; None lets the device decide. The outputs do not depend
-            on it.
+            on `chunk_size`.
 
     Example:
         >>> inputs = TextInputs.of_ids([[5, 6, 7]])
@@ -88,10 +88,10 @@ def version_outputs(
     pad_id: int = 0,
     chunk_size: int | None = None,
 ) -> Tensor:
-    """Returns the outputs [R, K] float64, on the CPU, for R versions of texts. Each version has its own K classes.
+    """Returns the outputs [R, K] float64, on the CPU, of R versions of texts for K classes, which differ by version.
 
-    If `evaluate` has a function `for_versions`, this function evaluates all versions. Otherwise each version is
-    evaluated as a separate text.
+    If `evaluate` has a function `for_versions` that can evaluate the versions together, this function is called.
+    Otherwise, each version is evaluated as a separate text.
 
     Args:
         evaluate: maps erased inputs to outputs.
@@ -119,7 +119,7 @@ def version_outputs(
 def _outputs_together(
     evaluate: Evaluate | Predict, inputs: TextInputs, versions: Versions, classes: Tensor, **options: Any
 ) -> Tensor | None:
-    """Returns the outputs [R, K] of `evaluate.for_versions` in float64 on the CPU; None if there are none."""
+    """Returns the outputs [R, K] of `evaluate.for_versions` in float64 on the CPU; None if it cannot compute them."""
     entry = for_versions_of(evaluate)
     if entry is None or not len(versions.example):
         return None
@@ -165,7 +165,7 @@ def target_outputs(
         outputs = evaluate(inputs, embed_mask)
         return outputs.gather(1, targets[inputs.index].to(outputs.device)).cpu().double()
 
-    numbered = replace(inputs, index=torch.arange(len(inputs), device=inputs.device))  # finds rows of `targets`
+    numbered = replace(inputs, index=torch.arange(len(inputs), device=inputs.device))  # to find rows of `targets`
     return perturbed_outputs(of_targets, numbered, versions, **options).cpu()
 
 
@@ -179,10 +179,10 @@ def predict_erased(
     erasure: Erasure,
     pad_id: int = 0,
 ) -> Tensor:
-    """Returns the probability [R, J] float64 of each row's class, for each of the row's J versions.
+    """Returns the probabilities [R, J] float64 of each row's class in the row's J versions.
 
-    Equal versions are predicted once. Versions that keep every token are not predicted: their probability is taken from
-    `unerased_probs`.
+    Equal versions are evaluated only once. Versions that keep every token are not evaluated: their probabilities are
+    taken from `unerased_probs`.
 
     Args:
         predict: returns the model's probabilities.
@@ -216,9 +216,9 @@ def predict_erased(
 def predict_zero_embeddings(
     predict: Predict, inputs: TextInputs, versions: Versions, targets: Tensor, *, erasure: Erasure, pad_id: int = 0
 ) -> Tensor:
-    """Like `predict_erased`, but with all embeddings set to zero, except those of a prompt.
+    """Like `predict_erased`, but all embeddings are set to zero, except those of a prompt. Returns [R, J] float64.
 
-    The arguments are those of `predict_erased`, without `unerased_probs`. Returns probabilities [R, J] in float64.
+    The arguments are those of `predict_erased`, without `unerased_probs`.
 
     Example:
         >>> inputs = TextInputs.of_ids([[5, 6, 7]])

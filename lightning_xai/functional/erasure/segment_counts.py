@@ -1,4 +1,4 @@
-"""Counts the segments that a network encodes to evaluate versions of long texts, in which some tokens are erased."""
+"""Counts the segments that a network encodes when it evaluates versions of long texts with erased tokens."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 class SegmentsOfVersions(NamedTuple):
-    """The numbers of segments in the distinct versions of a text. Versions differ in the erased tokens.
+    """How many segments the distinct versions of a text have. The versions differ in the erased tokens.
 
     Example:
         >>> SegmentsOfVersions(num_versions=6, num_segments=18, num_encoded=8).per_version
@@ -21,16 +21,16 @@ class SegmentsOfVersions(NamedTuple):
 
     num_versions: int
     num_segments: int  # sum over all versions
-    num_encoded: int  # segments that were encoded; a segment that versions share is encoded once
+    num_encoded: int  # number of segments that were encoded; versions that share a segment can share its encoding
 
     @property
     def per_version(self) -> tuple[float, float]:
-        """The mean numbers, per version, of segments and of encoded segments."""
+        """The mean number of segments per version, and the mean number of encoded segments per version."""
         return self.num_segments / self.num_versions, self.num_encoded / self.num_versions
 
 
 class SegmentCounts:
-    """Segment counts of each text. If several processes have counted the same text, merging keeps one of the counts.
+    """Segment counts of each text. If several processes have counted the same text, `merge` keeps only one count.
 
     Example:
         >>> counts, others = SegmentCounts(), SegmentCounts()
@@ -71,9 +71,9 @@ _counts: ContextVar[SegmentCounts | None] = ContextVar("_counts", default=None)
 
 @contextmanager
 def segments_counted() -> Iterator[SegmentCounts]:
-    """Yields an object that counts the segments of versions of texts that networks encode within the context.
+    """Yields an object that counts the segments that networks encode within the context to evaluate versions of texts.
 
-    Segments of texts that are evaluated as a whole, not as versions, do not count.
+    Segments of texts that are not evaluated as versions are not counted.
 
     Example:
         >>> with segments_counted() as counts:
@@ -95,8 +95,9 @@ def count_segments(texts: list[int] | list[None], example: Tensor, ids: Tensor, 
     Args:
         texts: [B] index of each text in its split.
         example: [R] long, the text of each version.
-        ids: [R, N] long, the segments of each version, padded with -1. Different texts have different segments.
-        blocks: slices of versions. Each distinct segment of a slice is encoded once for this slice.
+        ids: [R, N] long, the ids of the segments of each version, padded with -1. Segments of different texts have
+            different ids.
+        blocks: slices of versions that are encoded together. Each distinct segment of a slice is encoded once.
 
     Example:
         >>> ids = torch.tensor([[0, 1], [0, 2], [0, 2]])
@@ -106,7 +107,7 @@ def count_segments(texts: list[int] | list[None], example: Tensor, ids: Tensor, 
         SegmentsOfVersions(num_versions=2, num_segments=4, num_encoded=3)
     """
     counts = _counts.get()
-    if counts is None or not ids.numel():  # versions without a token have no segment
+    if counts is None or not ids.numel():  # versions without tokens have no segments
         return
     numbers = torch.zeros(len(texts), 3, dtype=torch.long)
     rows = torch.cat([example.unsqueeze(1), ids], dim=1)

@@ -14,7 +14,7 @@ Unit = Literal["token", "word"]
 
 
 def unit_ids(mask: Tensor, word_ids: Tensor | None = None) -> Tensor:
-    """Returns the number [B, T] long of each token's unit, counted from 0 in each row; -1 outside `mask`.
+    """Returns [B, T] long: the index of the unit that each token belongs to, from 0 in each row; -1 outside `mask`.
 
     Args:
         mask: [B, T] bool, the tokens that belong to units.
@@ -34,7 +34,7 @@ def unit_ids(mask: Tensor, word_ids: Tensor | None = None) -> Tensor:
 
 
 def token_units(inputs: TextInputs, unit: Unit) -> Tensor:
-    """Returns the number [B, T] long of each token's unit (see `unit_ids`); -1 outside the inputs' `token_mask`.
+    """Returns [B, T] long: the index of the unit that each token belongs to; -1 outside the inputs' `token_mask`.
 
     Raises:
         ValueError: the unit is "word", but the inputs have no word ids.
@@ -64,7 +64,7 @@ def kept_tokens(units: Tensor, keep: Tensor) -> Tensor:
     """Returns [R, T] bool: True at tokens of a unit that is kept, and at tokens without a unit.
 
     Args:
-        units: [R, T] long, the unit of each token, or -1 if it has none; or [T] if all rows have the same units.
+        units: [R, T] long, the unit of each token, -1 for tokens without a unit; [T] if all rows have the same units.
         keep: [R, M] bool, True where a unit is kept.
 
     Example:
@@ -80,9 +80,9 @@ def kept_tokens(units: Tensor, keep: Tensor) -> Tensor:
 
 
 def spread_over_tokens(unit_scores: Tensor, units: Tensor) -> Tensor:
-    """Divides the score of each of M units [B, K, M] equally among the unit's tokens; returns token scores [B, K, T].
+    """Returns token scores [B, K, T] from unit scores [B, K, M]: each unit's score is divided equally among its tokens.
 
-    The scores of a word's tokens therefore sum to the word's score. Tokens outside units score 0.
+    So the scores of a unit's tokens sum to the unit's score. Tokens without a unit score 0.
 
     Example:
         >>> spread_over_tokens(torch.tensor([[[3.0, 5.0]]]), torch.tensor([[-1, 0, 0, 1]])).tolist()

@@ -1,4 +1,4 @@
-"""Segments of texts from which some tokens are erased. Each distinct segment of all versions is listed once."""
+"""Segments of versions of texts in which some tokens are erased. Segments that versions share are listed only once."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ _BLOCK = 2**22  # largest number of tokens, over all versions, that are processe
 
 
 class SegmentedVersions(NamedTuple):
-    """R versions of texts, each divided into at most N segments, of which U are distinct.
+    """R versions of texts. Each version is divided into at most N segments; all versions have U distinct segments.
 
-    Two segments are equal if they contain the same tokens of the same text, and the same of these tokens are erased.
-    Comparing token ids would not suffice, since an erasure that sets embeddings to zero leaves the ids unchanged.
+    Two segments are equal if they contain the same tokens of the same text, with the same tokens erased. Comparing
+    token ids would not suffice, since an erasure that sets embeddings to zero leaves the ids unchanged.
     """
 
-    ids: Tensor  # [R, N] long, the number (0 to U - 1) of each segment; -1 where a version has fewer segments
-    version: Tensor  # [U] long, one of the versions that contain the segment
+    ids: Tensor  # [R, N] long, the id (0 to U - 1) of each segment; padded with -1 if a version has fewer segments
+    version: Tensor  # [U] long, the index of a version that contains the segment
     position: Tensor  # [U] long, the segment's position among the segments of this version, from 0
     length: Tensor  # [U] long, number of tokens in the segment
 
 
 class _TextSegments(NamedTuple):
-    """The segments of one text as arrays, see SegmentedVersions. Some segment numbers may be missing in `ids`."""
+    """The fields of SegmentedVersions as arrays, for the versions of one text. Some segments may not occur in `ids`."""
 
     ids: np.ndarray  # [R, N]
     version: np.ndarray  # [U]
@@ -49,11 +49,11 @@ def segmented_versions(
 
     Args:
         attention_mask: [B, T] bool, False at padding.
-        example: [R] long, the text of each version.
+        example: [R] long, the row of the text of each version.
         erased: [R, T] bool, True at the tokens that are erased in each version; padding is never erased.
         segment_length: number S of tokens in a segment.
         erasure: "delete" closes the gaps before the text is divided; the other erasures leave tokens in place.
-        padding_segment: whether a version whose last segment is full gets another segment, without tokens.
+        padding_segment: whether a version whose last segment is full gets an additional, empty segment.
 
     Example:
         >>> text, erased = torch.ones(1, 5).bool(), torch.tensor([[0, 0, 0, 0, 0], [0, 0, 0, 1, 0], [0, 0, 0, 0, 1]])
@@ -66,7 +66,7 @@ def segmented_versions(
     by_text, texts = [], example.unique().tolist()
     for text in texts:
         versions = (example == text).nonzero().flatten()
-        rows = erased[versions].numpy()[:, attention_mask[text].numpy()]  # [R of the text, L]
+        rows = erased[versions].numpy()[:, attention_mask[text].numpy()]  # [versions of the text, tokens of the text]
         if erasure == "delete":
             part = _after_deletion(~rows, segment_length)
         else:
@@ -103,9 +103,11 @@ def segment_columns(
 ) -> tuple[Tensor, Tensor]:
     """Returns, for n segments, the columns [n, S'] of their tokens in the inputs, and a mask [n, S'], False at padding.
 
+    S' is the number of tokens of the longest of these segments.
+
     Args:
         segmented: the result of `segmented_versions` for the other arguments.
-        segments: [n] long, numbers of segments, as in `segmented.ids`.
+        segments: [n] long, ids of segments, as in `segmented.ids`.
         attention_mask, example, erased, segment_length, erasure: as for `segmented_versions`.
 
     Example:
@@ -133,7 +135,7 @@ def version_blocks(ids: Tensor, most_segments: int) -> Iterator[slice]:
     """Yields slices of versions. The versions of a slice have at most `most_segments` distinct segments together.
 
     Args:
-        ids: [R, N] long, the segments of each version. No version alone has more than `most_segments`.
+        ids: [R, N] long, the ids of each version's segments. No single version has more than `most_segments` segments.
         most_segments: largest number of distinct segments in a slice.
 
     Example:
@@ -154,13 +156,13 @@ def version_blocks(ids: Tensor, most_segments: int) -> Iterator[slice]:
 
 
 def _with_erased_bits(erased: np.ndarray, size: int) -> _TextSegments:
-    """Returns the segments of R versions of a text. The erased tokens (`erased` [R, L]) keep their positions."""
+    """Returns the segments of R versions of a text with L tokens. Erased tokens (`erased` [R, L]) keep their places."""
     num_rows, length = erased.shape
     num_segments = -(-length // size)
     padded = np.zeros((num_rows, num_segments * size), dtype=bool)
     padded[:, :length] = erased
     padded = padded.reshape(num_rows, num_segments, size)
-    changed = np.asarray(padded.any(axis=2))  # [R, N]; if no token is erased, all versions have the same segment there
+    changed = np.asarray(padded.any(axis=2))  # [R, N]; segments without an erased token are the same in all versions
     row, position = np.nonzero(changed)
     bits = np.packbits(padded[row, position], axis=1)
     first, inverse = _distinct(np.concatenate([position.astype(">u4").view(np.uint8).reshape(-1, 4), bits], axis=1))
@@ -172,7 +174,7 @@ def _with_erased_bits(erased: np.ndarray, size: int) -> _TextSegments:
 
 
 def _after_deletion(kept: np.ndarray, size: int) -> _TextSegments:
-    """Returns the segments of R versions of a text that contain only the `kept` [R, L] tokens, without gaps."""
+    """Returns the segments of R versions of a text with L tokens, after deleting all tokens outside `kept` [R, L]."""
     num_rows, width = kept.shape
     lengths = kept.sum(axis=1)
     ids = np.full((num_rows, -(-int(lengths.max(initial=0)) // size)), -1)
@@ -204,7 +206,7 @@ def _after_deletion(kept: np.ndarray, size: int) -> _TextSegments:
 
 
 def _with_padding_segment(part: _TextSegments, lengths: np.ndarray, size: int) -> _TextSegments:
-    """Adds an empty segment behind the last segment of a version, if that segment is full. `part` is of one text."""
+    """Adds an empty segment to each version whose last segment is full. All versions in `part` are of the same text."""
     follows = np.flatnonzero((lengths > 0) & (lengths % size == 0))
     if not len(follows):
         return part

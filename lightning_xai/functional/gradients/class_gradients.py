@@ -27,14 +27,14 @@ def class_gradients(
     row_weights: Tensor | None = None,
     create_graph: bool = False,
 ) -> Iterator[Tensor]:
-    """Yields K gradients. The k-th holds the gradient of each text's logit of the class `classes[:, k]`.
+    """Yields K gradients. The k-th gradient holds, for each text b, the gradient of the logit of class `classes[b, k]`.
 
     All classes share one forward pass, in which a network with `reads_by_class` computes only these classes.
 
     Args:
         model: the classifier.
         inputs: B texts.
-        classes: [B, K] long.
+        classes: [B, K] long, the K classes of each text.
         embeds: [B, T, D], the embeddings that the network receives.
         wrt: the tensor with respect to which logits are differentiated. `embeds` must be computed from it. None
             differentiates with respect to `embeds`.
@@ -54,7 +54,7 @@ def class_gradients(
         columns = class_columns(classes) if computes_by_class(model) else classes
         yield from graph.target_gradients(columns, embeds if wrt is None else wrt, row_weights=row_weights)
         return
-    if create_graph:  # fused attention cannot be differentiated twice
+    if create_graph:  # `logits_only` may use fused attention, which cannot be differentiated twice
         logits = class_output(model, inputs, classes, embeds).logits
     else:
         logits = logits_only(model, inputs, embeds, classes=classes)

@@ -22,7 +22,7 @@ PREFLIGHT_STEPS = (
 
 
 class PathEnds(NamedTuple):
-    """The two ends of the straight line start + point * (end - start) of embeddings, where `point` is in [0, 1].
+    """The two ends of a straight line of embeddings: start + point * (end - start), with `point` from 0 to 1.
 
     Example:
         >>> start, end = PathEnds(torch.zeros(1, 1, 1), torch.ones(1, 1, 1))
@@ -55,7 +55,7 @@ def quadrature_points(num_steps: int, method: Quadrature) -> WeightedPoints:
     1 / (n - 1), halved at both ends. "gausslegendre" integrates polynomials up to degree 2 n - 1 exactly.
 
     Raises:
-        ValueError: `num_steps` is too small for the rule, or `method` is not a rule.
+        ValueError: `num_steps` is too small for the rule, or `method` is not the name of a rule.
 
     Example:
         >>> quadrature_points(4, "riemann_left")
@@ -93,7 +93,7 @@ def path_ends(model: EmbeddingModel, inputs: TextInputs, baseline: Baseline) -> 
         model: the classifier.
         inputs: B texts.
         baseline: "fill" replaces explainable tokens by the encoder's fill token and keeps the other tokens; "zero"
-            takes a zero vector for every token outside a prompt.
+            replaces the embedding of every token by zeros, except for the tokens of a prompt.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -123,11 +123,11 @@ def path_gradients(
     Args:
         model: the classifier.
         inputs: B texts.
-        targets: [B, K] long.
+        targets: [B, K] long, the explained classes.
         ends: the ends of the line.
         quadrature: the points on the line and their weights in the average.
         chunk_size: largest number of rows (examples times points) per forward pass; None lets the device decide. A
-            forward pass takes at least one point of every example.
+            forward pass contains at least one point for every example, even if these are more rows.
         create_graph: whether the averages can be differentiated again.
 
     Example:
@@ -136,7 +136,7 @@ def path_gradients(
         >>> start, end = ends = path_ends(model, inputs, "fill")
         >>> points = quadrature_points(50, "gausslegendre")
         >>> (average,) = path_gradients(model, inputs, torch.tensor([[1]]), ends, points, chunk_size=None)
-        >>> change = (model(inputs, end).logits - model(inputs, start).logits)[0, 1]  # completeness
+        >>> change = (model(inputs, end).logits - model(inputs, start).logits)[0, 1]  # completeness: equals the sum
         >>> torch.allclose(((end - start) * average).sum(), change, atol=1e-4)
         True
     """
@@ -179,15 +179,15 @@ def single_token_path_gradients(
     *,
     chunk_size: int | None,
 ) -> list[Tensor]:
-    """Returns K tensors [B, T, D], one per target: each token's gradient, averaged over the token's own line.
+    """Returns K tensors [B, T, D], one per target: the gradient of the target's logit, averaged for each token alone.
 
-    One token at a time moves along its line, while the others stay at `ends.end`. Tokens outside `token_mask` never
-    move; their averages are 0.
+    One token at a time moves along its line, while all other tokens stay at `ends.end`, and the gradient with respect
+    to the moved token is averaged. Tokens outside `token_mask` never move; their averages are 0.
 
     Args:
         model: the classifier.
         inputs: B texts.
-        targets: [B, K] long.
+        targets: [B, K] long, the explained classes.
         ends: the ends of the tokens' lines.
         quadrature: the points on each token's line and their weights in the average.
         chunk_size: largest number of rows per forward pass (one row per moved token and point); None lets the device

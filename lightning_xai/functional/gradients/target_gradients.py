@@ -1,4 +1,4 @@
-"""Gradients of class logits. Each class needs a backward pass; all classes share one forward pass."""
+"""Gradients of class logits. All classes share one forward pass, but each class needs a backward pass."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lightning_xai.types import ClassifierOutput, TextInputs
 
 
 class EmbeddingModel(Protocol):
-    """The methods that a classifier needs for the computation of gradients.
+    """The methods that a classifier must have so that its gradients can be computed.
 
     Example:
         >>> class SumOfEmbeddings:
@@ -32,7 +32,7 @@ class EmbeddingModel(Protocol):
         ...
 
     def __call__(self, inputs: TextInputs, inputs_embeds: Tensor | None = None) -> ClassifierOutput:
-        """Returns the output for `inputs_embeds` [B, T, D], by default the embeddings of `inputs`."""
+        """Returns the output for the embeddings `inputs_embeds` [B, T, D]; None means the embeddings of `inputs`."""
         ...
 
 
@@ -45,19 +45,20 @@ def target_gradients(
     create_graph: bool = False,
     keep_graph: bool = False,
 ) -> Iterator[Any]:
-    """Yields K gradients. The k-th holds the gradient of each example's logit of the class `targets[:, k]`.
+    """Yields K gradients. The k-th gradient holds, for each example b, the gradient of `logits[b, targets[b, k]]`.
 
-    Each gradient takes one backward pass. To save memory, pool each gradient before you take the next. The graph of
-    `logits` is freed after the last gradient, unless `create_graph` or `keep_graph` is set.
+    Each gradient takes one backward pass. To save memory, reduce each gradient to scores before you take the next
+    gradient. The autograd graph of `logits` is freed after the last gradient, unless `create_graph` or `keep_graph` is
+    True.
 
     Args:
         logits: [B, C].
-        targets: [B, K] long.
+        targets: [B, K] long, the classes whose logits are differentiated.
         wrt: the tensor with respect to which logits are differentiated. For a tuple of tensors, each gradient is a
             tuple.
         row_weights: [B] factors by which the examples' logits are multiplied, 1 by default.
         create_graph: whether the gradients can be differentiated again.
-        keep_graph: whether the graph of `logits` is kept for further gradients.
+        keep_graph: whether to keep the autograd graph of `logits` after the last gradient.
 
     Example:
         >>> x = torch.tensor([[2.0], [3.0]], requires_grad=True)

@@ -1,4 +1,4 @@
-"""The folder for downloaded and encoded data."""
+"""The folder in which downloaded, encoded and converted data are cached."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ BLOCK = 1 << 22  # number of bytes read at a time
 
 
 def sha256_of(*files: Path) -> str:
-    """Returns the SHA-256 hash of the contents of files, read one after another.
+    """Returns one SHA-256 hash (in hexadecimal) of the contents of all the given files, in the given order.
 
     Example:
         >>> import tempfile

@@ -43,7 +43,7 @@ def converted_folder(file: str | Path) -> Path:
         missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
         if missing:
             raise ValueError(
-                f"{file.name}: reading a GGUF file needs {' and '.join(missing)}: pip install 'lightning_xai[decoder]'"
+                f"{file.name}: a GGUF file needs {' and '.join(missing)}: run pip install 'lightning_xai[decoder]'"
             )
         cache.mkdir(parents=True, exist_ok=True)
         made = Path(tempfile.mkdtemp(prefix=folder.name, dir=cache))
@@ -51,7 +51,7 @@ def converted_folder(file: str | Path) -> Path:
             _convert(file, made)
             made.rename(folder)
         except OSError:
-            if not folder.is_dir():  # otherwise, another process has finished first
+            if not folder.is_dir():  # if it is, another process converted the file first
                 raise
         finally:
             shutil.rmtree(made, ignore_errors=True)
@@ -60,12 +60,18 @@ def converted_folder(file: str | Path) -> Path:
 
 @lru_cache
 def _hash(file: str, size: int, changed: int) -> str:
-    """Returns the first 12 hex digits of the file's SHA-256, cached until its size or modification time changes."""
+    """Returns the first 12 hex digits of a file's SHA-256 hash.
+
+    The result is cached until the file's size or modification time changes.
+    """
     return sha256_of(Path(file))[:12]
 
 
 def _convert(file: Path, folder: Path) -> None:
-    """Writes the model of a GGUF file into a folder, in float32. A head tied to the embedding table stays tied."""
+    """Writes the model of a GGUF file into a folder, in float32.
+
+    If the output layer is tied to the embedding table, it stays tied.
+    """
     try:
         tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
         network: Any = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.float32)
@@ -75,8 +81,11 @@ def _convert(file: Path, folder: Path) -> None:
         raise ValueError(f"{file}: the GGUF file cannot be read ({reason}): download it again") from error
     rows = network.get_input_embeddings().weight.shape[0]
     if len(tokenizer) > rows:
-        raise ValueError(f"{file}: its vocabulary has {len(tokenizer)} ids, but its embedding table only {rows} rows")
-    network.hf_quantizer = None  # weights are no longer quantized, and transformers refuses to save quantized ones
+        raise ValueError(
+            f"{file}: the tokenizer has {len(tokenizer)} ids, but the embedding table has only {rows} rows: choose "
+            "another GGUF file"
+        )
+    network.hf_quantizer = None  # the weights are not quantized now; otherwise, transformers would refuse to save them
     for name in ("quantization_config", "_pre_quantization_dtype"):
         if hasattr(network.config, name):
             delattr(network.config, name)

@@ -10,7 +10,7 @@ PACKAGE = "package:"
 
 
 def is_hub_id(path: str) -> bool:
-    """Returns whether a path looks like a hub id ("NAME" or "OWNER/NAME") and is not an existing folder.
+    """Returns whether a path looks like a hub id ("NAME" or "OWNER/NAME") and is not an existing file or folder.
 
     Example:
         >>> is_hub_id("google-bert/bert-base-uncased"), is_hub_id("runs/tm/seed0"), is_hub_id("package:gt/model")
@@ -26,7 +26,7 @@ def refuse_missing(path: str, remedy: str = "the folder of a model or a hub id")
 
     Args:
         path: a folder, a file, a hub id, or "package:NAME/FOLDER", which is not checked.
-        remedy: what to give instead, for the error message.
+        remedy: what to give instead of the missing path, for the error message.
 
     Example:
         >>> refuse_missing("google-bert/bert-base-uncased")
@@ -39,7 +39,7 @@ def refuse_missing(path: str, remedy: str = "the folder of a model or a hub id")
         return
     in_folder = len(parts) > 1 and Path(parts[0]).is_dir()
     if in_folder or not is_hub_id(path):
-        note = f"; the folder {parts[0]} exists, so this is no hub id" if in_folder and is_hub_id(path) else ""
+        note = f"; the folder {parts[0]} exists, so this is not a hub id" if in_folder and is_hub_id(path) else ""
         raise ValueError(f"there is no {path}: give {remedy}{note}")
 
 
@@ -62,7 +62,7 @@ def resolve_model_path(path: str) -> str:
             the result is the folder into which the file was converted.
 
     Raises:
-        ValueError: the package is not installed, or it has no such folder; a GGUF file cannot be converted; or the path
+        ValueError: the package is not installed, or has no such folder; a GGUF file cannot be converted; or the path
             neither exists nor can be a hub id.
 
     Example:
@@ -72,7 +72,8 @@ def resolve_model_path(path: str) -> str:
         'runs'
     """
     if is_gguf(path):
-        from lightning_xai.functional.model_files.gguf import converted_folder  # here, because it imports transformers
+        # imported only here, since this also imports transformers, which takes long
+        from lightning_xai.functional.model_files.gguf import converted_folder
 
         return str(converted_folder(located(path)))
     if not path.startswith(PACKAGE):

@@ -1,4 +1,4 @@
-"""Chooses the number of rows in a forward pass: enough to keep the device busy, and not too many for its memory."""
+"""Chooses the number of rows in a forward pass: enough to keep the device busy, but not too many for its memory."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from torch import Tensor
 
 # largest number of tokens in one forward pass. More tokens would not fit in the cache of a CPU; fewer would leave an
 # accelerator partly idle. With gradients, the limits are lower, because the pass stores its activations (4 GB for
-# 8,192 tokens in a base-size encoder)
+# 8,192 tokens in an encoder with the size of BERT-base)
 _DIFFERENTIATED = {"cpu": 2**11, "accelerator": 2**13}
 _EVALUATED = {"cpu": 2**12, "accelerator": 2**15}
 
 
 def check_chunk_size(chunk_size: int | None) -> None:
-    """Checks that `chunk_size` is a positive number of rows or None.
+    """Checks that `chunk_size` is at least 1 row, or None.
 
     Raises:
         ValueError: `chunk_size` is less than 1.
@@ -23,10 +23,10 @@ def check_chunk_size(chunk_size: int | None) -> None:
     Example:
         >>> check_chunk_size(0)
         Traceback (most recent call last):
-        ValueError: chunk_size is 0: give a number of rows from 1, or null to let the device decide
+        ValueError: chunk_size is 0: give at least 1 row, or null to let the device decide
     """
     if chunk_size is not None and chunk_size < 1:
-        raise ValueError(f"chunk_size is {chunk_size}: give a number of rows from 1, or null to let the device decide")
+        raise ValueError(f"chunk_size is {chunk_size}: give at least 1 row, or null to let the device decide")
 
 
 def rows_per_forward(chunk_size: int | None, num_tokens: int, device: torch.device, *, differentiated: bool) -> int:
@@ -64,7 +64,7 @@ def even_slices(num_rows: int, max_rows: int) -> Iterator[slice]:
 def packed_rows(
     lengths: Tensor, chunk_size: int | None, device: torch.device, *, differentiated: bool
 ) -> Iterator[slice]:
-    """Yields a slice of rows for each forward pass. The shorter the rows, the more of them share a pass.
+    """Yields a slice of rows for each forward pass. The shorter the rows are, the more rows share a pass.
 
     Args:
         lengths: [R] long, the rows' lengths in tokens, longest first.

@@ -1,4 +1,4 @@
-"""The state of torch's random generators, restored so that two forward passes draw the same dropout masks."""
+"""Stores and restores the state of torch's random generators, so that two forward passes use the same dropout masks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 class GeneratorState(NamedTuple):
-    """The states of torch's generators on the CPU and on an accelerator.
+    """The states of torch's random generators on the CPU and on an accelerator.
 
     Example:
         >>> state = GeneratorState.now(torch.device("cpu"))

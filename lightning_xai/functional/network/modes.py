@@ -1,4 +1,4 @@
-"""Temporary changes of a network: eval mode, frozen parameters, eager attention, or one replaced output."""
+"""Temporary changes of a network: eval mode, frozen parameters, eager attention, or the replaced output of a module."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 
 class _HasAttentionKernel(Protocol):
-    """The interface of a classifier that `eager_attention` needs."""
+    """The interface that `eager_attention` needs from a classifier."""
 
     @property
     def attention_implementation(self) -> Any: ...
@@ -21,7 +21,7 @@ class _HasAttentionKernel(Protocol):
 
 
 def call_with_known_arguments(module: nn.Module, **arguments: Tensor | None) -> Tensor:
-    """Calls `module` with the arguments that are not None and are parameters of `module.forward`.
+    """Calls `module` with those arguments that are not None and are parameters of `module.forward`.
 
     Example:
         >>> call_with_known_arguments(nn.Identity(), input=torch.tensor(3), mask=torch.tensor(1))
@@ -87,7 +87,7 @@ def evaluation_mode(module: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def frozen(module: nn.Module) -> Iterator[None]:
-    """Within the context, puts `module` in eval mode, enables gradients, but computes none for its parameters.
+    """Within the context, puts `module` in eval mode and enables gradients, except for its parameters.
 
     A backward pass costs less without the gradients of parameters. Afterwards, modes and `requires_grad` flags are
     restored. The autocast setting does not change.
@@ -113,7 +113,7 @@ def frozen(module: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def eager_attention(network: _HasAttentionKernel, *, enabled: bool = True) -> Iterator[None]:
-    """If `enabled`, makes `network` use eager attention within the context, and then its former attention kernel again.
+    """If `enabled`, makes `network` use eager attention within the context, and restores its former kernel afterwards.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -137,10 +137,10 @@ def eager_attention(network: _HasAttentionKernel, *, enabled: bool = True) -> It
 
 @contextmanager
 def graph_or_float32(device_type: str, *, create_graph: bool) -> Iterator[None]:
-    """With `create_graph`, enables gradients and leaves autocast as it is. Otherwise disables gradients and autocast.
+    """With `create_graph`, enables gradients and leaves autocast as it is. Otherwise, disables gradients and autocast.
 
-    Without a graph, decompositions overwrite tensors in place, for which all results must have the same dtype. Autocast
-    would mix dtypes.
+    Without an autograd graph, decompositions overwrite tensors in place. This works only if all results have the same
+    dtype, but autocast would mix dtypes.
 
     Args:
         device_type: type of the computing device, such as "cpu" or "cuda". Each type has its own autocast setting.

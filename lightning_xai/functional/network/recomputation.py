@@ -19,7 +19,7 @@ def layers_recomputed(network: nn.Module) -> Iterator[None]:
     A backward pass then needs less memory, but one more forward pass. Networks without such layers are left unchanged.
 
     Args:
-        network: any network. Its layers use gradient checkpointing if their `gradient_checkpointing` is True.
+        network: any network. A layer uses gradient checkpointing if its attribute `gradient_checkpointing` is True.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -27,14 +27,14 @@ def layers_recomputed(network: nn.Module) -> Iterator[None]:
         >>> layer = network.transformer.bert.encoder.layer[0]
         >>> layer.gradient_checkpointing = True
         >>> with layers_recomputed(network):
-        ...     "forward" in vars(layer)  # replaced
+        ...     "forward" in vars(layer)  # its forward pass is replaced
         True
         >>> "forward" in vars(layer)
         False
     """
     flagged = [part for part in network.modules() if getattr(part, "gradient_checkpointing", False) is True]
-    layers = [part for part in flagged if sum(inner in flagged for inner in part.modules()) == 1]  # the innermost
-    layers = [layer for layer in layers if "forward" not in vars(layer)]  # not wrapped by other code
+    layers = [part for part in flagged if sum(inner in flagged for inner in part.modules()) == 1]  # only innermost ones
+    layers = [layer for layer in layers if "forward" not in vars(layer)]  # skips layers that other code has changed
     for layer in layers:
         layer.forward = partial(_recomputed, layer, layer.forward)
     try:

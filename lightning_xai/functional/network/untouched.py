@@ -1,4 +1,4 @@
-"""Context managers that restore random generators, a network, or the attributes of objects."""
+"""Context managers that restore random generators, a network or the attributes of objects, or return freed memory."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def random_states_kept() -> Iterator[None]:
 
 @contextmanager
 def network_kept(network: nn.Module) -> Iterator[None]:
-    """Restores gradients, flags, modes, hooks and buffers of a network at the end of the context.
+    """Restores gradients, `requires_grad` flags, modes, hooks and buffers of a network at the end of the context.
 
     At the start of the context, the gradients of parameters are set to None. The values of parameters are not restored,
     so code in the context must not change them; `weight_checksums` detects such changes.
@@ -89,7 +89,7 @@ def network_kept(network: nn.Module) -> Iterator[None]:
 
 @torch.no_grad()
 def weight_checksums(network: nn.Module) -> dict[str, int]:
-    """Returns a checksum of the bits of each parameter and buffer. It changes if any single value changes.
+    """Returns a checksum of the bits of each parameter and buffer. The checksum changes if any single value changes.
 
     Example:
         >>> layer = nn.Linear(1, 1)
@@ -103,7 +103,7 @@ def weight_checksums(network: nn.Module) -> dict[str, int]:
 
 
 def _checksum(tensor: torch.Tensor) -> int:
-    """Returns the sum of a tensor's bytes, read as integers of 8 bytes because this is fastest."""
+    """Returns the sum of a tensor's bits, read as 8-byte integers, because this is fastest."""
     values = torch.view_as_real(tensor) if tensor.is_complex() else tensor
     octets = values.detach().contiguous().flatten().view(torch.uint8)
     size = len(octets) // 8 * 8
@@ -152,6 +152,6 @@ def memory_returned(device: torch.device) -> Iterator[None]:
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats(device)
         try:
-            ctypes.CDLL(None).malloc_trim(0)  # otherwise freed memory would hide a later growth
-        except (AttributeError, OSError, TypeError):  # the C library is not glibc
+            ctypes.CDLL(None).malloc_trim(0)  # otherwise, freed memory would hide later growth
+        except (AttributeError, OSError, TypeError):  # the C library has no `malloc_trim`
             pass

@@ -1,4 +1,7 @@
-"""Attention as a linear map with constant queries and keys, and its transpose, without storing the probabilities."""
+"""Attention with constant queries and keys, which is a linear map of the value vectors, and the transpose of this map.
+
+Neither of them stores all attention probabilities.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +14,19 @@ from torch.nn import functional as F
 
 from lightning_xai.functional.propagation.function_arguments import attention_scores
 
-# largest number of probabilities computed at once: as many as fit in the cache of a CPU, or keep a GPU busy
+# largest number of attention probabilities computed at once: as many as fit in the cache of a CPU, or keep a GPU busy
 _BLOCK = {"cpu": 2**19, "cuda": 2**26}
 
 
 class FrozenAttention:
-    """F.scaled_dot_product_attention as a linear map of the values, with constant queries and keys.
+    """F.scaled_dot_product_attention as a linear map of the value vectors, with constant queries and keys.
 
     Derivatives of any order are exact. No T x T matrix is kept after a call.
 
     Args:
         query: [..., H, T, d].
         key: [..., heads, T, d]; `heads` may be less than H if `options` contain `enable_gqa`.
-        options: other arguments of F.scaled_dot_product_attention; the dropout must be 0.
+        options: other arguments of F.scaled_dot_product_attention; dropout must be 0.
 
     Example:
         >>> query, key, values = torch.randn(3, 1, 2, 4, 2)
@@ -54,7 +57,10 @@ class FrozenAttention:
         )
 
     def mix_back(self, states: Tensor) -> Tensor:
-        """Returns attention.T @ states [..., heads, T, w] for states [..., H, T, w]; heads with one key are summed."""
+        """Returns attention.T @ states [..., heads, T, w] for states [..., H, T, w].
+
+        The results of query heads that share a key head are summed.
+        """
         mixed = states.new_zeros(*states.shape[:-2], self.key.shape[-2], states.shape[-1], dtype=self._precision)
         by_head = mixed.flatten(0, -3)
         for rows, probabilities in self._probabilities():
@@ -77,7 +83,7 @@ class FrozenAttention:
 
 
 class _Mix(torch.autograd.Function):
-    """Calls `attention.mix_back` if `back`, and otherwise `attention.mix`. Each is the backward pass of the other."""
+    """Calls `attention.mix_back` if `back` is True, else `attention.mix`. Each is the backward pass of the other."""
 
     @staticmethod
     def forward(states: Tensor, attention: FrozenAttention, back: bool) -> Tensor:

@@ -56,7 +56,7 @@ def activation_slope(activation: Callable[[Tensor], Tensor], states: Tensor) -> 
 
 
 def _gate(base: str, linear: list[Tracked]) -> Tracked | None:
-    """Returns the gate if a function multiplies a gate and another linear tensor (as in SwiGLU), otherwise None."""
+    """Returns the gate if a function multiplies a gate by another linear tensor, as in SwiGLU; otherwise, None."""
     if base not in ("mul", "multiply") or len(linear) != 2 or linear[0].is_gate == linear[1].is_gate:
         return None
     return linear[0] if linear[0].is_gate else linear[1]
@@ -68,7 +68,7 @@ def _is_linear(base: str, tracked: list[Tracked], linear: list[Tracked], args: t
     `tracked` holds the tracked arguments of the function, and `linear` the tracked arguments that are linear in the
     states.
     """
-    if base == "addmm":  # the result is not linear if the addend is a coefficient, because this adds a constant
+    if base == "addmm":  # not linear if the addend is a coefficient, because the sum has a constant term
         return len(tracked) == 1
     if base in PRODUCTS:
         return len(linear) == 1
@@ -85,20 +85,20 @@ class FrozenCoefficients(Rules):
     pass through any function and may become a coefficient. If the network's output is such a tensor, `linear` raises a
     ValueError.
 
-    A tracked tensor holds its value in this forward pass, the first run. A second run may be computed at the same time:
-    it starts from other states, for example zeros, but uses the coefficients of the first run. The attribute
-    `second_run` holds the tensor's value in the second run.
+    A tracked tensor holds its value in this forward pass, the first run. A second run may be computed at the same time.
+    The second run starts from other states, for example zeros, but uses the coefficients of the first run. The
+    attribute `second_run` of a tensor holds the tensor's value in the second run.
 
     Args:
         detached: if True, derivatives treat coefficients as constants. If False, the coefficients depend on the states
-            of the first run, so derivatives must be taken with respect to the states of the second run.
+            of the first run, so take derivatives with respect to the states of the second run.
 
     Example:
         >>> from lightning_xai.functional.propagation.tracked import track
         >>> x, rules = torch.tensor([1.0, 2.0], requires_grad=True), FrozenCoefficients(detached=True)
         >>> output = track(x, rules).tanh().sum()
         >>> rules.linear(output).backward()
-        >>> torch.allclose((x * x.grad).sum(), x.tanh().sum())  # a linear function is states times derivative
+        >>> torch.allclose((x * x.grad).sum(), x.tanh().sum())  # a linear function equals states times derivative
         True
     """
 
@@ -145,7 +145,7 @@ class FrozenCoefficients(Rules):
             raise ValueError("the logits do not depend on the first layer's input")
         if result.nonlinear_function is not None:
             raise ValueError(
-                f"{result.nonlinear_function} has no linear rule, and the logits depend on it: {WITHOUT_RULE}"
+                f"{result.nonlinear_function} has no linear rule, and the logits depend on its result: {WITHOUT_RULE}"
             )
         return result.plain() if result.second_run is None else result.second_run
 

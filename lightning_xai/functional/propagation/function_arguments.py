@@ -28,7 +28,7 @@ def norm_arguments(name: str, args: tuple, kwargs: dict) -> tuple[Any, Any, Any,
 
 
 def repeat_heads(states: Tensor, num_heads: int) -> Tensor:
-    """Returns `states` with `num_heads` heads: each head is repeated for all query heads that share it.
+    """Returns `states` [..., num_heads, T, d], with each of the given heads repeated for all query heads that share it.
 
     Example:
         >>> repeat_heads(torch.tensor([[[1.0]], [[2.0]]]), 4).flatten().tolist()
@@ -52,7 +52,8 @@ def attention_scores(
 ) -> Tensor:
     """Returns the attention scores [..., T, T] of F.scaled_dot_product_attention before the softmax.
 
-    Masked scores are set to the lowest finite number instead of -inf, since a row of -inf (at padding) gives NaN.
+    Masked scores are set to the lowest finite number instead of -inf, since the softmax of a row that is all -inf (at
+    padding) is NaN.
 
     Args:
         query: [..., H, T, d]. The arguments up to `enable_gqa` are those of F.scaled_dot_product_attention.
@@ -61,9 +62,9 @@ def attention_scores(
         attn_mask: [..., T, T], a bool mask, or floats to add to the scores.
         dropout_p: not used.
         is_causal: if True, queries do not attend to later keys.
-        scale: factor of the scores, d ** -0.5 by default.
-        enable_gqa: whether a key head may serve several query heads.
-        rows: the queries whose scores are returned.
+        scale: factor by which the scores are multiplied, d ** -0.5 by default.
+        enable_gqa: whether several query heads may share a key head.
+        rows: the queries whose scores are returned, by default all.
 
     Example:
         >>> query, key = torch.tensor([[[1.0], [2.0]]]), torch.tensor([[[3.0], [5.0]]])

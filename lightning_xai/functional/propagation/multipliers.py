@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-# the secant slope (f(x) - f(b)) / (x - b), in a form that does not subtract nearly equal numbers
+# secant slopes (f(x) - f(b)) / (x - b), in a form that does not subtract nearly equal numbers
 EXACT_SLOPES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "square": lambda x, b: x + b,
     "cube": lambda x, b: x * x + x * b + b * b,
@@ -31,9 +31,9 @@ def secant_slope(
         x: the function's argument for the input, of any shape.
         b: the function's argument for the baseline, of the same shape as x.
         values: function(x) and function(b).
-        smooth: whether the function has no kink. If it has none, the derivative at (x + b) / 2 replaces the quotient
-            wherever x and b are so close that rounding would distort the quotient. Otherwise, it does so only where x
-            and b are equal.
+        smooth: True for a function without kinks. Then, the derivative at (x + b) / 2 replaces the quotient wherever x
+            and b are so close that rounding would distort the quotient. For a function with kinks, the derivative
+            replaces the quotient only where x and b are equal.
 
     Example:
         >>> x, b = torch.tensor([3.0, 2.0]), torch.tensor([-1.0, 2.0])
@@ -71,10 +71,11 @@ def exp_slope(difference: Tensor, values: tuple[Tensor, Tensor]) -> Tensor:
 def softmax_multipliers(x: Tensor, b: Tensor, values: tuple[Tensor, Tensor], dim: int) -> tuple[Tensor, Tensor]:
     """Returns slopes s of exp and weights w of log-sum-exp, which describe the change of softmax between b and x.
 
-    Both have the shape of x. The weights satisfy sum(w * (x - b)) = logsumexp(x) - logsumexp(b). Since
-    softmax(x) = exp(x - logsumexp(x)), softmax(x) - softmax(b) = s * ((x - b) - sum(w * (x - b))). A constant added to
-    x or b affects neither softmax nor the size of w and s. With separate rules for exp(x) and 1 / sum, such a constant
-    would give large multipliers that cancel each other.
+    Both have the shape of x. The weights satisfy sum(w * (x - b)) = logsumexp(x) - logsumexp(b). Because
+    softmax(x) = exp(x - logsumexp(x)), it follows that softmax(x) - softmax(b) = s * ((x - b) - sum(w * (x - b))).
+
+    A constant added to x or b changes neither softmax nor the size of w and s. Separate rules for exp(x) and 1 / sum
+    would turn such a constant into large multipliers that cancel each other.
 
     Args:
         x: scores for the input.

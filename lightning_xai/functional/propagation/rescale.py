@@ -1,6 +1,6 @@
 """DeepLift's rescale rule, which replaces the derivatives in a network by multipliers of differences x - b.
 
-x is a tensor's value for the input, and b is the tensor's value for the baseline.
+x is the value of a tensor for the input, and b is the value of the same tensor for the baseline.
 """
 
 from __future__ import annotations
@@ -109,14 +109,15 @@ class Rescale(Rules):
         if name == "dropout" and not kwargs.get("training", args[2] if len(args) > 2 else True):
             return args[0]
         raise ValueError(
-            f"{name} has no DeepLift rule: rules are for linear functions, products, quotients, softmax, layer_norm, "
-            f"rms_norm, attention, powers {', '.join(map(str, POWERS))}, {', '.join(sorted(SMOOTH | KINKED))}; "
+            f"{name} has no DeepLift rule: there are rules for linear functions, products, quotients, softmax, "
+            f"layer_norm, rms_norm, attention, the powers {', '.join(map(str, POWERS))}, "
+            f"{', '.join(sorted(SMOOTH | KINKED))}; "
             f"{WITHOUT_RULE}"
         )
 
     @staticmethod
     def _num_factors(base: str, tracked: list[Tracked], args: tuple) -> int:
-        """Returns the number of tracked factors, if the function is a product. The addend of addmm is not a factor."""
+        """Returns how many factors of a product are tracked. The addend of addmm is not a factor."""
         addend = 1 if base == "addmm" and isinstance(args[0], Tracked) else 0
         return max(len(tracked) - addend, addend)
 
@@ -196,7 +197,7 @@ def baseline(tensor: Tracked) -> Tensor:
 
 
 def at_mean(tensor: Tracked) -> Tensor:
-    """Returns the mean of a tensor and its baseline.
+    """Returns the mean of a tensor's values for the input and for the baseline.
 
     The backward pass passes the gradient of the mean on to the tensor unchanged (with the factor 1, not 1/2).
 

@@ -48,7 +48,7 @@ class Tracked(Tensor):
 
     rules: Rules
     second_run: Tensor | None = None  # this tensor's value in a second run of the network, if the rules need one
-    nonlinear_function: str | None = None  # the first non-linear function applied to the states; None if there is none
+    nonlinear_function: str | None = None  # the first non-linear function on the way to this tensor; None if linear
     is_gate: bool = False  # True for an activation's result, which is a coefficient in products with linear tensors
 
     @classmethod
@@ -74,7 +74,7 @@ def track(tensor: Tensor, rules: Rules, second_run: Tensor | None = None) -> Tra
     Args:
         tensor: any tensor.
         rules: the rules that compute every function applied to the tracked tensor.
-        second_run: the tensor's value in a second run of the network, of the same shape.
+        second_run: the tensor's value in a second run of the network, of the same shape; None if there is no such run.
 
     Example:
         >>> from lightning_xai.functional.propagation.rescale import Rescale
@@ -191,12 +191,12 @@ class Rules(ABC):
         """
 
     def wrap(self, value: Any, second_run: Any = None, **marks: Any) -> Any:
-        """Returns `value` with its tensors as tracked tensors.
+        """Returns `value` with its tensors replaced by tracked tensors.
 
         Args:
             value: a tensor or a sequence of tensors; any other value is returned unchanged.
             second_run: the result in the second run that corresponds to `value`; None if there is no second run.
-            marks: other attributes of the tracked tensors.
+            marks: values for other attributes of the tracked tensors, such as `is_gate`.
         """
         if isinstance(value, Tensor):
             tracked = track(value, self, second_run)

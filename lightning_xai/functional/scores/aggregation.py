@@ -1,4 +1,4 @@
-"""Pools the D values of each token into a score, converts token scores to word scores and back, normalizes scores."""
+"""Pools the D numbers of each token into a score, converts token scores to word scores and back, normalizes scores."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def pool(values: Tensor, pooling: Pooling) -> Tensor:
     """Returns one score per token [..., T] from values [..., T, D].
 
     Args:
-        values: [..., T, D].
-        pooling: "l2" and "l1" take the norm over D; "sum" and "mean" can give negative scores.
+        values: [..., T, D], D numbers for each token.
+        pooling: "l2" and "l1" take the norm of the D numbers; "sum" and "mean" keep signs, so scores may be negative.
 
     Raises:
         ValueError: `pooling` is not "l2", "l1", "sum" or "mean".
@@ -40,9 +40,9 @@ def pool(values: Tensor, pooling: Pooling) -> Tensor:
 def vocabulary_norm(values: Tensor, table: Tensor) -> Tensor:
     """Returns the L2 norm ||E v|| [..., T] of the product of the embedding table E with each vector v.
 
-    If v is the gradient with respect to a token's embedding, E v is the gradient with respect to its one-hot vector.
-    The norm is computed as the root of v' (E'E) v. E'E is computed only once, and E v, a vector of the vocabulary's
-    size, is never computed.
+    If v is the gradient with respect to a token's embedding, E v is the gradient with respect to the token's one-hot
+    vector. The norm is computed as the root of v' (E'E) v. E'E is computed only once, and E v, which has as many
+    entries as the vocabulary, is never computed.
 
     Args:
         values: [..., T, D], the vectors v.
@@ -54,12 +54,12 @@ def vocabulary_norm(values: Tensor, table: Tensor) -> Tensor:
         tensor([5.])
     """
     squares = ((values @ (table.T @ table)) * values).sum(dim=-1).clamp_min(0)
-    positive = squares > 0  # at 0 the root has no finite derivative
+    positive = squares > 0  # at 0, the root has no finite derivative
     return torch.where(positive, squares.where(positive, 1.0).sqrt(), 0.0)
 
 
 def restrict(scores: Tensor, mask: Tensor) -> Tensor:
-    """Returns scores [B, K, T] with 0 outside `mask` [B, T].
+    """Returns scores [B, K, T], set to 0 outside `mask` [B, T].
 
     Example:
         >>> restrict(torch.tensor([[[1.0, 2.0]]]), torch.tensor([[True, False]]))
@@ -89,7 +89,7 @@ def to_words(scores: Tensor, word_ids: Tensor, pooling: WordPooling) -> Tensor:
 
     Args:
         scores: [B, K, T].
-        word_ids: [B, T] long, the word of each token, -1 outside words.
+        word_ids: [B, T] long, the index of each token's word in the text, -1 outside words.
         pooling: "sum", "mean" or "max" of the scores of a word's tokens.
 
     Example:
@@ -97,7 +97,7 @@ def to_words(scores: Tensor, word_ids: Tensor, pooling: WordPooling) -> Tensor:
         tensor([[[3., 4.]]])
     """
     num_words = int(word_ids.max()) + 1 if word_ids.numel() else 0
-    # an additional column collects the tokens outside words, and is then dropped
+    # an additional column collects the scores of tokens outside words, and is then dropped
     places = word_ids.where(word_ids >= 0, num_words).unsqueeze(1).expand_as(scores)
     words = scores.new_zeros(*scores.shape[:2], num_words + 1)
     reduce = {"sum": "sum", "mean": "mean", "max": "amax"}[pooling]
@@ -105,7 +105,7 @@ def to_words(scores: Tensor, word_ids: Tensor, pooling: WordPooling) -> Tensor:
 
 
 def from_words(word_scores: Tensor, word_ids: Tensor) -> Tensor:
-    """Returns token scores [B, K, T] from word scores [B, K, W]: each token gets its word's score; 0 outside words.
+    """Returns token scores [B, K, T] from word scores [B, K, W]: the score of each token's word, or 0 outside words.
 
     Example:
         >>> from_words(torch.tensor([[[3.0, 4.0]]]), torch.tensor([[-1, 0, 0, 1]]))

@@ -8,7 +8,7 @@ from torch import Tensor
 
 # largest completeness error, in logits, that causes no warning. For comparison, integrated gradients with
 # Gauss-Legendre points and the fill token as baseline had errors below 0.001 on MiniLM (50 steps), and up to 0.1 on a
-# trained PLM-CA (20 steps). With zeros as baseline, errors were up to 2 (50 steps)
+# trained PLM-CA (20 steps). With zeros as baseline, errors reached 2 (50 steps)
 DELTA_TOLERANCE = 0.05
 
 
@@ -37,7 +37,7 @@ class CompletenessCheck:
         self._warned = False
 
     def __call__(self, deltas: Tensor) -> None:
-        """Warns if one of the completeness errors `deltas` (any shape, in logits) is above the tolerance."""
+        """Warns if the magnitude of a completeness error in `deltas` (in logits, any shape) exceeds the tolerance."""
         if self.tolerance is None or self._warned or not deltas.numel():
             return
         worst = float(deltas.abs().max())

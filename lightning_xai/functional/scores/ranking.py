@@ -40,7 +40,7 @@ def ranks(scores: Tensor, mask: Tensor, *, ties: Ties = "first") -> Tensor:
 
 
 def top_mask(scores: Tensor, mask: Tensor, counts: Tensor, *, ties: Ties = "first") -> Tensor:
-    """Returns [..., N] bool: True at the `counts` [...] largest scores inside `mask`, or at all if there are fewer.
+    """Returns [..., N] bool: True at the `counts` [...] largest scores inside `mask` (at all of them if too few).
 
     Example:
         >>> top_mask(torch.tensor([2.0, 9.0, 5.0]), torch.tensor([True, False, True]), torch.tensor(1)).tolist()
@@ -70,8 +70,8 @@ def percent_of(totals: Tensor, percentage: float | str, *, rounding: Rounding = 
     """
     numerator, denominator = _share(str(percentage))
     round_ratio = _ROUND_RATIO[rounding]
-    # Python's integers cannot overflow. An exact share such as 33.333333333333336 percent has a numerator near 2^53, so
-    # its product with a text's length exceeds 64 bits
+    # Python's integers cannot overflow. As an exact fraction, 33.333333333333336 percent has a numerator near 2^53, so
+    # the product of this numerator and a text's length may exceed 64 bits
     whole = [int(total) for total in totals.tolist()]
     counts = [min(max(round_ratio(numerator * total, denominator), minimum), total) for total in whole]
     return torch.tensor(counts, dtype=torch.long, device=totals.device)
@@ -82,7 +82,7 @@ def _share(percentage: str) -> tuple[int, int]:
     """Returns `percentage` percent as numerator and denominator."""
     share = Fraction(percentage) / 100
     if not 0 <= share <= 1:
-        raise ValueError(f"percentage is {percentage}: give percent from 0 to 100")
+        raise ValueError(f"percentage is {percentage}: give a number from 0 to 100")
     return share.as_integer_ratio()
 
 
@@ -100,9 +100,10 @@ _ROUND_RATIO: dict[Rounding, Callable[[int, int], int]] = {
 
 
 def _tie_groups(scores: Tensor, positives: Tensor, mask: Tensor | None) -> tuple[Tensor, ...]:
-    """Sorts by descending scores. Returns the sorted positives and mask, and the ends of each group of equal scores.
+    """Sorts by descending scores. Returns the sorted positives and mask, and the ends of groups of equal scores.
 
-    All four results are [..., N]. The last two hold, for each sorted entry, the first and the last place of its group.
+    All four results are [..., N]. For each sorted entry, the last two results hold the first and the last position of
+    the group of entries with the same score.
     """
     mask = torch.ones_like(positives) if mask is None else mask
     scores = scores.double().masked_fill(~mask, -torch.inf)
@@ -119,13 +120,15 @@ def _tie_groups(scores: Tensor, positives: Tensor, mask: Tensor | None) -> tuple
 
 
 def average_precision(scores: Tensor, positives: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Returns the area [...] float64 under the stepwise precision-recall curve of the entries in the last dimension.
+    """Returns the average precision [...] float64, the area under the stepwise precision-recall curve.
+
+    The curve ranks the N entries of the last dimension by their scores.
 
     Equal scores share one threshold, as in scikit-learn. The area is NaN if no entry is positive.
 
     Args:
         scores: [..., N].
-        positives: [..., N] bool.
+        positives: [..., N] bool, True at positive entries.
         mask: [..., N] bool, True at the entries that count; None counts all entries.
 
     Example:
@@ -141,9 +144,10 @@ def average_precision(scores: Tensor, positives: Tensor, mask: Tensor | None = N
 
 
 def auroc(scores: Tensor, positives: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Returns the probability [...] float64 that a positive ranks above a negative. Pairs with equal scores count half.
+    """Returns the AUROC [...] float64: the probability that a positive entry has a higher score than a negative entry.
 
-    The result is NaN if there are no positives or no negatives. The arguments are those of `average_precision`.
+    Pairs with equal scores count half. The result is NaN if there are no positives or no negatives. The arguments are
+    those of `average_precision`.
 
     Example:
         >>> auroc(torch.tensor([3.0, 2.0, 2.0, 1.0]), torch.tensor([True, True, False, False])).item()  # (4 - 1/2) / 4
@@ -154,7 +158,7 @@ def auroc(scores: Tensor, positives: Tensor, mask: Tensor | None = None) -> Tens
     positives, valid, first, last = _tie_groups(scores, positives, mask)
     negatives = valid & ~positives
     above = negatives.cumsum(-1).double()
-    # for each entry: the number of negatives whose score is at least the entry's, and the number whose score is larger
+    # for each entry: how many negatives have at least the entry's score, and how many have a larger score
     until = above.gather(-1, last)
     before = above.gather(-1, first) - negatives.gather(-1, first).double()
     total = negatives.sum(-1, keepdim=True).double()
@@ -164,8 +168,8 @@ def auroc(scores: Tensor, positives: Tensor, mask: Tensor | None = None) -> Tens
 def precision_recall_area(scores: Tensor, positives: Tensor, mask: Tensor | None = None) -> Tensor:
     """Returns the trapezoidal area [...] under the precision-recall curve, in float64.
 
-    The curve starts at recall 0 and precision 1. Unlike in `average_precision`, it is interpolated between thresholds.
-    The arguments are those of `average_precision`.
+    The curve starts at recall 0 and precision 1, and consists of straight lines between thresholds (in
+    `average_precision`, of steps). The arguments are those of `average_precision`.
 
     Example:
         >>> positives = torch.tensor([True, False, True])
@@ -184,13 +188,13 @@ def precision_recall_area(scores: Tensor, positives: Tensor, mask: Tensor | None
 
 
 def token_ranks(scores: Tensor, mask: Tensor, word_ids: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Ranks units, which are words or single tokens. Returns the rank of each token's unit, and the number of units.
+    """Ranks units (words or single tokens). Returns the rank of each token's unit, and the number of units.
 
     The score of a word is the sum of its tokens' scores.
 
     Args:
         scores: [B, K, T].
-        mask: [B, T] bool, tokens that are ranked.
+        mask: [B, T] bool, True at tokens that are ranked.
         word_ids: [B, T] long, the word of each token, see `unit_ids`; None ranks single tokens.
 
     Returns:

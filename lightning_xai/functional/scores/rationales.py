@@ -1,4 +1,4 @@
-"""Matches human rationales with the explained classes."""
+"""Finds the human rationales that belong to the explained classes."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def align_rationale(rationale: Attribution, targets: Tensor, labels: Tensor, *, 
     Args:
         rationale: human scores [B, K', T] in [0, 1] for K' classes. A token with a score of at least 0.5 is evidence.
         targets: [B, K] long, the explained classes.
-        labels: [B] or [B, C], the gold classes.
-        match: which rationales count as evidence for an explained class: "class", those of this class; "gold", those
-            of the example's gold classes; "any", all rationales of the example.
+        labels: the gold classes, [B] long, or [B, C] if multi-label.
+        match: which rationales count as evidence for an explained class: "class", those for this class; "gold", those
+            for the example's gold classes; "any", all rationales of the example.
 
     Example:
         >>> mask = torch.ones(1, 3, dtype=torch.bool)
-        >>> rationale = Attribution.of_scores([[[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]], mask)  # of classes 0 and 1
+        >>> rationale = Attribution.of_scores([[[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]], mask)  # for classes 0 and 1
         >>> align_rationale(rationale, torch.tensor([[1]]), torch.tensor([0])).tolist()
         [[[False, False, True]]]
         >>> align_rationale(rationale, torch.tensor([[1]]), torch.tensor([0]), match="gold").tolist()

@@ -12,7 +12,7 @@ Sign = Literal["signed", "absolute", "nonnegative"]
 def with_sign(scores: Tensor, sign: Sign) -> Tensor:
     """Returns the scores unchanged ("signed"), or their absolute values ("absolute").
 
-    "nonnegative" returns the scores with negative values set to 0.
+    For "nonnegative", returns the scores with 0 in place of negative scores.
 
     Example:
         >>> import torch

@@ -17,16 +17,18 @@ def overlaps(
 ) -> Tensor:
     """Returns [T, W] long: for each target token, the source tokens that share a character with it, padded with -1.
 
-    A target token that shares no character with a source token (for example, white space) gets the nearest source token
-    that has characters, or the later of two equally near ones. `without_overlap` tells which target tokens these are.
+    A target token that shares no character with a source token (for example, a token of white space) gets the nearest
+    source token that has characters; of two equally near source tokens, the later one. `without_overlap` finds these
+    target tokens.
 
     Args:
-        target: [T, 2] character offsets of the tokens that get scores, end exclusive, excluding white space at the
-            beginning and end of a token.
+        target: [T, 2] character offsets of the tokens that get scores: start and exclusive end of each token, without
+            white space at either end.
         source: [S, 2] character offsets, in the same text, of the tokens that have scores.
         target_mask: [T] bool, False at tokens outside the text, such as special tokens, for which the result is -1.
             None means that all tokens are in the text.
-        source_mask: [S] bool, False at tokens outside the text, which never occur in the result.
+        source_mask: [S] bool, False at tokens outside the text, which never occur in the result. None means that all
+            tokens are in the text.
 
     Example:
         >>> words, letters = torch.tensor([[0, 2], [3, 5]]), torch.tensor([[0, 1], [1, 2], [3, 5]])
@@ -69,10 +71,10 @@ def without_overlap(
 def carry(scores: Tensor, source_tokens: Tensor, pool: Pool) -> Tensor:
     """Returns differentiable scores [B, T] of target tokens: the maximum or mean of the scores of their source tokens.
 
-    If several target tokens have the same source token, each of them gets this token's whole score.
+    If several target tokens have the same source token, each of them gets the whole score of this source token.
 
     Args:
-        scores: [B, S] source scores.
+        scores: [B, S], the scores of the source tokens.
         source_tokens: [B, T, W] long, the source tokens of each target token, from `overlaps`, padded with -1. A target
             token without source tokens gets 0.
         pool: "max" or "mean".
@@ -98,9 +100,9 @@ def carry(scores: Tensor, source_tokens: Tensor, pool: Pool) -> Tensor:
 
 
 def shared_end(first: Tensor, second: Tensor) -> int:
-    """Returns the position in a text, in characters, up to which both of two encodings have tokens.
+    """Returns the character position in a text up to which both of two encodings of the text have tokens.
 
-    The result is 0 if one of the encodings has no token.
+    The result is 0 if one of the encodings has no tokens.
 
     Args:
         first, second: [T, 2] character offsets of the tokens in the text, without special tokens.
@@ -118,7 +120,7 @@ def _in_text(source: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def _shared(target: Tensor, source: Tensor, source_mask: Tensor | None) -> Tensor:
-    """Returns [T, S] bool, True where two tokens have a character in common."""
+    """Returns [T, S] bool, True where a target token and a source token have a character in common."""
     begins = torch.maximum(target[:, :1], source[:, 0])
     ends = torch.minimum(target[:, 1:], source[:, 1])
     return (begins < ends) & _in_text(source, source_mask)

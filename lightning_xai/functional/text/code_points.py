@@ -10,7 +10,7 @@ import numpy as np
 _LAST_SPACE = 0x3000  # no character after this one is white space
 _IS_SPACE = np.array([chr(code).isspace() for code in range(_LAST_SPACE + 1)] + [False])
 _UNKNOWN, _VISIBLE, _INVISIBLE = 0, 1, 2
-_kinds = np.zeros(sys.maxunicode + 1, dtype=np.uint8)  # one entry per character, set when the character first occurs
+_kinds = np.zeros(sys.maxunicode + 1, dtype=np.uint8)  # an entry per character; set when the character first occurs
 
 
 def code_points(text: str) -> np.ndarray:
@@ -24,7 +24,7 @@ def code_points(text: str) -> np.ndarray:
 
 
 def are_spaces(codes: np.ndarray) -> np.ndarray:
-    """Returns bool [characters], True where `str.isspace` is true.
+    """Returns [characters] bool, True at white space (where `str.isspace` returns True).
 
     Example:
         >>> are_spaces(code_points("a b")).tolist()
@@ -34,7 +34,7 @@ def are_spaces(codes: np.ndarray) -> np.ndarray:
 
 
 def are_visible(codes: np.ndarray) -> np.ndarray:
-    """Returns bool [characters], True where `is_visible` is true.
+    """Returns [characters] bool, True at visible characters (where `is_visible` returns True).
 
     Example:
         >>> are_visible(code_points("a b")).tolist()
@@ -57,11 +57,12 @@ def is_visible(character: str) -> bool:
 
 
 def words_begun(spaces: np.ndarray, text_begins: np.ndarray) -> np.ndarray:
-    """Returns [characters + 1]: the number of words that begin before each character, in several joined texts.
+    """Returns [characters + 1] numbers: how many words of joined texts begin before each character, and before the end.
 
     Args:
         spaces: [characters] bool, True at white space.
-        text_begins: positions of the texts' first characters, where a word may begin without preceding white space.
+        text_begins: positions of the first characters of the texts. A word may begin there even without white space
+            before it.
 
     Example:
         >>> words_begun(are_spaces(code_points("so good")), np.array([0])).tolist()
@@ -76,7 +77,7 @@ def words_begun(spaces: np.ndarray, text_begins: np.ndarray) -> np.ndarray:
 def without_spaces(offsets: np.ndarray, spaces: np.ndarray) -> np.ndarray:
     """Returns offsets [T, 2] that exclude white space at either end of a token.
 
-    The offsets of a token that consists of white space become empty, at its former end.
+    If a token consists of white space, both of its offsets become its former end.
 
     Args:
         offsets: [T, 2] start and exclusive end of each token, in characters.

@@ -1,4 +1,4 @@
-"""The inputs of a scorer, and the tokens of the explained network that get its scores. Their tokenizers may differ."""
+"""The inputs of a scorer, and the tokens of the explained network that get the scores. The tokenizers may differ."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lightning_xai.types import TensorFields, TextInputs
 
 @dataclass(frozen=True)
 class ScorerInputs(TensorFields):
-    """The inputs [B, S] of a scorer for B texts, and the tokens [B, T] of the explained network that get its scores.
+    """The inputs [B, S] of a scorer for B texts, and the tokens [B, T] of the explained network that get the scores.
 
     Example:
         >>> inputs = TextInputs.of_ids([[1, 5, 2]], special_ids=[1, 2])
@@ -24,12 +24,13 @@ class ScorerInputs(TensorFields):
         [[0.5]]
     """
 
-    inputs: TextInputs  # [B, S], in the scorer's tokens
+    inputs: TextInputs  # [B, S], from the scorer's tokenizer
     token_mask: Tensor  # [B, T] bool, the tokens of the explained network that get a score
     # [B, T, W] long, the scorer's tokens that overlap each token of the network; None if both have the same tokens
     source_tokens: Tensor | None = None
-    pool: Pool = "max"  # how the scores of overlapping tokens become the score of the network's token
-    # [B, T] bool, True at scored tokens that overlap no token of the scorer, and so get the score of the nearest one
+    pool: Pool = "max"  # how the scores of the scorer's overlapping tokens become the score of the network's token
+    # [B, T] bool, True at tokens of the network that get a score but overlap no token of the scorer. Each of them gets
+    # the score of the scorer's nearest token
     nearest: Tensor | None = None
 
     @classmethod
@@ -57,9 +58,10 @@ class ScorerInputs(TensorFields):
 
     @property
     def aligned_counts(self) -> dict[str, int]:
-        """The number of tokens with a score, as {"scored": ..., "nearest": ...}; {} without an alignment.
+        """Numbers of tokens of the network, as {"scored": ..., "nearest": ...}; {} if `nearest` is None.
 
-        "nearest" counts those that overlap no token of the scorer, and so take the score of the nearest one.
+        "scored" counts the tokens that get a score. "nearest" counts those of them that overlap no token of the scorer,
+        so that they get the score of the scorer's nearest token.
         """
         if self.nearest is None:
             return {}
@@ -71,8 +73,8 @@ def pad_source_tokens(source_tokens: list[Tensor], columns: list[Tensor], length
 
     Args:
         source_tokens: B tensors [N, W]: the source tokens, from `overlaps`, of the N tokens of a text that get scores.
-        columns: B tensors [N], the column of each of these tokens in the result.
-        length: number T of columns.
+        columns: B tensors [N], the column of each of these N tokens in the result.
+        length: number of columns in the result.
 
     Example:
         >>> pad_source_tokens([torch.tensor([[3], [4]])], [torch.tensor([0, 2])], 3).tolist()

@@ -14,7 +14,7 @@ Spans = Sequence[Sequence[int]]  # [start, end] in characters, end exclusive
 
 
 def merge_spans(spans: Spans, *, gap: int = 0) -> list[list[int]]:
-    """Returns the non-empty spans in sorted order, after joining spans that are at most `gap` characters apart.
+    """Returns the non-empty spans, sorted, after joining spans that are at most `gap` characters apart.
 
     Example:
         >>> merge_spans([[5, 9], [0, 2], [3, 4]], gap=1)
@@ -34,7 +34,7 @@ def word_offsets(text: str, *, ascii_space_only: bool = False) -> np.ndarray:
 
     Args:
         text: any text.
-        ascii_space_only: whether words are separated only by " ", for corpora whose words contain other white space.
+        ascii_space_only: whether only the character " " separates words. Use True if words contain other white space.
 
     Example:
         >>> word_offsets("so good").tolist()
@@ -48,8 +48,8 @@ def word_offsets(text: str, *, ascii_space_only: bool = False) -> np.ndarray:
 def strip_offsets(offsets: np.ndarray, text: str) -> np.ndarray:
     """Returns offsets [T, 2] that exclude white space at either end of a token.
 
-    SentencePiece and byte-level tokenizers count the space before a word as part of the word's first token. A token
-    that consists of white space becomes empty.
+    SentencePiece and byte-level tokenizers count the space before a word as part of the word's first token. For a token
+    that consists of white space, start and end become equal.
 
     Example:
         >>> strip_offsets(np.array([[0, 2], [2, 7]]), "so good").tolist()
@@ -59,15 +59,16 @@ def strip_offsets(offsets: np.ndarray, text: str) -> np.ndarray:
 
 
 def marked_tokens(spans: Spans, offsets: np.ndarray, in_text: np.ndarray) -> np.ndarray:
-    """Returns bool [T], True where a token contains a visible character of a span.
+    """Returns [T] bool, True where a token contains a visible character of a span.
 
-    If two tokens share a character of a span (such as an emoji in byte-level BPE), both are True. A token without a
-    visible character (a space) gets the value of the next visible token, or of the last one if none follows.
+    If two tokens share a character of a span (such as an emoji in byte-level BPE), both are True. A token without
+    visible characters (such as a space) gets the value of the next visible token, or if there is no next one, of the
+    last visible token.
 
     Args:
         spans: [start, end] in characters, end exclusive.
         offsets: [T, 2] character offsets that exclude white space at either end of a token, from `strip_offsets`.
-        in_text: [T] bool, False at special tokens and at tokens of another text, for which the result is False.
+        in_text: [T] bool, False at special tokens and at tokens of another text. There, the result is False.
 
     Example:
         >>> marked_tokens([[3, 5]], np.array([[0, 2], [3, 7]]), np.array([True, True])).tolist()
@@ -127,8 +128,8 @@ def evidence_kept_fraction(spans: Spans, offsets: np.ndarray, text: str, *, trun
         spans: [start, end] in characters, end exclusive.
         offsets: [T, 2] character offsets in `text` of the remaining tokens, without special tokens.
         text: the text.
-        truncated: whether tokens were cut off. If False, characters outside all tokens were dropped by the tokenizer
-            itself, so all evidence counts as kept.
+        truncated: whether truncation removed tokens. If False, only the tokenizer can have dropped the characters that
+            are in no token, so all evidence counts as kept.
 
     Example:
         >>> evidence_kept_fraction([[0, 7]], np.array([[0, 2]]), "so good")  # 2 of 6 visible characters

@@ -40,7 +40,7 @@ def test_position_of_each_class_is_found_by_its_name(names, wanted, expected):
 )
 def test_lists_of_which_only_some_names_are_the_same_are_refused(names, wanted):
     with pytest.raises(
-        ValueError, match="network has the classes .*, the data has .*: set class_names of the data's source"
+        ValueError, match="network has the classes .*, but the data has .*: set `class_names` of the data's source"
     ):
         class_positions(names, wanted, "network")
 
@@ -58,7 +58,7 @@ def test_another_number_of_classes_is_refused_with_both_lists_and_their_differen
     with pytest.raises(ValueError) as caught:
         named_positions(names, wanted, "network", "rename them")
     number = "1 class" if len(names) == 1 else f"{len(names)} classes"
-    start = f"network has {number}, {names}, the data has {len(wanted)}, {wanted} ("
+    start = f"network has {number}, {names}, but the data has {len(wanted)}, {wanted} ("
     assert str(caught.value).startswith(start) and difference in str(caught.value)
 
 

@@ -51,7 +51,7 @@ def test_layers_that_miss_the_networks_states_are_refused() -> None:
     model, inputs = tiny_classifier("bert"), text_inputs([6])
     model.set_attention("eager")
     output = model(inputs, output_attentions=True, output_hidden_states=True)
-    with pytest.raises(ValueError, match="recomputing layer 0 from its parts misses"):
+    with pytest.raises(ValueError, match="the output of layer 0, recomputed from its parts, differs"):
         list(trace_layers(model.encoder_layers()[::-1], output, inputs.attention_mask))
 
 
@@ -69,5 +69,6 @@ def test_logits_are_read_from_one_state_or_from_one_state_for_each_class() -> No
 
 
 def test_a_head_that_misses_the_logits_is_refused() -> None:
-    with pytest.raises(ValueError, match="recomputing the head from its parts misses the network's output by 2"):
+    message = "the classification head, recomputed from its parts, differs from the network's output by 2"
+    with pytest.raises(ValueError, match=message):
         check_head([torch.neg], torch.ones(1, 1, 2), torch.ones(1, 2))

@@ -46,5 +46,5 @@ def test_no_rows_at_a_time_are_refused():
         lambda: check_chunk_size(0),
         lambda: list(packed_rows(torch.tensor([3]), 0, CPU, differentiated=True)),
     ):
-        with pytest.raises(ValueError, match="chunk_size is 0: give a number of rows from 1"):
+        with pytest.raises(ValueError, match="chunk_size is 0: give at least 1 row"):
             refused()

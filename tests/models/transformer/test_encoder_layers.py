@@ -41,7 +41,7 @@ def test_the_head_turns_the_states_that_it_reads_into_logits(kind):
 def test_layers_of_another_form_are_refused_when_traced(tiny_hf):
     inputs = text_inputs([6, 13])
     layers = [replace(layer, norm_first=True) for layer in tiny_hf.encoder_layers()]
-    with pytest.raises(ValueError, match="recomputing layer 0 from its parts misses .* cannot be decomposed"):
+    with pytest.raises(ValueError, match="layer 0, recomputed from its parts, differs .* cannot be decomposed"):
         list(trace_layers(layers, forward(tiny_hf, inputs), inputs.attention_mask))
 
 
