@@ -1,4 +1,4 @@
-"""Imports the classes that configurations and checkpoints name, and checks their base classes before any call."""
+"""Imports the classes that configurations and checkpoints name, and checks their base classes before calling them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 def require_derived(value: Any, bases: Sequence[type], *, key: str, class_path: str) -> None:
     """Raises ValueError unless `value` is a class that is derived from one of `bases` and is not abstract.
 
-    Only real ancestors count. Abstract classes that merely recognize `value` by its methods do not.
+    Only real ancestors count, not abstract classes or protocols that merely recognize `value` by its methods.
 
     Args:
         value: object that the class path names.

@@ -1,4 +1,4 @@
-"""Shows the progress of a long loop: on a terminal in one line that changes, in a file by a new line every 30 s."""
+"""Shows the progress of a long loop: on a terminal, as one line that changes; in a file, as a new line every 30 s."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Counted:
     """Counts finished items. The first process shows their number.
 
     Args:
-        title: description of the loop, with which the line starts.
+        title: description of the loop; each line starts with it.
         total: number of items that this process handles.
         pace: decides when a line is due. None means a line every 30 s in a file, and two updates per second on a
             terminal.

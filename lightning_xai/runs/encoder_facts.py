@@ -1,8 +1,8 @@
-"""Facts about the encoder with which a network was trained or a store was written, and checks that compare them.
+"""Facts about the encoder with which a network was trained or a store was written, and checks of such facts.
 
 Facts are a dictionary of plain values: `class_path` and `init_args`, from which the encoder can be rebuilt;
-`vocab_size`, its number of token ids; `fingerprint`, a hash of its tokenization; and, if the encoder built a vocabulary
-from texts, this vocabulary as `learned`.
+`vocab_size`, its number of token ids; `fingerprint`, a hash of its tokenization; and `learned`, the vocabulary that the
+encoder built from texts, if it built one.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def is_plain(value: Any) -> bool:
 def short_facts(facts: EncoderFacts) -> dict[str, Any]:
     """Returns the facts without long lists of words.
 
-    Files store these facts if an encoder is only compared with them, and never built from them.
+    Some files serve only to compare encoders, never to build an encoder. They store these short facts.
 
     Example:
         >>> short_facts({"fingerprint": "12ab", "init_args": {"words": ["a", "b"], "fill": "mask"}})
@@ -74,7 +74,7 @@ def encoder_name(facts: EncoderFacts) -> str:
 def changed_options(stored: EncoderFacts, current: EncoderFacts) -> str:
     """Returns a text that lists the OPTIONS in which two encoders differ; "" if they do not differ.
 
-    If both encoders have a prompt, the hashes of the prompts are compared, too.
+    If both encoders have a prompt, the hashes of the two prompts are compared too.
 
     Example:
         >>> before, now = ({"init_args": {"max_length": length, "fill": "mask"}} for length in (128, 512))
@@ -91,7 +91,8 @@ def changed_options(stored: EncoderFacts, current: EncoderFacts) -> str:
 def check_network_encoder(stored: EncoderFacts | None, current: EncoderFacts, path: str) -> None:
     """Raises ValueError unless the data use the tokenizer with which a network was trained.
 
-    If the fingerprint of the network's tokenizer is unknown, or the encoders differ in OPTIONS, prints a line, once.
+    If the fingerprint of the network's tokenizer is unknown, or if the encoders differ in OPTIONS, prints a warning.
+    The same warning is printed only once.
 
     Args:
         stored: facts about the network's encoder; None if unknown.
@@ -116,11 +117,11 @@ def check_network_encoder(stored: EncoderFacts | None, current: EncoderFacts, pa
     if stored["fingerprint"] != current["fingerprint"]:
         tokenizer_path = stored["init_args"].get("path")
         if tokenizer_path and tokenizer_path == current["init_args"].get("path"):
-            remedy = "the files there have changed, so restore the files of the training"
+            remedy = "the files at this path have changed since the training, so restore the earlier files"
         elif tokenizer_path:
-            remedy = f"leave its path out, or set it to {tokenizer_path}"
+            remedy = f"remove the path of the data's encoder, or set this path to {tokenizer_path}"
         else:
-            remedy = "give the data the network's encoder"
+            remedy = "use the network's encoder for the data"
         raise ValueError(
             f"{path} was trained with {encoder_name(stored)}, but the encoder of the data is {encoder_name(current)}: "
             f"{remedy}"
@@ -145,7 +146,7 @@ def check_positions(stored: EncoderFacts | None, current: EncoderFacts, folder: 
         >>> now = {"class_path": "Words", "init_args": {"max_length": 9}, "vocab_size": 9, "fingerprint": "12ab"}
         >>> check_positions({**now, "init_args": {"max_length": 5}}, now, "erasures")
         Traceback (most recent call last):
-        ValueError: erasures has token positions of another encoder: max_length was 5, now 9; use the old value, or ...
+        ValueError: erasures has token positions of another encoder: max_length was 5, now 9; restore the old ...
     """
     if stored is None:
         return
@@ -155,15 +156,16 @@ def check_positions(stored: EncoderFacts | None, current: EncoderFacts, folder: 
         changed = changed_options(stored, current)
     if changed:
         raise ValueError(
-            f"{folder} has token positions of another encoder: {changed}; use the old value, or remove the folder and "
-            "write it again"
+            f"{folder} has token positions of another encoder: {changed}; restore the old encoder, or remove the "
+            "folder, so that it is written again"
         )
 
 
 def encoder_metadata(store: Path, current: EncoderFacts) -> dict[str, Any]:
     """Returns the metadata about the encoder with which a store is written.
 
-    If the store exists, these are its present metadata; {} if an older version wrote it without such metadata.
+    If the store exists, its present metadata about the encoder are returned; {} if an older version of this package
+    wrote the store without them.
 
     Args:
         store: folder of the store, which may exist.

@@ -1,4 +1,4 @@
-"""Divides a run's settings into those that affect training and those that affect evaluation."""
+"""Selects the settings of a run that affect its training, and those that affect its evaluation."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from lightning_xai.runs.class_paths import imported_class
 from lightning_xai.runs.new_options import without_new_options
 from lightning_xai.runs.settings import changed_settings
 
-# settings that only tests and predictions use; settings of callbacks that only evaluate count too, but are not listed
+# settings that only tests and predictions use, besides the settings of callbacks that only evaluate
 ONLY_EVALUATION = {
     "data.init_args.eval_batch_size", "data.init_args.extra_test_splits", "data.init_args.predict_split",
     "data.init_args.tune_on_validation", "trainer.limit_test_batches", "trainer.limit_predict_batches",
 }  # fmt: skip
 TRAINING_AND_EVALUATION = {"trainer.precision"}
-CALLBACK = re.compile(r"trainer\.callbacks\.(?:(\d+)\.)?(.+)")  # no number if the setting is one callback, not a list
+# the number is missing if `trainer.callbacks` is a single callback instead of a list
+CALLBACK = re.compile(r"trainer\.callbacks\.(?:(\d+)\.)?(.+)")
 Settings = Mapping[str, Any]  # dotted name -> value, as returned by `run_settings`
 
 
@@ -27,8 +28,9 @@ def training_settings(settings: Settings) -> dict[str, Any]:
 
     These are all settings except those in ONLY_EVALUATION and those of callbacks that only evaluate. A callback only
     evaluates if its own class (not a base class) sets `only_evaluates = True`, and its argument `during_fit` is not
-    True. A callback with `during_fit` can change the weights, because `checkpoint.monitor` can name a value that it
-    logs. The remaining callbacks are renumbered from 0, so that the positions of left-out callbacks have no effect.
+    True. A callback with `during_fit` can change which weights are kept, because `checkpoint.monitor` can be the name
+    of a value that the callback logs. The remaining callbacks are renumbered from 0, so that the positions of left-out
+    callbacks have no effect.
 
     Example:
         >>> name = "lightning_xai.callbacks.heatmaps.Heatmaps"
@@ -98,7 +100,7 @@ def _changed(stored: Settings, current: Settings) -> list[str]:
 
 
 def _callbacks(settings: Settings) -> list[dict[str, Any]]:
-    """Returns each callback's settings in order, without the prefix "trainer.callbacks.NUMBER." of their names."""
+    """Returns a dictionary of settings for each callback, without "trainer.callbacks.NUMBER." before their names."""
     callbacks: dict[int, dict[str, Any]] = {}
     for name, value in settings.items():
         if match := CALLBACK.fullmatch(name):

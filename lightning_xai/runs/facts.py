@@ -37,7 +37,7 @@ class FactsOfTest:
     """Facts about the test that a command starts.
 
     Attributes:
-        checkpoint: hash of the tested checkpoint, which becomes a column of the table.
+        checkpoint: hash of the tested checkpoint. It becomes a column of the results table.
         table: files to which the table of results is written.
 
     Example:
@@ -54,9 +54,9 @@ def table_of_test(run: RunFolder, checkpoint: str, settings: Mapping[str, Any]) 
     """Returns the files for the results of the command `test`. Results of other tests are never overwritten.
 
     By default, these are the files of the run's current table, `results.*`. If the test uses other examples than the
-    run, hashes of the checkpoint and the examples are added to the names. If the current table has results of another
-    checkpoint, a hash of the checkpoint is added; if it has results of other evaluation settings, a hash of the
-    settings.
+    run, the hashes of the checkpoint and of the examples are added to the names. Otherwise, if the current table has
+    results of another checkpoint, the hash of the checkpoint is added. If a table with the resulting names exists and
+    has results of other evaluation settings, a hash of the settings is added, too.
 
     Args:
         run: the run.

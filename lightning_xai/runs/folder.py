@@ -18,8 +18,8 @@ from lightning_xai.runs.results_table import ResultsTable, read_table
 from lightning_xai.runs.settings import hash_of_test_data
 
 OLD_RUN = (
-    "name another --experiment, or use the version that wrote it; explain, evaluate.yaml and teachers can still read "
-    "the checkpoint"
+    "choose another --experiment, or use the version that wrote this run; its checkpoint can still be read by the "
+    "command explain, with evaluate.yaml, and as a teacher"
 )
 RUN_AGAIN = "run it again with this version"  # remedy in the messages of commands that only read runs
 
@@ -69,7 +69,7 @@ class RunFolder:
 
     @property
     def name(self) -> tuple[str, str]:
-        """The last part of the experiment's name, and the name of the seed's folder. Both survive a move of `runs_dir`.
+        """The last part of the experiment's name, and the name of the seed's folder. Moving `runs_dir` changes neither.
 
         Example:
             >>> RunFolder(Path("runs/roar/gradient/seed0")).name
@@ -92,7 +92,7 @@ class RunFolder:
         return self.sibling(f"{self.experiment_dir.name}_teacher")
 
     def stage(self, name: str) -> RunFolder:
-        """Returns the run of a stage in the chain of which this run is the root. The stage "" is the root itself.
+        """Returns the run of the stage `name` in the chain whose root is this run. The stage "" is the root itself.
 
         Example:
             >>> RunFolder(Path("runs/roar/seed0")).stage("gradient/030").path.as_posix()
@@ -101,7 +101,7 @@ class RunFolder:
         return RunFolder(self.experiment_dir / name / self.path.name)
 
     def root_of_stage(self, name: str) -> RunFolder | None:
-        """Returns the root of the chain in which this run is the stage `name`; None if its path does not fit that name.
+        """Returns the root of the chain in which this run is the stage `name`; None if its path does not fit `name`.
 
         Example:
             >>> RunFolder(Path("runs/roar/gradient/030/seed0")).root_of_stage("gradient/030").path.as_posix()
@@ -175,12 +175,12 @@ class RunFolder:
 
     @property
     def erasures_dir(self) -> Path:
-        """Folder of the tokens to erase in the data of a chain's later runs, in subfolders `<name>/<split>`."""
+        """Folder that tells which tokens to erase for a chain's later runs, in subfolders `<name>/<split>`."""
         return self.path / "erasures"
 
     @property
     def trained_on_file(self) -> Path:
-        """File that describes how the texts on which this run trains were erased."""
+        """File that describes how tokens were erased in the texts on which this run trains."""
         return self.path / "erasures.json"
 
     @property
@@ -209,7 +209,7 @@ class RunFolder:
 
     @property
     def best_checkpoint(self) -> Path | None:
-        """The best checkpoint; without one, the last checkpoint; None if there is neither."""
+        """The best checkpoint or, if there is none, the last checkpoint; None if there is neither."""
         return self.checkpoint("best") or self.checkpoint("last")
 
     @property
@@ -233,7 +233,7 @@ class RunFolder:
             return with_format({"status": "new"})
         facts = read_json(file)
         if not isinstance(facts.get("format", 1), int) or not isinstance(facts.get("status"), str):
-            raise damaged(file, "it has no format and status")
+            raise damaged(file, "its format or its status is missing or not valid")
         if not isinstance(facts.get("settings", {}), dict):
             raise damaged(file, "its settings are not a JSON object")
         return facts
@@ -271,7 +271,7 @@ class RunFolder:
         return self.checkpoint("last") is not None or self._written_manifest["status"] == "finished"
 
     def check_format(self, remedy: str = OLD_RUN) -> None:
-        """Raises ValueError if a finished or resumable run has another format. The message ends with `remedy`."""
+        """Raises ValueError, ending with `remedy`, if a finished or resumable run is stored in another format."""
         if self.holds_work:
             without_format(self._written_manifest, self.path, remedy)
 
@@ -287,7 +287,7 @@ class RunFolder:
 
     @property
     def runs_dir(self) -> Path:
-        """The folder of all runs: the part of `path` before the experiment and the seed.
+        """The folder of all runs: the part of `path` before the names of the experiment and the seed.
 
         The name of the experiment is read from the manifest. Without a manifest, a folder whose name starts with "seed"
         counts as a run of an experiment without a slash in its name. If no folder is found in this way, the working

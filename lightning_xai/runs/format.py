@@ -43,7 +43,7 @@ def without_format(facts: Mapping[str, Any], folder: Path, remedy: str) -> dict[
     """Returns facts that were read from disk, without their format number.
 
     Args:
-        facts: contents of a JSON file; without a format number, they are in format 1.
+        facts: contents of a JSON file. If they have no format number, they are in format 1.
         folder: the file's folder, for the error message.
         remedy: end of the error message, with advice for the user.
 

@@ -8,7 +8,7 @@ MAX_BYTES = 200  # file systems allow 255 bytes in each part of a path, includin
 
 
 def check_name(kind: str, name: str, *, nested: bool = False) -> None:
-    """Raises ValueError if a name, as a path, could lead out of its folder, or is not allowed on some file system.
+    """Raises ValueError if a name, used as a path, could lead out of its folder or is invalid on some file system.
 
     Args:
         kind: what the name is for, such as "split", for messages.
@@ -34,7 +34,7 @@ def check_name(kind: str, name: str, *, nested: bool = False) -> None:
 def _problem(part: str) -> str | None:
     """Returns the rule that a part of a name breaks, such as "has no backslash"; None if it breaks no rule."""
     if not part:
-        return "is not empty and neither begins nor ends with /"
+        return "is not empty, neither begins nor ends with /, and has no //"
     if part in (".", ".."):
         return f"has no part {part!r}"
     if part != part.strip():

@@ -1,4 +1,4 @@
-"""Leaves out new options with their default value, so that settings can be compared with an older version's run."""
+"""Leaves out new options that have their default value, to compare settings with those of an older version."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lightning_xai.runs.settings import flat
 
 
 def without_new_options(settings: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings, except those that `other` lacks and that have their class's default value.
+    """Returns the settings, except those that `other` lacks and whose value is the default of their class.
 
     Args:
         settings: dotted name -> setting.

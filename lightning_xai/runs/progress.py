@@ -17,7 +17,7 @@ PACKAGE = Path(__file__).parents[1]
 SILENCED_WARNINGS = (
     ".*treespec, LeafSpec.*",
     ".*does not have many workers.*",
-    ".*recommended to use .self.log.*sync_dist=True.*",  # our metrics are synchronized already
+    ".*recommended to use .self.log.*sync_dist=True.*",  # the metrics of this package are already synchronized
     ".*Checkpoint directory .* exists and is not empty.*",  # a resumed run has checkpoints there
     ".*`isinstance.treespec.*",
     r"[\s\S]*import path denylist",  # commands/parser/class_checks.py refuses such classes with a better message
@@ -36,7 +36,7 @@ SILENCED_MESSAGES = (
     "Restored all states from the checkpoint",
     "Loaded model weights from the checkpoint",
     "`Trainer.fit` stopped: `max_",
-    "`Trainer(limit_",  # repeats an option
+    "`Trainer(limit_",  # only repeats the value of an option
     "LOCAL_RANK: ",
     "Initializing distributed: ",  # the summary names the number of processes
     "distributed_backend=",
@@ -49,7 +49,7 @@ LOGGERS = (
     "lightning.fabric.utilities.rank_zero",
     "lightning.fabric.utilities.seed",
 )
-_SAID: list[set[str]] = []  # for each nested `quiet`, the lines that the command has printed; [] outside of commands
+_SAID: list[set[str]] = []  # a set per active `quiet`, of lines that the command has printed
 
 
 @contextmanager
@@ -57,7 +57,7 @@ def quiet(*messages: str) -> Iterator[None]:
     """Silences SILENCED_WARNINGS and SILENCED_MESSAGES while a command runs, and shortens all other warnings.
 
     Args:
-        messages: parts of additional messages to silence.
+        messages: texts. Log messages that contain one of these texts are silenced too.
 
     Example:
         >>> with quiet():
@@ -94,7 +94,7 @@ def _short_warning(
 
 
 def say(message: str) -> None:
-    """Prints a message immediately, in the first process only, on a line of its own above an unfinished bar.
+    """Prints a message immediately, in the first process only, on a separate line above an unfinished progress bar.
 
     Example:
         >>> say("resuming")
@@ -111,7 +111,7 @@ def say(message: str) -> None:
 
 
 def unsaid(lines: Sequence[str]) -> list[str]:
-    """Returns those of `lines` that this command has not printed yet, so that a chain's stages do not repeat them.
+    """Returns the `lines` that this command has not printed yet, so that the stages of a chain do not repeat lines.
 
     Outside of commands, returns all lines.
 

@@ -43,17 +43,18 @@ def read_table(file: Path, columns: list[str] | None = None) -> pd.DataFrame:
 
 
 def _remedy(file: Path) -> str:
-    """Returns the remedy for a damaged table: the command that writes it, not the command that reads it."""
+    """Returns the remedy for a damaged table. It names the command that writes the table, not the one that reads it."""
     config = file.with_name("config.yaml")
     if file.stem != RESULTS or not config.is_file():
-        return "remove it and run the test that wrote it again"
+        return "remove it and repeat the test that wrote it"
     return f"remove it and test the run again: python run.py test --config {shlex.quote(str(config))}"
 
 
 def run_results(folder: Path) -> pd.DataFrame:
-    """Returns all results of a run's tested checkpoint, including later tests on other data.
+    """Returns all results of a run's tested checkpoint, including results of later tests on other data.
 
-    If several tables have a row with the same KEYS, the row of results.parquet is kept or, without one, the newest row.
+    If several tables have a row with the same KEYS, the row in results.parquet is kept. If results.parquet has no such
+    row, the newest row is kept.
 
     Example:
         >>> import tempfile
@@ -76,7 +77,7 @@ class RunTable(NamedTuple):
 
 
 def run_tables(folder: Path) -> list[RunTable]:
-    """Returns the tables of all tests of a run's tested checkpoint: results.parquet, then the others, newest first."""
+    """Returns results.parquet, then the tables of all other tests of the same checkpoint, newest first."""
     own = ResultsTable(folder)
     others = sorted(folder.glob(f"{RESULTS}_*.parquet"), key=lambda file: file.stat().st_mtime, reverse=True)
     examples = _settings_of_examples(own)

@@ -1,4 +1,4 @@
-"""Records in the manifest of a run that a fit starts, continues or ends."""
+"""Records in the manifest of a run when a fit starts, continues or ends."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def begin_run(run: RunFolder, settings: Mapping[str, Any]) -> None:
     """Records that a run starts, or checks that the run in the folder may continue with these settings.
 
     A run may continue with other evaluation settings, but not with other training settings. A run without a checkpoint
-    is trained from the start; if its folder has an old results table, the hash of the checkpoint that was tested is
-    added to the table's name.
+    is trained from the start; if its folder has an old results table, this table is
+    renamed: the hash of the checkpoint that was tested is added to the name.
 
     Raises:
         ValueError: the folder holds a finished or resumable run in another format or with other training settings (the
@@ -39,7 +39,7 @@ def begin_run(run: RunFolder, settings: Mapping[str, Any]) -> None:
         was, now = training_settings(before), training_settings(settings)
         shown = "; ".join(f"{key} was {was.get(key)!r}, now {now.get(key)!r}" for key in changed[:3])
         raise ValueError(
-            f"{run.path} holds a run with other settings ({shown}): name another --experiment, or remove it"
+            f"{run.path} holds a run with other settings ({shown}): choose another --experiment, or remove it"
         )
     elif changed_evaluation(before, settings):
         if table.exists and table.settings is None:  # a table of an older version, without settings
@@ -77,6 +77,6 @@ def is_evaluated_with(run: RunFolder, settings: Mapping[str, Any]) -> bool:
         >>> is_evaluated_with(RunFolder(Path("no/such/run")), {})
         False
     """
-    begun = run.settings  # read before the table's settings, because `begin_run` may write those before the manifest
+    begun = run.settings  # read first, because `begin_run` may write the table's settings before the manifest
     made_with = run.results_table.settings or begun or settings
     return run.is_tested and not changed_evaluation(made_with, settings)

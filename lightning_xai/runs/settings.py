@@ -17,12 +17,12 @@ INCIDENTAL_OF_TRAINER = {"default_root_dir", "logger", "enable_progress_bar", "e
 ERASURES = "data.init_args.erasures"
 ERASURE = "data.init_args.erasure"
 CACHE_DIR = "data.init_args.cache_dir"  # does not affect results: encoded data are the same in every folder
-# the arguments of the data module that determine the test examples have these names or start with them
+# the names of the arguments of the data module that determine the test examples start with these texts
 TEST_DATA_ARGUMENTS = ("source", "encoder", "max_examples", "extra_test_splits", "erasure")
 
 
 def run_settings(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns dotted name -> value, for the settings in a configuration on which a run's results depend.
+    """Returns the settings in a configuration on which a run's results depend: dotted name -> value.
 
     Example:
         >>> run_settings({"runs_dir": "runs", "trainer": {"max_epochs": 3, "logger": None}, "data": {"sizes": [8, 2]}})
@@ -94,7 +94,7 @@ def changed_settings(stored: Mapping[str, Any], current: Mapping[str, Any]) -> l
 
 
 def flat(value: Any, prefix: str = "") -> dict[str, Any]:
-    """Turns nested dictionaries and lists into one dictionary: dotted name -> value. An empty container is a value.
+    """Turns nested dictionaries and lists (unless empty) into one dictionary: dotted name -> value.
 
     Example:
         >>> flat({"a": {"b": [1, 2]}, "c": []})

@@ -220,6 +220,6 @@ def test_stored_scores_of_classes_in_another_order_are_refused(write, tmp_path, 
     data = planted_data(eval_batch_size=3, source=OtherOrder())
     cached = Cached(str(tmp_path / "attributions" / "{split}" / "AttInGrad"))
     callbacks: list = [compute(AttInGrad()), AttributionCacheWriter()] if is_written else [compute(cached), Recorder()]
-    message = "holds rows of" if is_written else r"has scores of the classes \['.*the data has \['"
+    message = "holds rows with the metadata" if is_written else r"has scores of the classes \['.*the data has \['"
     with pytest.raises(ValueError, match=message):
         trainer(tmp_path, *callbacks, limit_test_batches=1).test(objective, datamodule=data, verbose=False)

@@ -136,7 +136,9 @@ def test_run_without_scores_is_named(runs):
 
 def test_method_with_other_settings_is_refused(runs):
     assert "'pooling'" in refusal(runs, method=InputXGradient(pooling="sum"))
-    assert "use one of them" in refusal(runs, method=IntegratedGradients(num_steps=2, delta_tolerance=None))
+    assert "use the same method settings" in refusal(
+        runs, method=IntegratedGradients(num_steps=2, delta_tolerance=None)
+    )
 
 
 def replace_row(store: Path, change) -> None:
@@ -152,22 +154,22 @@ def replace_row(store: Path, change) -> None:
 
 def test_missing_example_is_named(runs):
     replace_row(runs / "seed0" / "attributions" / "test" / "ixg", lambda key, values: (key, None))
-    assert "has no scores for example 0 and class" in refusal(runs)
+    assert "has no scores for example index 0 and class" in refusal(runs)
 
 
 def test_other_class_is_named(runs):
     store = runs / "seed0" / "attributions" / "test" / "ixg"
     replace_row(store, lambda key, values: ((key[0], (key[1] + 1) % 3), values))
-    assert "has no scores for example 0 and class" in refusal(runs)
+    assert "has no scores for example index 0 and class" in refusal(runs)
 
 
 def test_other_length_is_named(runs):
     replace_row(runs / "seed0" / "attributions" / "test" / "ixg", lambda key, values: (key, values[:-1]))
-    assert "tokens of example 0" in refusal(runs)
+    assert "tokens for example index 0" in refusal(runs)
 
 
 def test_example_that_this_run_does_not_explain_is_named(runs):
-    assert "example 5 and class" in (message := refusal(runs, max_examples=5))
+    assert "example index 5 and class" in (message := refusal(runs, max_examples=5))
     assert "which this run does not explain" in message
 
 

@@ -221,7 +221,7 @@ def test_place_that_cannot_be_written_is_named(tmp_path):
 
     assert "choose another path" in line_of(write(tmp_path / "file" / "manifest.json"))
     assert "choose a shorter name" in line_of(write(tmp_path / LONG))
-    assert "choose a folder that can be made" in line_of(write(Path("/proc/none/manifest.json")))
+    assert "choose a folder that can be created" in line_of(write(Path("/proc/none/manifest.json")))
     (tmp_path / "folder").mkdir()
     assert "folder" in line_of(write(tmp_path / "folder"))
     if (full := Path("/dev/full")).exists():

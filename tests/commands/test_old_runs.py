@@ -28,7 +28,7 @@ def files(run: Path) -> dict[Path, float]:
 def test_command_on_the_folder_of_an_old_run_is_refused(plain, old, command_name):
     before = files(old)
     message = refusal(command_name, "--config", plain.config, "--runs_dir", old.parents[1])
-    assert f"{old} has format 1, but this version reads format 2: name another --experiment" in message
+    assert f"{old} has format 1, but this version reads format 2: choose another --experiment" in message
     assert files(old) == before
 
 

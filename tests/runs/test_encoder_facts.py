@@ -28,9 +28,13 @@ def said_nothing_yet():
 @pytest.mark.parametrize(
     ("stored", "current", "remedy"),
     [
-        ({"path": "m/a"}, {"path": "m/a"}, "the files there have changed, so restore the files of the training"),
-        ({"path": "m/a"}, {"path": "m/b"}, "leave its path out, or set it to m/a"),
-        ({"words": ["a"]}, {"path": "m/b"}, "give the data the network's encoder"),
+        (
+            {"path": "m/a"},
+            {"path": "m/a"},
+            "the files at this path have changed since the training, so restore the earlier files",
+        ),
+        ({"path": "m/a"}, {"path": "m/b"}, "remove the path of the data's encoder, or set this path to m/a"),
+        ({"words": ["a"]}, {"path": "m/b"}, "use the network's encoder for the data"),
     ],
 )
 def test_another_tokenizer_is_refused_with_the_remedy_of_its_kind(stored, current, remedy):

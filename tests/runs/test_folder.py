@@ -55,7 +55,7 @@ def write_manifest(run: RunFolder, **facts) -> RunFolder:
     return run
 
 
-OLD = "has format 1, but this version reads format 2: name another --experiment"
+OLD = "has format 1, but this version reads format 2: choose another --experiment"
 
 
 @pytest.mark.parametrize("facts", [{"status": "finished"}, {"status": "finished", "format": 1}])

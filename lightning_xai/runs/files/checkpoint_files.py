@@ -31,12 +31,12 @@ def save_checkpoint(checkpoint: dict[str, Any], file: Path) -> None:
 
 
 def _write(checkpoint: dict[str, Any], partial: Path) -> None:
-    with partial.open("wb") as stream:  # given a path, torch would store the temporary name in the file
+    with partial.open("wb") as stream:  # if given a path, torch would store the temporary name in the file
         torch.save(checkpoint, stream)
 
 
 def require_whole(file: Path) -> None:
-    """Raises ValueError if a checkpoint is incomplete. Earlier versions left such files if they were killed.
+    """Raises ValueError if a checkpoint is incomplete. Earlier versions of this package left such files when killed.
 
     Files that are not checkpoints pass this check; they cause an error only when they are read.
 
@@ -50,8 +50,8 @@ def require_whole(file: Path) -> None:
     """
     with file.open("rb") as stream:
         head = stream.read(2)
-    # a checkpoint is a zip file, whose index is at the end, so that an incomplete file has none; after a power cut, the
-    # bytes may be 0
+    # a checkpoint is a zip file with its index at the end, so an incomplete file has no index; after a power cut, all
+    # bytes of a file may be 0
     if head.strip(b"\0") == b"" or head == b"PK" and not zipfile.is_zipfile(file):
         raise ValueError(
             f"{file} is incomplete ({file.stat().st_size:,} bytes): remove it and run fit again, which trains from the "

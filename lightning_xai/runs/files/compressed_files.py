@@ -16,7 +16,7 @@ GZIP, ZSTD = ".gz", ".zst"
 
 
 def kind_of(path: str | Path) -> str:
-    """Returns the suffix of a file's name that tells its format; a suffix of compression after it is ignored.
+    """Returns the suffix of a file's name that tells its format; .gz or .zst after this suffix is ignored.
 
     Example:
         >>> kind_of("train.csv.gz"), kind_of("train.jsonl"), kind_of("parts/*.jsonl.zst")
@@ -33,12 +33,12 @@ def check_compression(path: Path) -> None:
         >>> check_compression(Path("train.csv.gz"))
     """
     if path.suffix == ZSTD and not pa.Codec.is_available("zstd"):
-        raise ValueError(f"{path} needs a pyarrow with zstd: install the pyarrow of PyPI, or compress it with gzip")
+        raise ValueError(f"{path} needs a pyarrow that supports zstd: install pyarrow from PyPI, or compress with gzip")
 
 
 @contextmanager
 def open_bytes(path: Path) -> Iterator[BinaryIO]:
-    """Opens a file for reading its bytes, decompressed.
+    """Opens a file for reading its decompressed bytes.
 
     Raises:
         ValueError: the compressed file is truncated or damaged.
@@ -72,11 +72,11 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def open_text(path: Path, encoding: str, newline: str | None = None) -> Iterator[TextIO]:
-    """Opens a file for reading its text, decompressed.
+    """Opens a file for reading its decompressed text.
 
     Args:
         path: the file.
-        encoding: name of a codec of Python.
+        encoding: name of a Python codec.
         newline: as in Python's `open`.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Turns errors of a full or read-only disk into one line for the user."""
+"""Turns errors of a full or read-only disk into one-line messages for the user."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from pathlib import Path
 REMEDIES = {
     errno.ENOSPC: "free some space",
     errno.EDQUOT: "free some space, or ask for a larger quota",
-    errno.EFBIG: "raise the limit of the size of files",
-    errno.EROFS: "choose a folder that can be written",
+    errno.EFBIG: "raise the limit on file sizes",
+    errno.EROFS: "choose a folder that is not read-only",
     errno.EACCES: "choose a folder that you may write to",
     errno.EPERM: "choose a folder that you may write to",
     errno.ENAMETOOLONG: "choose a shorter name",
     errno.ENOTDIR: "a part of this path is a file, so choose another path",
-    errno.EISDIR: "remove the folder of this name, or choose another name",
+    errno.EISDIR: "remove the folder with this name, or choose another name",
 }
 OF_WRITING = {  # only if writing failed; when reading fails, these errors have other causes
-    errno.ENOENT: "choose a folder that can be made",
+    errno.ENOENT: "choose a folder that can be created",
     errno.EEXIST: "a part of this path is a file, so choose another path",
 }
-LONGEST_NAME = 120  # largest number of characters of a file's name that a message shows
+LONGEST_NAME = 120  # number of characters after which messages cut a file's name
 
 
 def disk_message(error: BaseException, file: Path | str | None = None, *, action: str = "written") -> str | None:
@@ -31,7 +31,7 @@ def disk_message(error: BaseException, file: Path | str | None = None, *, action
 
     Args:
         error: the disk's error, or an error that was raised while the disk's error was handled.
-        file: the file that could not be written; by default, the file that the error names.
+        file: the file that could not be written (or read); by default, the file that the error names.
         action: the failed action as a participle for the message, such as "written".
 
     Example:
@@ -62,7 +62,7 @@ def writing(file: Path) -> Iterator[None]:
         >>> with writing(Path("last.ckpt")):  # doctest: +ELLIPSIS
         ...     raise OSError(errno.EROFS, "Read-only file system")
         Traceback (most recent call last):
-        ValueError: last.ckpt cannot be written (Read-only file system): choose a folder that can be written and ...
+        ValueError: last.ckpt cannot be written (Read-only file system): choose a folder that is not read-only and ...
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Reads text files in a given encoding. If it is wrong, the error names the file, the place and a probable encoding."""
+"""Reads text files. If the given encoding is wrong, the error names the file, the place and a probable encoding."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def check_encoding(encoding: str) -> None:
         >>> check_encoding("latin-1")
         >>> check_encoding("utf8mb4")
         Traceback (most recent call last):
-        ValueError: encoding is 'utf8mb4': name one that Python knows, such as utf-8, latin-1, cp1252 or utf-16
+        ValueError: encoding is 'utf8mb4': choose a codec of Python, such as utf-8, latin-1, cp1252 or utf-16
     """
     try:
         "".encode(encoding)
     except (LookupError, ValueError) as error:
         raise ValueError(
-            f"encoding is {encoding!r}: name one that Python knows, such as utf-8, latin-1, cp1252 or utf-16"
+            f"encoding is {encoding!r}: choose a codec of Python, such as utf-8, latin-1, cp1252 or utf-16"
         ) from error
 
 
@@ -40,7 +40,7 @@ def read_text(path: Path, encoding: str = "utf-8", *, has_option: bool = True) -
 
     Args:
         path: the file.
-        encoding: its encoding.
+        encoding: the encoding of the file.
         has_option: whether the error message advises the user to set an option `encoding`.
 
     Raises:
@@ -102,7 +102,7 @@ def other_encoding(
         >>> path = Path(tempfile.mkdtemp(), "rows.csv")
         >>> _ = path.write_bytes("text".encode("utf-16-le"))
         >>> str(other_encoding(Path(path), "utf-8")).removeprefix(str(path))
-        ' is not UTF-8 (byte 1 is 0): save it as UTF-8, or set encoding: utf-16-le'
+        ' is not UTF-8 (byte 1 is 0): save it as UTF-8, or set `encoding: utf-16-le`'
     """
     with open_bytes(path) as stream:
         first = stream.read(2)
@@ -115,12 +115,12 @@ def other_encoding(
     wrong = _wrong_place(path, encoding)
     if probable == "latin-1" and wrong is not None and any(0x80 <= byte < 0xA0 for byte in wrong[2]):
         probable = "cp1252"  # in cp1252, these bytes are quotes or dashes; in latin-1, control characters
-    first_wrong = "" if wrong is None else f"; line {wrong[0]} is the first that is wrong"
+    first_wrong = "" if wrong is None else f"; the first wrong line is line {wrong[0]}"
     if error is None:
         place = f"byte {first.find(0)} is 0"
     else:  # not `error.start`, which counts from the start of the decoded block, not of the file
         place = getattr(error, "reason", str(error)) if wrong is None else f"byte {wrong[1]}"
-    remedy = f", or set encoding: {probable}" if has_option else f" (iconv -f {probable} -t utf-8)"
+    remedy = f", or set `encoding: {probable}`" if has_option else f" (for example, with iconv -f {probable} -t utf-8)"
     return ValueError(f"{path} is not {encoding.upper()} ({place}): save it as UTF-8{remedy}{first_wrong}")
 
 

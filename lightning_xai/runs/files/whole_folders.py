@@ -1,4 +1,4 @@
-"""Writes folders atomically: first under a temporary name; then the folder is synced to disk and renamed."""
+"""Writes folders atomically: first under a temporary name; the folder is renamed after it has been synced to disk."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def set_aside(folder: Path) -> None:
 
 
 def remove_remains(parent: Path) -> None:
-    """Removes damaged folders, and temporary folders and files of this machine's killed processes.
+    """Removes from `parent` damaged folders, and temporary folders and files of this machine's killed processes.
 
     Example:
         >>> import tempfile

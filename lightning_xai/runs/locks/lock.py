@@ -14,12 +14,12 @@ from lightning_xai.runs.files.disk import writing
 from lightning_xai.runs.locks.owner import Owner
 from lightning_xai.runs.progress import say
 
-FOLDER_LOCK = "owner.lock"  # name of a lock file for its whole folder; any other lock file is for one file
+FOLDER_LOCK = "owner.lock"  # the lock file that protects its whole folder; any other lock file protects one file
 TOUCH_SECONDS = 20.0  # interval at which an owner touches its lock file, to show that it is alive
 PATIENCE_SECONDS = 120.0  # an owner on another machine counts as dead after this time without a touch
 CLAIM = ".stale"  # suffix of a claim: the lock file of the only process that may remove a stale lock
-CLAIMED_SECONDS = 0.01  # interval at which others look whether the process with the claim has removed the lock
-WAIT = "wait until that command has ended or stop it, or name another --experiment"
+CLAIMED_SECONDS = 0.01  # interval at which others check whether the process with the claim has removed the lock
+WAIT = "wait until that command has ended, stop it, or choose another --experiment"
 
 _held: dict[Path, Lock] = {}  # the locks that this process must hold to write
 
@@ -63,17 +63,17 @@ class Lock:
             return
         self._checked = now
         if (contents := _contents(self.file)) != self._contents:
-            now_of = f"belongs to {Owner.from_json(contents) or 'another command'} now" if contents else "was removed"
+            now_of = f"belongs to {Owner.from_json(contents) or 'another command'} now" if contents else "lost its lock"
             raise ValueError(f"{_place(self.file)} {now_of}: this command ends without writing there")
 
     def release(self) -> None:
-        """Removes the lock file if this process created it and it still names this process as the owner."""
+        """Removes the lock file if this process created the file and is still the owner that the file names."""
         self._released.set()
         if self._owner is not None and self._owner.pid == os.getpid():  # a forked child must not remove the file
             with contextlib.suppress(OSError):
                 try:
                     _remove(self.file, self._contents, self._owner)
-                except OSError:  # no claim could be made, as the disk is full
+                except OSError:  # no claim could be made, because the disk is full
                     if _contents(self.file) == self._contents:
                         self.file.unlink()
 
@@ -124,7 +124,7 @@ def take(
 def require_free(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_SECONDS) -> None:
     """Raises ValueError if a living process owns a lock file. Removes the lock of a dead owner.
 
-    If the owner is in the same container, the operating system tells whether it is alive. Otherwise the lock file is
+    If the owner is in the same container, the operating system tells whether it is alive. Otherwise, the lock file is
     watched: a change shows that the owner is alive. If the file does not change for `patience` seconds (20 s for an
     empty file), the owner counts as dead.
 
@@ -208,7 +208,7 @@ def remove_claims(file: Path) -> None:
         >>> [path.name for path in file.parent.iterdir()], release()
         (['owner.lock'], None)
     """
-    own = _claim(file, _contents(file) or b"")  # the claim of a process that takes this one for dead
+    own = _claim(file, _contents(file) or b"")  # the claim of a process that counts this process as dead
     for claim in {*file.parent.glob(f"{file.name}.*{CLAIM}")} - {own}:
         claim.unlink(missing_ok=True)
 
@@ -267,7 +267,7 @@ def _remove(file: Path, contents: bytes, this_process: Owner) -> bool:
     """Removes a lock file if it has the given contents. Returns False if another process has the right to remove it.
 
     A claim gives this right. Its name depends on the contents, and it is created before the contents are compared.
-    So no process removes the new lock that another one has created in place of the stale lock.
+    So no process removes the new lock with which another process has replaced the stale lock.
     """
     claim = _claim(file, contents)
     if not _create(claim, this_process.to_json().encode()):
@@ -294,7 +294,7 @@ def _contents(file: Path) -> bytes | None:
 def _look(file: Path) -> tuple[bytes, int] | None:
     """Returns the contents and the modification time of a lock file, or None if there is no file."""
     try:
-        with file.open("rb") as stream:  # opened, because this makes a network file system refresh its cache
+        with file.open("rb") as stream:  # opening makes a network file system refresh its cache
             return stream.read(), os.fstat(stream.fileno()).st_mtime_ns
     except FileNotFoundError:
         return None

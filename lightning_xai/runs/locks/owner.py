@@ -108,7 +108,7 @@ class Owner:
         return process_runs(self.pid, self.started) if self.shares_processes_with(this_process) else None
 
     def is_requeued(self, this_process: Owner) -> bool:
-        """Returns whether SLURM restarted the owner's job, and `this_process` is the same task of the new job."""
+        """Returns whether SLURM restarted the owner's job, and `this_process` is the same task after the restart."""
         return (
             bool(self.job)
             and (self.job, self.task) == (this_process.job, this_process.task)
@@ -122,7 +122,7 @@ class Owner:
         return is_parent or bool(self.launch) and self.launch == this_process.launch
 
 
-@functools.cache  # cached, because Lightning later sets variables in some processes
+@functools.cache  # cached, because Lightning later sets such variables in some processes
 def launch_id() -> str:
     """Returns an id that is equal in all processes of a distributed launch; "" if no variable of LAUNCH is set.
 
@@ -149,7 +149,7 @@ def process_runs(pid: int, started: str | None = None) -> bool | None:
     Args:
         pid: number of the process.
         started: start time of the process. A process with the same number but another start time does not count. If
-            None, any start time counts.
+            `started` is None, any start time counts.
 
     Example:
         >>> process_runs(os.getpid(), started="0")  # another process had this number

@@ -17,7 +17,7 @@ from lightning_xai.runs.locks.lock import (
     take,
 )
 
-OTHER_CACHE = "wait until that command has ended or stop it, or set another cache_dir"
+OTHER_CACHE = "wait until that command has ended, stop it, or set another cache_dir"
 
 
 def own_run(run: RunFolder, *, is_first: bool = True, patience: float = PATIENCE_SECONDS) -> None:

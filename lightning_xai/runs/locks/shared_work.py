@@ -17,10 +17,11 @@ POLL_SECONDS = 0.2
 
 
 def found_or_made(find: Callable[[], Result | None], make: Callable[[], Result], lock: Path, *, waiting: str) -> Result:
-    """Returns the existing result that `find` returns or, if there is none, the result that `make` makes.
+    """Returns the result of `find` or, if `find` returns None, the result of `make`.
 
-    A lock file prevents several processes from calling `make` at once. But `make` must be correct even then, because
-    locks do not work on some file systems. If this function creates the lock's folder, only its owner may read it.
+    A lock file prevents several processes from calling `make` at once. But `make` must be correct even if several
+    processes call it at once, because locks do not work on some file systems. If this function creates the lock's
+    folder, only the folder's owner may read it.
 
     Args:
         find: returns the result, or None if it does not exist yet.
@@ -54,7 +55,7 @@ def found_or_made(find: Callable[[], Result | None], make: Callable[[], Result],
             time.sleep(POLL_SECONDS)
             continue
         try:
-            result = find()  # again, because another process may have made it before this one took the lock
+            result = find()  # again, because another process may have made it before this process took the lock
             return make() if result is None else result
         finally:
             release(lock)

@@ -24,7 +24,7 @@ from lightning_xai.runs.stores.store_shards import (
 )
 
 STORE_FILE = "store.json"  # metadata file in the folder of every store
-OLD_STORE = "remove it or choose another folder, or use the version that wrote it"
+OLD_STORE = "remove this folder, choose another folder, or use the version that wrote it"
 
 
 class RaggedWriter:
@@ -35,10 +35,11 @@ class RaggedWriter:
 
     Args:
         path: the store's folder, which is created if missing.
-        rank: rank of the process, which names the shard's files.
-        metadata: facts about all rows as JSON types, such as method and split. An existing store must have the same
-            facts.
-        bits: whether to store values that are 0 or 1 as bits. If the shard already has numbers, numbers are appended.
+        rank: rank of the process; the names of the shard's files begin with this number.
+        metadata: facts about all rows, such as method and split, as JSON types. If the store exists, its metadata must
+            be equal to these.
+        bits: whether to store the values, which must then be 0 or 1, as bits. If the shard already has a file of
+            values (float32 or bits), values are appended to that file.
 
     Raises:
         ValueError: the folder holds rows with other metadata or in another format.
@@ -188,13 +189,15 @@ def check_metadata(path: Path, metadata: dict[str, Any]) -> None:
         >>> RaggedWriter(folder, metadata={"split": "test"}).close()
         >>> check_metadata(Path(folder), {"split": "train"})  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        ValueError: ... holds rows of {'split': 'test'}, not of {'split': 'train'}: remove it or choose another folder
+        ValueError: ... holds rows with the metadata {'split': 'test'}, not {'split': 'train'}: remove this ...
     """
     stored = read_metadata(path)
     if stored != metadata:
         changed = [key for key in {**stored, **metadata} if stored.get(key) != metadata.get(key)]
         before, now = ({key: facts.get(key) for key in changed} for facts in (stored, metadata))
-        raise ValueError(f"{path} holds rows of {before}, not of {now}: remove it or choose another folder")
+        raise ValueError(
+            f"{path} holds rows with the metadata {before}, not {now}: remove this folder or choose another folder"
+        )
 
 
 def stores_in(folder: Path, depth: int = 1) -> list[Path]:

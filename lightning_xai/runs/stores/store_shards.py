@@ -14,7 +14,7 @@ ROWS, FLOATS, BITS = ".rows", ".values", ".bits"  # suffixes of a shard's files;
 
 
 def values_file(folder: Path, rank: int, *, bits: bool = False) -> Path:
-    """Returns the file of a shard's values: the existing one or, without one, the file for bits or for float32.
+    """Returns the existing file of a shard's values or, if there is none, the file to create for bits or float32.
 
     Example:
         >>> values_file(Path("no/such/store"), 0, bits=True).as_posix()

@@ -16,7 +16,7 @@ from lightning_xai.runs.stores.store import RaggedStore, is_store, stores_in
 TOKEN_MASKS = "tokens"  # subfolder of a store of scores: which tokens may be explained
 TEXT_HASHES = "hashes"  # subfolder of a store of scores: hashes of the texts
 CLASS_NAMES = "class_names"  # key of a store's metadata: the names of the classes 0, 1, ...
-NO_CLASS = 0  # class number in the keys of token masks and hashes, which do not depend on a class
+NO_CLASS = 0  # class in the keys of token masks and hashes, which are the same for all classes
 
 
 def text_hash(input_ids: np.ndarray) -> np.ndarray:
@@ -67,7 +67,7 @@ class StoredScores(RaggedStore):
     ) -> None:
         """Raises ValueError unless the scores were computed with these method settings, examples, encoder and classes.
 
-        Arguments that are None are not compared, except `settings`.
+        `settings` is always compared. The other arguments are compared only if they are not None.
 
         Args:
             settings: expected class and arguments of the method.
@@ -77,7 +77,7 @@ class StoredScores(RaggedStore):
         """
         stored_names = self.metadata.get(CLASS_NAMES)
         if stored_names is not None and class_names is not None and stored_names != class_names:
-            if sorted(stored_names) == sorted(class_names):  # other names may be new names of the classes
+            if sorted(stored_names) == sorted(class_names):  # otherwise, classes may have been renamed
                 raise ValueError(
                     f"{self.path} holds scores of the classes {stored_names[:10]}, not of {class_names[:10]} in this "
                     "order: give the sources of all runs the same class_names"
@@ -86,7 +86,9 @@ class StoredScores(RaggedStore):
             check_positions(self.metadata.get("encoder"), encoder, str(self.path))
         stored = self.metadata.get("method")
         if stored != settings:
-            raise ValueError(f"{self.path} holds scores by {stored}, not by {settings}: use one of them in all runs")
+            raise ValueError(
+                f"{self.path} holds scores by {stored}, not by {settings}: use the same method settings in all runs"
+            )
         stored_examples = self.metadata.get("examples")
         if None not in (examples, stored_examples) and stored_examples != examples:
             raise ValueError(
@@ -99,7 +101,7 @@ class StoredScores(RaggedStore):
 
         Args:
             key: (index of the example, class).
-            length: expected number of tokens, which the example has in the run `reference`.
+            length: expected number of tokens: that of the example in the run `reference`.
             reference: name of the run with which the scores are compared, for error messages.
 
         Raises:
@@ -107,14 +109,14 @@ class StoredScores(RaggedStore):
         """
         if key not in self:
             raise ValueError(
-                f"{self.path} has no scores for example {key[0]} and class {key[1]}: explain the same examples and "
-                "classes in all runs, with targets: gold"
+                f"{self.path} has no scores for example index {key[0]} and class {key[1]}: explain the same examples "
+                "and classes in all runs, with `targets: gold`"
             )
         values = self.get(*key)
         if len(values) != length:
             raise ValueError(
-                f"{self.path} has {len(values)} tokens of example {key[0]}, but {reference} has {length}: use one "
-                "encoder in all runs"
+                f"{self.path} has {len(values)} tokens for example index {key[0]}, but {reference} has {length}: use "
+                "the same encoder in all runs"
             )
         return values
 
@@ -129,8 +131,8 @@ class StoredScores(RaggedStore):
             if len(examples):
                 has = "has scores" if examples[0] in self.examples else "has no scores"
                 raise ValueError(
-                    f"{self.path} {has} for example {examples[0]}, unlike {reference} ({len(examples):,} such "
-                    "examples): use the same max_examples and limits of batches in all runs"
+                    f"{self.path} {has} for example index {examples[0]}, unlike {reference} ({len(examples):,} such "
+                    "examples): use the same max_examples and limit_test_batches in all runs"
                 )
 
     def require_rows_among(self, keys: Container[tuple[int, int]], reference: str) -> None:
@@ -138,7 +140,7 @@ class StoredScores(RaggedStore):
         for index, target in self.keys():
             if (index, target) not in keys:
                 raise ValueError(
-                    f"{self.path} has scores for example {index} and class {target}, which {reference} does not "
+                    f"{self.path} has scores for example index {index} and class {target}, which {reference} does not "
                     "explain: use the same max_examples and targets in all runs"
                 )
 
@@ -153,8 +155,8 @@ class StoredScores(RaggedStore):
         for index, _ in self.keys():
             if masks is None or (index, NO_CLASS) not in masks:
                 raise ValueError(
-                    f"{self.path} does not tell which tokens of example {index} may be explained: test that run again "
-                    "to add the token masks"
+                    f"{self.path} does not tell which tokens of example index {index} may be explained: test that run "
+                    "again to add the token masks"
                 )
         return RaggedStore(folder) if masks is None else masks
 

@@ -289,7 +289,9 @@ def test_store_of_other_scores_is_refused_before_the_work(objective, tmp_path):
     silent(tmp_path, compute(Gradient()), AttributionCacheWriter()).test(objective, datamodule=data, verbose=False)
     other.network.embedding_matrix.data += 1
     parts = Preflight(), compute(Gradient()), AttributionCacheWriter()
-    with pytest.raises(ValueError, match="AttributionCacheWriter of Gradient on test: .*holds rows of {'weights'"):
+    with pytest.raises(
+        ValueError, match="AttributionCacheWriter of Gradient on test: .*rows with the metadata {'weights'"
+    ):
         silent(tmp_path, *parts).test(other, datamodule=planted_data(), verbose=False)
     broken = compute(Broken()), AttributionCacheWriter(str(tmp_path / "other"))  # a list of tensors is a setting
     with pytest.raises(ValueError, match="AttributionCacheWriter of Broken on test: TypeError: .*JSON"):

@@ -189,7 +189,7 @@ def test_a_fit_of_a_pretrained_network_with_another_tokenizer_is_refused(folders
     message = refusal("fit", "--config", file, "--runs_dir", tmp_path / "runs")
     assert f"{folders['model']} was trained with TokenizerEncoder {folders['model']} (100 ids, finger" in message
     assert f"but the encoder of the data is TokenizerEncoder {folders[other]} (" in message
-    assert message.endswith(f"leave its path out, or set it to {folders['model']}")
+    assert message.endswith(f"remove the path of the data's encoder, or set this path to {folders['model']}")
 
 
 @pytest.mark.parametrize("other", OTHERS)
@@ -247,7 +247,5 @@ def test_a_network_without_a_fingerprint_is_used_and_one_line_says_so(folders, t
 
 def test_files_of_a_tokenizer_that_changed_since_the_training_are_said_to_have_changed():
     facts = tokenizer_at("models/bert") | {"vocab_size": 9, "fingerprint": "12ab"}
-    with pytest.raises(
-        ValueError, match="models/bert .9 ids, fingerprint 34cd.: the files there have changed, so restore"
-    ):
+    with pytest.raises(ValueError, match="models/bert .9 ids, fingerprint 34cd.: the files at this path have changed"):
         check_network_encoder(facts, facts | {"fingerprint": "34cd"}, "runs/tm/seed0")

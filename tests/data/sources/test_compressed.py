@@ -88,7 +88,7 @@ def test_the_line_of_bad_utf8_is_named_also_in_compressed_files(tmp_path, kind):
     lines = content(kind).split(b"\n")
     lines[2] = lines[2].replace("\u00e9".encode(), b"\xe9")
     (tmp_path / f"a.{kind}.gz").write_bytes(gzip.compress(b"\n".join(lines)))
-    with pytest.raises(ValueError, match="is not UTF-8 .*; line 3 is the first that is wrong"):
+    with pytest.raises(ValueError, match="is not UTF-8 .*; the first wrong line is line 3"):
         load(str(tmp_path / f"a.{kind}.gz"))
 
 
@@ -96,7 +96,7 @@ def test_zstandard_without_its_package_is_refused(tmp_path, monkeypatch):
     (tmp_path / "a.csv.zst").write_bytes(compressed(content("csv"), "zst"))
     without = SimpleNamespace(Codec=SimpleNamespace(is_available=lambda name: name != "zstd"))
     monkeypatch.setattr("lightning_xai.runs.files.compressed_files.pa", without)
-    with pytest.raises(ValueError, match="a.csv.zst needs a pyarrow with zstd: install the pyarrow of PyPI"):
+    with pytest.raises(ValueError, match="a.csv.zst needs a pyarrow that supports zstd: install pyarrow from PyPI"):
         load(str(tmp_path / "a.csv.zst"))
 
 

@@ -10,11 +10,11 @@ from lightning_xai.runs.files.text_files import check_encoding, codec_of, read_t
 @pytest.mark.parametrize(
     ("contents", "named"),
     [
-        ("good\ncaf\u00e9".encode("latin-1"), "byte 8).*encoding: latin-1; line 2 is"),
-        ("\u201cgood\u201d\n".encode("cp1252"), "byte 0).*encoding: cp1252; line 1 is"),
-        ("good".encode("utf-16"), "byte 0).*encoding: utf-16; line 1 is"),
-        ("good".encode("utf-16-le"), "byte 1 is 0).*encoding: utf-16-le$"),
-        ("good".encode("utf-16-be"), "byte 0 is 0).*encoding: utf-16-be$"),
+        ("good\ncaf\u00e9".encode("latin-1"), "byte 8).*encoding: latin-1`; .*is line 2"),
+        ("\u201cgood\u201d\n".encode("cp1252"), "byte 0).*encoding: cp1252`; .*is line 1"),
+        ("good".encode("utf-16"), "byte 0).*encoding: utf-16`; .*is line 1"),
+        ("good".encode("utf-16-le"), "byte 1 is 0).*encoding: utf-16-le`$"),
+        ("good".encode("utf-16-be"), "byte 0 is 0).*encoding: utf-16-be`$"),
     ],
 )
 def test_the_message_names_a_probable_encoding(contents, named, tmp_path):
@@ -33,7 +33,7 @@ def test_the_message_names_a_probable_encoding(contents, named, tmp_path):
 def test_without_an_option_the_message_has_a_command(tmp_path):
     file = tmp_path / "rows.csv"
     file.write_bytes(b"caf\xe9")
-    with pytest.raises(ValueError, match=r"save it as UTF-8 \(iconv -f latin-1 -t utf-8\)"):
+    with pytest.raises(ValueError, match=r"save it as UTF-8 \(for example, with iconv -f latin-1 -t utf-8\)"):
         read_text(file, has_option=False)
 
 
@@ -46,5 +46,5 @@ def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path):
 
 @pytest.mark.parametrize("encoding", ["utf8mb4", "rot13", "hex", ""])
 def test_an_encoding_that_python_lacks_is_refused(encoding):
-    with pytest.raises(ValueError, match="name one that Python knows, such as utf-8"):
+    with pytest.raises(ValueError, match="choose a codec of Python, such as utf-8"):
         check_encoding(encoding)

@@ -180,7 +180,7 @@ def test_row_of_a_store_is_not_written_after_a_take_over(lock_file, tmp_path, mo
 def test_removed_folder_ends_its_owner(lock_file):
     take(lock_file)
     lock_file.unlink()
-    with pytest.raises(ValueError, match="was removed"):
+    with pytest.raises(ValueError, match="lost its lock"):
         check_owned()
 
 

@@ -76,7 +76,7 @@ def test_store_killed_between_making_its_files_can_be_read_and_continued(tmp_pat
 
 def test_other_metadata_is_refused_with_the_folder_named(tmp_path):
     write(tmp_path, [(0, 0, [1.0])], metadata={"method": "Random"})
-    with pytest.raises(ValueError, match="holds rows of .*Random.* not of .*Attention"):
+    with pytest.raises(ValueError, match="holds rows with .*Random.* not .*Attention"):
         RaggedWriter(tmp_path, metadata={"method": "Attention"})
 
 
@@ -89,7 +89,7 @@ def test_store_of_an_older_format_is_neither_read_nor_continued(tmp_path):
     write(tmp_path, [(0, 0, [1.0])], metadata={"method": "Random"})
     (tmp_path / "store.json").write_text('{"method": "Random"}')
     for open_store in (RaggedStore, lambda path: RaggedWriter(path, metadata={"method": "Random"})):
-        with pytest.raises(ValueError, match="has format 1, but this version reads format 2: remove it"):
+        with pytest.raises(ValueError, match="has format 1, but this version reads format 2: remove this folder"):
             open_store(tmp_path)
 
 
