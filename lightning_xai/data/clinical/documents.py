@@ -123,7 +123,7 @@ def annotated_document(
         note: the note.
         position: the note's position in the store.
         text: the note's text.
-        rename: returns the class of a code, given the code system and the code; None to drop the code.
+        rename: function of a code system and a code, which returns the class of the code, or None to drop the code.
         trim: as in `trimming.trimmed`.
         dropped: kind of dropped span -> number. This function adds the spans that become empty or repeat another span.
 

@@ -107,7 +107,7 @@ class ClinicalSource(TextSource):
         return files + ([self.classes_path] if self.classes_path is not None else [])
 
     def prepare(self) -> None:
-        self.files()  # reports a missing table at once; reading the notes takes long
+        self.files()  # finds missing tables before the notes are read, because reading them takes long
         read_id_lists(self.splits)
 
     def row_streams(self) -> Mapping[str, RowStream]:
@@ -140,5 +140,5 @@ class ClinicalSource(TextSource):
             yield row
 
     def __getstate__(self) -> dict[str, Any]:
-        # without the loaded documents, whose store cannot be copied, so a copy reads the files again
+        # leaves out the loaded documents, whose store cannot be copied; a copy reads the files again
         return {name: value for name, value in vars(self).items() if name != "_loaded"}

@@ -102,7 +102,7 @@ class BAbI(TextSource):
 
     Raises:
         ValueError: `task` is unknown, or a number is out of range. `load` raises the error if a file is missing, or if
-            a line has a wrong form.
+            a line has the wrong form.
 
     Example:
         >>> source = BAbI(task=1, num_train=5, num_validation=5, num_test=5)
@@ -164,7 +164,9 @@ class BAbI(TextSource):
         paths = sorted(folder.glob(pattern))
         if len(paths) != 1:
             names = ", ".join(path.name for path in paths) or "none"
-            raise ValueError(f"data_dir {folder} must hold exactly one file that matches {pattern}; matching: {names}")
+            raise ValueError(
+                f"data_dir {folder} must hold exactly one file that matches {pattern}; files that match: {names}"
+            )
         return read_stories(paths[0])
 
     def _generated(self, split: str, size: int) -> list[list[Question]]:

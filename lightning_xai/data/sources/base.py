@@ -19,7 +19,7 @@ from lightning_xai.data.tables.rationale_cells import is_whole, whole_spans
 from lightning_xai.functional.text.spans import check_spans
 from lightning_xai.runs.names import check_name
 
-LONGEST_PATH = 4096  # characters; a longer string is not taken for a path
+LONGEST_PATH = 4096  # characters; a longer string is assumed not to be a path
 
 
 def rows_to_dataset(rows: Iterable[dict[str, Any]], multilabel: bool = False) -> Dataset:
@@ -153,7 +153,7 @@ class TextSource(ABC):
     Splits: "train", "validation" and "test". Splits with other names are treated as additional test splits.
 
     Attributes:
-        name: name of the source, which tells it apart from others that are mixed into one data set.
+        name: name of the source, which distinguishes it from other sources in the same data set.
         multilabel: whether a row may have any number of labels.
         rationales_are_weak: True if rationales come from a heuristic or a lexicon, not from annotators.
         max_lengths: split -> largest number of tokens in an example. Splits without an entry have the encoder's limit.
@@ -185,7 +185,7 @@ class TextSource(ABC):
 
     @cached_property
     def class_names(self) -> list[str]:
-        """Names of the classes 0, 1, ... A source sets this attribute, or a property that reads them from the data."""
+        """Names of the classes 0, 1, ... A source must set this attribute, or define it as a property."""
         raise NotImplementedError(f"{type(self).__name__} does not define class_names: set this attribute")
 
     @abstractmethod
@@ -203,7 +203,7 @@ class TextSource(ABC):
         return {}
 
     def report(self) -> list[str]:
-        """Returns lines of text that say, after `load`, which rows were read or left out; [] by default."""
+        """Returns lines of text about the rows that `load` read or left out; [] by default. Call it after `load`."""
         return []
 
     def load_filler(self) -> dict[str, list[str]]:

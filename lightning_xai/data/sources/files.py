@@ -74,7 +74,7 @@ class Files(ColumnSource):
                 f"encoding is {encoding!r}, but {self.kinds[0]} files are not text files: remove `encoding`"
             )
         if field is not None and self.kinds[0] not in (".json", ".jsonl"):
-            raise ValueError(f"field is {field!r}, but {self.kinds[0]} files have no such keys: remove `field`")
+            raise ValueError(f"field is {field!r}, but {self.kinds[0]} files have no keys: remove `field`")
         self.quoting, self.encoding, self.field = quoting, encoding, field
 
     @property

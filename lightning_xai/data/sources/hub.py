@@ -68,14 +68,14 @@ class Hub(ColumnSource):
         splits: name of a split in this package -> its name in the data set; by default, all names stay. Splits with
             names other than "train", "validation" and "test" are treated as additional test splits.
         revision: commit, tag or branch; None for the newest version. The hub keeps Parquet copies of data sets in the
-            branch "refs/convert/parquet". Use it for a data set that is defined by a script, because `datasets` no
+            branch "refs/convert/parquet". Use this branch if a data set is defined by a script, because `datasets` no
             longer runs scripts.
         data_dir: folder of the data set from which files are read; None for all folders. The Parquet copies have one
             folder per configuration, so set `data_dir` for them, not `config_name`.
         kwargs: arguments of ColumnSource.
 
     Raises:
-        ValueError: `load` raises it if the data set or a split is missing.
+        ValueError: `load` raises the error if the data set or a split is missing.
 
     Example:
         >>> import tempfile

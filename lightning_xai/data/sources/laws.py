@@ -96,7 +96,7 @@ def class_names_are_fixed(source: TextSource, other: TextSource) -> None:
 
 
 def a_second_load_is_equal(source: TextSource, splits: DatasetDict) -> None:
-    """Checks that a second object of a source loads the same rows, in the same order, as the first loaded in `splits`.
+    """Checks that `source` loads the rows in `splits`, which another object of the same source loaded, in that order.
 
     Raises:
         ValueError: a split or a row differs.
@@ -128,6 +128,8 @@ def filler_is_apart(source: TextSource) -> None:
     seen: dict[str, str] = {}
     for split, texts in source.load_filler().items():
         for text in set(texts):
-            rule = f"{type(source).__name__}: filler {text[:30]!r} is in splits {seen.get(text)!r} and {split!r}"
+            rule = (
+                f"{type(source).__name__}: filler text {text[:30]!r} is in the splits {seen.get(text)!r} and {split!r}"
+            )
             require(text not in seen, rule, "put every filler text into one split only")
             seen[text] = split

@@ -43,7 +43,7 @@ class Mdace(ClinicalSource):
 
     Args:
         mimic_dir: folder with NOTEEVENTS, DIAGNOSES_ICD and PROCEDURES_ICD of MIMIC-III 1.4, as csv or csv.gz.
-        mdace_dir: copy of MDACE's repository, with the folders data and splits.
+        mdace_dir: copy of MDACE's repository, with the folders "data" and "splits".
         splits: as in Mimic; by default, MDACE's own lists.
         setting: "Inpatient" or "Profee".
         notes: "discharge" for discharge summaries, or "annotated" for annotated notes of every category.

@@ -176,7 +176,8 @@ class MimicLabels(TextSource):
         validation_fraction, test_fraction: fractions of the patients, if `splits_dir` is None.
         seed: seed of the random division into splits, if `splits_dir` is None.
         allow_text: whether texts of notes may be written outside the folder of the encoded corpora, in heatmaps,
-            explanations and vocabularies. A vocabulary of the training notes, as in the papers, needs true.
+            explanations and vocabularies. To build a vocabulary from the training notes, as in the papers, set this to
+            true.
 
     Raises:
         ValueError: an option is out of range. `load` raises the error if a file, column or listed admission is missing.

@@ -12,7 +12,8 @@ from lightning_xai.data.sources.mdace import Notes, Setting, charts_of
 class MimicMdace(ClinicalSource):
     """The joint set: the rows of Mdace for admissions with a chart in MDACE, and the rows of Mimic for all others.
 
-    `id` is the HADM_ID in rows of Mimic, and "note-" with the ROW_ID in rows of Mdace. Only the latter have rationales.
+    `id` is the admission's HADM_ID in rows of Mimic, and "note-" followed by the note's ROW_ID in rows of Mdace. Only
+    the latter rows have rationales.
 
     Args:
         mimic_dir, classes, shared_patients, allow_text: as in Mimic.

@@ -42,7 +42,9 @@ def matched_classes(
     for name, target in mapping.items():
         for one, known in ((name, names), (target, data_names)):
             if one is not None and one not in known:
-                raise ValueError(f"`classes` for {owner} has {one!r}, which is none of {listed(known)}: correct it")
+                raise ValueError(
+                    f"`classes` for {owner} has {one!r}, which is none of {listed(known)}: correct the name"
+                )
     positions: list[int | None] = []
     for name, comparable in zip(names, theirs, strict=True):
         if name in mapping:
@@ -53,7 +55,7 @@ def matched_classes(
         else:
             raise ValueError(
                 f"{owner} has the class {name!r}, which is none of {listed(data_names)}: set `classes: "
-                f"{{{owner}: {{{name}: ...}}}}` to one of these names, or to null to leave out the rows of the class"
+                f"{{{owner}: {{{name}: ...}}}}`, where ... is one of these names, or null to leave out the rows"
             )
     if all(position is None for position in positions):
         raise ValueError(f"`classes` for {owner} leaves out all of {listed(names)}: keep at least one class")
@@ -198,7 +200,9 @@ class OutOfDomain(TextSource):
         other, split = self.others[name], self.splits.get(name, "test")
         rows = other.row_streams() or other.load()
         if split not in rows:
-            raise ValueError(f"the source of {name!r} has no split {split!r}, only {', '.join(rows)}: set `splits`")
+            raise ValueError(
+                f"the source of {name!r} has no split {split!r}, only {', '.join(rows)}: name one in `splits`"
+            )
         positions = matched_classes(other.class_names, self.class_names, self.classes.get(name, {}), name)
         columns = rows[split].column_names
         moved = (with_classes(row, positions) for row in read_rows(rows[split]))

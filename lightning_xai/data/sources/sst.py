@@ -1,4 +1,4 @@
-"""Stanford Sentiment Treebank: sentences in which every phrase has a sentiment. Rationales follow from these."""
+"""Stanford Sentiment Treebank: sentences with a sentiment for every phrase. Rationales are derived from these."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ class Vader(TextSource):
             other domains.
         seed: seed of the split.
         validation_fraction, test_fraction: fractions of the domain's snippets.
-        cache_dir: folder that keeps the data; None for $LIGHTNING_XAI_CACHE or ~/.cache/lightning_xai.
+        cache_dir: folder in which the data is kept; None for $LIGHTNING_XAI_CACHE or ~/.cache/lightning_xai.
         weak_rationales: whether rows get the weak rationales.
 
     Raises:

@@ -116,10 +116,10 @@ def unknown_label(label: str, class_names: Sequence[str], location: str, *, are_
 
     Example:
         >>> unknown_label("-1", ["0", "1"], "test row 0", are_from_train=False)
-        "test row 0: label '-1' is not in class_names ['0', '1']; -1 often hides a label: remove this split or row"
+        "test row 0: label '-1' is not in class_names ['0', '1']; -1 often marks hidden labels: drop this split or row"
     """
     origin = ", which are the classes of the training rows" if are_from_train else ""
-    remedy = "-1 often hides a label: remove this split or row" if whole_number(label) == -1 else None
+    remedy = "-1 often marks hidden labels: drop this split or row" if whole_number(label) == -1 else None
     remedy = remedy or "correct the label, or add its class to class_names"
     label = label if len(label) <= 60 else f"{label[:57]}..."
     return f"{location}: label {label!r} is not in class_names {listed(class_names)}{origin}; {remedy}"

@@ -46,7 +46,7 @@ def whole_spans(spans: Any, location: str) -> list[list[int]]:
         [[0, 4]]
         >>> whole_spans([[0.9, 4.7]], "row 1")
         Traceback (most recent call last):
-        ValueError: row 1: rationale span [0.9, 4.7] is not [begin, end] in whole numbers; correct it
+        ValueError: row 1: rationale span [0.9, 4.7] is not a pair [begin, end] of whole numbers; correct it
     """
     if not isinstance(spans, (list, tuple)):
         raise ValueError(
@@ -55,7 +55,7 @@ def whole_spans(spans: Any, location: str) -> list[list[int]]:
     for span in spans:
         if not isinstance(span, (list, tuple)) or len(span) != 2 or not all(map(is_whole, span)):
             raise ValueError(
-                f"{location}: rationale span {str(span)[:60]} is not [begin, end] in whole numbers; correct it"
+                f"{location}: rationale span {str(span)[:60]} is not a pair [begin, end] of whole numbers; correct it"
             )
     return [[int(begin), int(end)] for begin, end in spans]
 

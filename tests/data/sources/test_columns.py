@@ -133,7 +133,7 @@ def test_booleans_count_two_named_classes(tmp_path, kind):
 @pytest.mark.parametrize("hidden", [-1, -1.0, "-1"])
 @pytest.mark.parametrize("names", [None, ["0", "1"], ["no", "yes"]])
 def test_hidden_labels_of_another_split_are_refused(tmp_path, kind, hidden, names):
-    with pytest.raises(ValueError, match="test row 0: label '-1.*-1 often hides a label: remove this split or row"):
+    with pytest.raises(ValueError, match="test row 0: label '-1.*-1 often marks hidden labels: drop this split or row"):
         source(tmp_path, kind, labelled(0, 1), test=labelled(hidden, hidden), class_names=names).load()
 
 
@@ -219,7 +219,7 @@ def test_spans_that_are_no_characters_are_refused_by_row(tmp_path, kind, spans):
     rows = [{"text": "a b c d e", "label": "x", "evidence": [[0, 1]]} for _ in range(2)]
     if kind == "parquet":
         rows = [{**row, "evidence": []} for row in rows]  # a column has one type
-    with pytest.raises(ValueError, match=r"test row 1: rationale span \[.*\] is not \[begin, end\] in whole numbers"):
+    with pytest.raises(ValueError, match=r"test row 1: rationale span \[.*\] is not a pair \[begin, end\] of whole"):
         source(tmp_path, kind, rows, [rows[0], {**rows[1], "evidence": spans}], rationale_column="evidence").load()
 
 

@@ -114,7 +114,7 @@ class FindsNamesLater(Outside):
         (DrawsNumbers, "loading the data changed Python's random state"),
         (NamesAClassTwice, r"class_names is \['bad', 'bad'\]"),
         (ReturnsAList, "load returned list: return rows_to_splits"),
-        (RepeatsFiller, "filler 'so' is in splits 'train' and 'test'"),
+        (RepeatsFiller, "filler text 'so' is in the splits 'train' and 'test'"),
         (FindsNamesLater, r"class_names is \['later'\] before the rows are loaded"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
