@@ -50,18 +50,19 @@ class Classifier(nn.Module, ABC):
     Every classifier must keep the following laws, which `lightning_xai.check_model` checks:
 
     - The class sets `readout_is_attention`. The class or its constructor sets `num_classes`, `multilabel` and `pad_id`.
-      If the constructor takes the size of the vocabulary, this argument is named `vocab_size`.
-    - `model(x).logits` equals `model(x, model.embed(x)).logits`. Embeddings with another number of rows or tokens than
-      the inputs raise ValueError (`check_embeds`).
+      If the constructor has an argument for the size of the vocabulary, its name is `vocab_size`.
+    - `model(x).logits` equals `model(x, model.embed(x)).logits`. If embeddings and inputs differ in the number of rows
+      or tokens, `forward` raises ValueError (see `check_embeds`).
     - Logits do not depend on padding or its side, on the batch size, or on the other texts of the batch. Tokens outside
       the attention mask count as deleted. A text without any token gets finite logits and gradients.
     - Each row of the readout sums to 1 over the tokens of the text, unless the text has no tokens.
-    - The output has hidden states only if `output_hidden_states` is True. The readout holds weights of the last hidden
-      state: `head_layers`, if there are any, map readout @ last hidden state to the logits. Column t of readout and
-      hidden states belongs to token t, even if padding is on the left.
-    - A token with the padding id inside the attention mask is a token like any other, with a position of its own.
-    - With "eager" attention and `output_attentions`, the attentions are tensors in the graph of the logits, one fewer
-      than the hidden states. Without "eager", or with padding on the left, `output_attentions` raises ValueError.
+    - The output has hidden states only if `output_hidden_states` is True. The readout holds the weights with which the
+      head averages the last hidden state: if `head_layers` are defined, they map readout @ last hidden state to the
+      logits. Column t of the readout and of the hidden states belongs to token t, even if padding is on the left.
+    - Inside the attention mask, a token with the padding id is treated like any other token: it has its own position.
+    - With "eager" attention and `output_attentions`, the output has attention tensors that are in the autograd graph of
+      the logits, one fewer than there are hidden states. Without "eager", or with padding on the left,
+      `output_attentions` raises ValueError.
     - With "eager", a gradient with respect to embeddings can be differentiated again with respect to every weight of
       the encoder.
     - A forward pass leaves no hooks behind, even if it fails. `predict` returns the probabilities of a forward pass.
@@ -69,8 +70,8 @@ class Classifier(nn.Module, ABC):
       "sdpa" give equal logits. A network without attention between tokens stores the name, but returns no attentions.
     - The network works in float64 after `.double()`, so `forward` must not create tensors of a fixed floating-point
       type.
-    - A network built from `architecture()` is in training mode and has no gradients. After it has loaded the state
-      dict, it gives the same logits.
+    - A network built from `architecture()` is in training mode and has no gradients. After it has loaded the state dict
+      of the original network, it gives the same logits as that network.
 
     Example:
         >>> class BagOfWords(Classifier):
@@ -111,19 +112,21 @@ class Classifier(nn.Module, ABC):
     """
 
     readout_is_attention: ClassVar[bool]  # True if the head attends to tokens, False if it reads fixed tokens
-    # True if `forward` has two more arguments. With `classes` [B, K], it returns logits [B, K] and readout [B, K, T] of
-    # these classes only. With `output_readout=False`, it returns no readout, so the head may use fused attention
+    # True if `forward` also has the arguments `classes` and `output_readout`. With `classes` [B, K], it returns logits
+    # [B, K] and readout [B, K, T] of these classes only. With `output_readout=False`, the returned readout has no rows,
+    # so that the head may use fused attention
     reads_by_class: ClassVar[bool] = False
 
     num_classes: int
     multilabel: bool
     pad_id: int  # id of the padding token
-    weight_gaps: WeightGaps = WeightGaps()  # weights that only the network has, or only its pretrained folder
+    weight_gaps: WeightGaps = WeightGaps()  # weights that are only in the network, or only in its folder
     init_args: dict[str, Any]  # constructor arguments (primitives), from which checkpoints rebuild the network
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Classifier:
         self = super().__new__(cls)
-        # `bind_partial`, because copying an object calls __new__ without arguments; __init__ reports missing arguments
+        # `bind_partial` allows missing arguments, because copying an object calls __new__ without any. If arguments are
+        # missing in a normal call, __init__ reports them
         bound = inspect.signature(cls.__init__).bind_partial(self, *args, **kwargs)
         bound.apply_defaults()
         # nn.Module.__init__ has not run yet, so nn.Module.__setattr__ would raise an error
@@ -189,28 +192,29 @@ class Classifier(nn.Module, ABC):
         """Raises ValueError if a text of `num_tokens` tokens, called `subject` in the message, is too long."""
 
     def check_vocabulary(self, num_ids: int) -> None:
-        """Raises ValueError if the embedding table has fewer rows than `num_ids`, the encoder's number of token ids.
+        """Raises ValueError if the embedding table has fewer rows than `num_ids`, the data encoder's number of ids.
 
         Example:
             >>> from lightning_xai.models.hf_classifier import random_bert
             >>> random_bert().check_vocabulary(21)
             Traceback (most recent call last):
-            ValueError: the encoder has 21 token ids, the embedding table 20 rows: use the network's own tokenizer, or \
-call resize_token_embeddings(21) and save the network before training
+            ValueError: the data's encoder has 21 token ids, but the embedding table has only 20 rows: use the \
+network's own tokenizer, or call resize_token_embeddings(21) and save the network before training
         """
         rows = self.embedding_matrix.shape[0]
         if num_ids > rows:
             raise ValueError(
-                f"the encoder has {num_ids} token ids, the embedding table {rows} rows: use the network's own "
-                f"tokenizer, or call resize_token_embeddings({num_ids}) and save the network before training"
+                f"the data's encoder has {num_ids} token ids, but the embedding table has only {rows} rows: use the "
+                f"network's own tokenizer, or call resize_token_embeddings({num_ids}) and save the network before "
+                "training"
             )
 
     def check_embeds(self, inputs: TextInputs, inputs_embeds: Tensor | None) -> None:
         """Raises ValueError if `inputs_embeds` [B, T, D] and `inputs` differ in the number of rows or tokens."""
         if inputs_embeds is not None and inputs_embeds.shape[:2] != inputs.input_ids.shape:
             raise ValueError(
-                f"inputs_embeds has shape {list(inputs_embeds.shape)} for input_ids {list(inputs.input_ids.shape)}: "
-                "repeat the inputs as often as their embeddings"
+                f"inputs_embeds has shape {list(inputs_embeds.shape)}, but input_ids has shape "
+                f"{list(inputs.input_ids.shape)}: repeat the inputs as often as their embeddings"
             )
 
     def architecture(self) -> dict[str, Any]:
@@ -237,13 +241,14 @@ call resize_token_embeddings(21) and save the network before training
         classes: Tensor | None = None,
         chunk_size: int | None = None,
     ) -> Tensor:
-        """Returns probabilities [B, C], or [B, K] of `classes`, without a gradient.
+        """Returns the probabilities [B, C] of all classes, or those [B, K] of `classes`, without gradients.
 
         Texts of similar length share a forward pass.
 
         Args:
             embed_mask: [B, T] bool; where it is False, embeddings are set to 0.
-            classes: [B, K] long. A multi-label network with `reads_by_class` computes only these classes.
+            classes: [B, K] long, the classes whose probabilities are returned; None for all. A multi-label network with
+                `reads_by_class` computes only these.
             chunk_size: largest number of rows in one forward pass; None lets the device decide.
 
         Example:

@@ -41,14 +41,16 @@ class BiLSTM(nn.Module):
         self.right_to_left = nn.LSTM(embedding_size, hidden_size, batch_first=True)
 
     def forward(self, embeds: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns states [B, T, 2H], and the last states [B, 2H] of both directions, as if only kept tokens existed.
+        """Returns the tokens' states [B, T, 2H], and the last state of each direction [B, 2H], concatenated.
 
-        In a row without kept tokens, the last states are 0. States of tokens that are not kept are finite, but have no
-        meaning.
+        All are computed as if only the kept tokens existed.
+
+        In a row without kept tokens, the last states are 0. The states of tokens that are not kept are finite, but have
+        no meaning.
 
         Args:
-            embeds: [B, T, D]; the values of tokens that are not kept have no effect.
-            keep: [B, T] bool.
+            embeds: [B, T, D]; the embeddings of tokens that are not kept have no effect.
+            keep: [B, T] bool, True at the tokens that are read.
         """
         order, lengths = right_padding_order(keep), keep.sum(dim=1, keepdim=True)
         longest = max(int(lengths.max()), 1)
@@ -56,12 +58,12 @@ class BiLSTM(nn.Module):
         position = torch.arange(longest, device=keep.device)
         kept = position < lengths
         embeds = torch.where(kept.unsqueeze(-1), embeds, 0.0)
-        reverse = torch.where(kept, lengths - 1 - position, position)  # [B, longest], reverses the kept tokens
+        reverse = torch.where(kept, lengths - 1 - position, position)  # [B, longest], reverses kept tokens
         to_right, _ = self.left_to_right(embeds)
         to_left, _ = self.right_to_left(take_columns(embeds, reverse))
         states = torch.cat([to_right, take_columns(to_left, reverse)], dim=-1)
         last = take_columns(to_right, (lengths - 1).clamp(min=0)).squeeze(1)
-        last = torch.cat([last, states[:, 0, to_right.shape[-1] :]], dim=-1)  # from right to left, token 0 comes last
+        last = torch.cat([last, states[:, 0, to_right.shape[-1] :]], dim=-1)  # from right to left, token 0 is read last
         states = nn.functional.pad(states, (0, 0, 0, keep.shape[1] - longest))
         if order is not None:
             states = take_columns(states, order.argsort(dim=1))
@@ -74,9 +76,9 @@ def attention_weights(scores: Tensor, preferred: Tensor, allowed: Tensor) -> Ten
     A row without preferred tokens attends to its allowed tokens. In a row without either, all weights are 0.
 
     Args:
-        scores: [B, T] logits.
-        preferred: [B, T] bool.
-        allowed: [B, T] bool.
+        scores: [B, T], the weights before the softmax.
+        preferred: [B, T] bool, the tokens that a row attends to if it has any such tokens.
+        allowed: [B, T] bool, the tokens that a row without preferred tokens attends to.
 
     Example:
         >>> everywhere = torch.ones(1, 3, dtype=torch.bool)
@@ -95,14 +97,14 @@ class BiLSTMAttention(Classifier):
     """A BiLSTM whose states h are summed with additive attention weights alpha = softmax(v . tanh(W h + b)).
 
     A network for pairs of texts has two encoders, and only the main text gets attention: alpha = softmax(v . u_i) with
-    u_i = tanh(W_x h_x,i + W_y h_y + b), where h_x,i are the states of the main text and h_y the last states of the
+    u_i = tanh(W_x h_x,i + W_y h_y + b), where h_x,i are the states of the main text, and h_y are the last states of the
     auxiliary text. The encoder reads special tokens, but they get attention only if all tokens of the text are special.
 
     Args:
         vocab_size: number V of rows of the embedding table. Configuration files leave it out, since it comes from the
             data.
         num_classes: number of classes C.
-        multilabel: whether an example can have several classes (sigmoid) or has one (softmax).
+        multilabel: whether an example can have several classes (sigmoid), or has exactly one (softmax).
         paired: whether token_type_ids distinguish a main text (0) from an auxiliary text (1). If False, all tokens are
             taken as one text.
         embedding_size: D, the size of an embedding.
@@ -110,7 +112,8 @@ class BiLSTMAttention(Classifier):
         pad_id: id of the padding token, whose row of the embedding table stays 0.
         mask_id: id of the mask token; None if the vocabulary has none. Configuration files leave out `mask_id` and
             `pad_id`, since both come from the data's encoder.
-        mask_row: initial value of the mask token's row: "zero", or "random" (drawn like a word without a vector).
+        mask_row: initial values of the mask token's row: "zero", or "random" (drawn like the row of a word without a
+            vector).
         word_vectors: [V, D] pretrained vectors. A row of NaN marks a word without a vector, whose row in the table is
             drawn from N(0, 1). If None, all rows are drawn from N(0, 1). Configuration files leave `word_vectors` out,
             since they come from the data.
@@ -129,8 +132,8 @@ class BiLSTMAttention(Classifier):
     Madsen et al. (2022), "Evaluating the Faithfulness of Importance Measures in NLP by Recursively Masking Allegedly
     Important Tokens and Retraining", arXiv 2110.08412, appendix C.1.
     Differs: for pairs, the paper says only that a dense layer transforms the context. As in the released code of both
-    papers, logits are here O tanh(D_x context + D_y h_y) with matrices O, D_x and D_y, and W_x and W_y each have a
-    bias. For SST, Madsen et al. start words without a vector at 0.
+    papers, the logits here are O tanh(D_x context + D_y h_y) with matrices O, D_x and D_y, and both W_x and W_y have a
+    bias. For SST, Madsen et al. initialize the rows of words without a vector with 0.
     """
 
     readout_is_attention: ClassVar[bool] = True
@@ -156,7 +159,7 @@ class BiLSTMAttention(Classifier):
                 raise ValueError(f"{name} is {size}: give at least 1")
         for name, row in {"pad_id": pad_id, "mask_id": mask_id}.items():
             if row is not None and not 0 <= row < vocab_size:
-                raise ValueError(f"{name} is {row}: the vocabulary has rows 0 to {vocab_size - 1}")
+                raise ValueError(f"{name} is {row}: the vocabulary has ids 0 to {vocab_size - 1}")
         require_choices({"mask_row": MaskRow}, {"mask_row": mask_row})
         self.num_classes = num_classes
         self.multilabel = multilabel
@@ -185,8 +188,8 @@ class BiLSTMAttention(Classifier):
             if word_vectors.shape != table.shape:
                 rows, width = word_vectors.shape
                 raise ValueError(
-                    f"word vectors are {rows} x {width}, the embedding table is {table.shape[0]} x {table.shape[1]}: "
-                    f"set the network's embedding_size to {width}"
+                    f"word vectors are {rows} x {width}, but the embedding table is {table.shape[0]} x "
+                    f"{table.shape[1]}: set the network's embedding_size to {width}"
                 )
             table.copy_(torch.where(word_vectors.isnan(), table, word_vectors))
             table[self.pad_id] = 0.0
@@ -211,7 +214,8 @@ class BiLSTMAttention(Classifier):
     def set_attention(self, implementation: Kernel) -> None:
         """Chooses the LSTM's kernels: "sdpa" for fused kernels, "eager" for plain kernels.
 
-        Use plain kernels for second derivatives: cuDNN cannot compute them, and oneDNN takes 2 to 4 times as long.
+        For second derivatives, use plain kernels: cuDNN cannot compute second derivatives, and oneDNN takes 2 to
+        4 times as long.
         """
         require_choices({"attention implementation": Kernel}, {"attention implementation": implementation})
         self._kernel = implementation
@@ -224,15 +228,15 @@ class BiLSTMAttention(Classifier):
         output_attentions: bool = False,
         output_hidden_states: bool = False,
     ) -> ClassifierOutput:
-        """Returns logits and readout [B, 1, T]; padding may be in any column.
+        """Returns logits [B, C] and readout [B, 1, T]. Padding may be in any column.
 
         The network has no attention between tokens, so it returns no attentions. Its only hidden state [B, T, 2H] is
-        the input of the head's attention; it is 0 at tokens of the auxiliary text.
+        the input of the head's attention. This state is 0 at tokens of the auxiliary text.
         """
         self.check_embeds(inputs, inputs_embeds)
         embeds = self.embed(inputs) if inputs_embeds is None else inputs_embeds
         main, auxiliary = self._parts(inputs)
-        # in eval mode with gradients, cuDNN is off, since its LSTMs have no backward pass in eval mode
+        # in eval mode with gradients, cuDNN is off, because cuDNN's LSTMs have no backward pass in eval mode
         fused = self._kernel == "sdpa"
         dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else embeds.dtype
         cudnn = fused and (self.training or not torch.is_grad_enabled())
@@ -261,7 +265,7 @@ class BiLSTMAttention(Classifier):
         if inputs.token_type_ids is None:
             raise ValueError(
                 "a paired network needs token_type_ids to separate the two texts: encode with VocabularyEncoder, or "
-                "with a tokenizer that returns them"
+                "with a tokenizer that returns token_type_ids"
             )
         auxiliary = inputs.token_type_ids > 0
         return inputs.attention_mask & ~auxiliary, inputs.attention_mask & auxiliary

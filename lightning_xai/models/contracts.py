@@ -1,4 +1,4 @@
-"""Checks on two short random texts that a classifier keeps the contracts on which attributions rely."""
+"""Checks, with two short random texts, that a classifier keeps the contracts on which attributions rely."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from lightning_xai.functional.network.modes import eager_attention, evaluation_m
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import TextInputs
 
-# largest accepted change of logits, as a fraction of (largest logit + _FLOOR). Rounding errors of float32 are a hundred
-# times smaller
+# largest accepted change of a logit, as a fraction of (largest absolute logit + _FLOOR). Rounding errors of float32 are
+# a hundred times smaller
 TOLERANCE = 1e-4
 _FLOOR = 1e-2
 _LENGTHS = (7, 4)  # numbers of tokens in the two texts
 
 
 def random_inputs(model: Classifier, lengths: Sequence[int]) -> TextInputs:
-    """Returns texts of random ids without the pad id, padded on the right. The global random state does not change.
+    """Returns texts of random token ids, padded on the right. The global random state does not change.
 
     Args:
-        model: the classifier for whose vocabulary and pad id the texts are made.
+        model: the classifier. Its vocabulary contains the ids; tokens of the texts never have its pad id.
         lengths: number of tokens of each text.
 
     Example:
@@ -50,7 +50,7 @@ def random_inputs(model: Classifier, lengths: Sequence[int]) -> TextInputs:
 def contract_violations(model: Classifier, *, special_ids: Sequence[int] = (), segmented: bool = False) -> list[str]:
     """Returns one sentence, with the size of the error, for each contract that `model` breaks.
 
-    Afterwards, the model's train and eval modes, its attention kernel and the global random state are restored.
+    The model's train and eval modes, its attention kernel and the global random state are the same afterwards.
 
     Args:
         model: classifier with attention between tokens.
@@ -91,14 +91,14 @@ def _changed_logits(model: Classifier, inputs: TextInputs, special_ids: Sequence
         "padding on the left changes logits": (model(padded_left).logits, logits[1:]),
         "a neighbor in the batch changes logits": (model(padded).logits, logits[1:]),
         "ids at padding change logits": (model(other_padding).logits, logits),
-        "pad or special ids inside the text change logits in addition to the effect of their embeddings": (
+        "apart from their embeddings, pad or special ids inside the text change logits": (
             model(special).logits,
             model(inputs, model.embed(special)).logits,
         ),
     }
     tolerance = TOLERANCE * (float(logits.abs().max()) + _FLOOR)
     gaps = {message: float((changed - expected).abs().max()) for message, (changed, expected) in pairs.items()}
-    return [f"{message} by {gap:.2g}" for message, gap in gaps.items() if not gap <= tolerance]  # NaN counts, too
+    return [f"{message} by {gap:.2g}" for message, gap in gaps.items() if not gap <= tolerance]  # also if NaN
 
 
 @torch.enable_grad()
@@ -120,12 +120,12 @@ def _unread_states(model: Classifier, inputs: TextInputs) -> list[str]:
 
 @torch.no_grad()
 def _unusable_attentions(model: Classifier, inputs: TextInputs, *, segmented: bool) -> list[str]:
-    """Returns a message if eager attentions have another shape than [B * N, H, S, S] or rows that do not sum to 1."""
+    """Returns a message if the shape of eager attentions is not [B * N, H, S, S], or their rows do not sum to 1."""
     attentions = model(inputs, output_attentions=True).attentions
     assert attentions is not None
     shapes = {tuple(attention.shape) for attention in attentions}
     square = all(len(shape) == 4 and shape[2] == shape[3] >= 1 for shape in shapes)
     if not square or (not segmented and {shape[2] for shape in shapes} != {inputs.input_ids.shape[1]}):
-        return [f"attentions have shapes {sorted(shapes)}, not one row and column for each token"]
+        return [f"attentions have shapes {sorted(shapes)}, not one row and one column for each token"]
     gap = max(float((attention.sum(dim=-1) - 1).abs().max()) for attention in attentions)
-    return [f"rows of attentions sum to 1 with an error of {gap:.2g}"] if gap > 1e-3 else []
+    return [f"sums of the attentions' rows differ from 1 by up to {gap:.2g}"] if gap > 1e-3 else []

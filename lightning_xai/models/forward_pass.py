@@ -51,7 +51,7 @@ own_attentions=False, readout=True)
 
 
 class ForwardPass:
-    """A forward pass whose graph is kept, so that its readers (losses, methods) need no passes of their own.
+    """A forward pass whose graph is kept, so that its readers (loss terms, methods) need no passes of their own.
 
     Args:
         network: the classifier, already in the train or eval mode to use.
@@ -59,12 +59,12 @@ class ForwardPass:
         needs: the union of the readers' needs.
         create_graph: whether gradients of this pass are differentiated again.
         shared: whether several readers take gradients of this pass, so that its graph must be kept after each reader.
-        classes: [B, K] long, if only the logits and readout rows of these classes are needed; None for all classes.
+        classes: [B, K] long, the classes whose logits and readout rows are computed; None for all classes.
 
     Attributes:
         embeds: [B, T, D] token embeddings that require a gradient; None if no reader needs them.
         output: the network's output, in the graph.
-        state_before: state of the random generators before the pass, after the embeddings were computed.
+        state_before: state of the random generators after the embeddings were computed, and before the pass.
         state_after: state of the random generators after the pass.
 
     Example:
@@ -113,7 +113,7 @@ class ForwardPass:
         Args:
             values: [B] values in the graph of this pass. Each must depend only on its own example.
         """
-        assert self.embeds is not None, "the reader's needs leave out embeds"
+        assert self.embeds is not None, "gradients need a pass with Needs(embeds=True)"
         # examples do not affect each other, so the gradient of the sum holds the gradient of each example
         if self._graph is not None:
             return next(self._graph.gradients([values.sum()], self.embeds, keep_graph=True))
@@ -127,7 +127,7 @@ class ForwardPass:
             targets: [B, K] long, columns of this pass's logits.
             create_graph: whether the gradients can be differentiated again.
         """
-        assert self.embeds is not None, "the reader's needs leave out embeds"
+        assert self.embeds is not None, "gradients need a pass with Needs(embeds=True)"
         if self._graph is not None:
             return self._graph.target_gradients(targets, self.embeds, keep_graph=self.shared)
         logits = self.output.logits
@@ -143,7 +143,7 @@ class ForwardPass:
         output_hidden_states: bool = False,
         output_readout: bool = True,
     ) -> ClassifierOutput:
-        """Returns the output of the network for changed inputs or embeddings of the same texts, in the graph.
+        """Runs the network on changed inputs or embeddings of the same texts. Returns the output, with its graph.
 
         Args:
             inputs: B texts.
@@ -162,5 +162,5 @@ class ForwardPass:
 
     def _embeds(self) -> Tensor:
         embeds = self.network.embed(self.inputs)
-        # if the embedding table is frozen, the embeddings become a leaf of the graph
+        # if the embedding table is frozen, the embeddings become a leaf of the graph, which can have a gradient
         return embeds if embeds.requires_grad else embeds.detach().requires_grad_()

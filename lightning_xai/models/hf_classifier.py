@@ -32,22 +32,23 @@ class HFClassifier(HuggingFaceClassifier):
     Mistral, GPT-2) reads the last token.
 
     Args:
-        path: folder, hub id, or "package:NAME/FOLDER" of a network. If the network has no classification head, the head
-            starts at random.
+        path: folder, hub id, or "package:NAME/FOLDER" of a network. If the network has no classification head, it gets
+            one with random weights.
         num_classes: number of classes C.
-        multilabel: whether an example can have several classes (sigmoid) or has one (softmax).
+        multilabel: whether an example can have several classes (sigmoid), or has exactly one (softmax).
         pretrained: whether to load the weights at `path`. If False, the weights are random.
         dropout: replaces every dropout probability of the network; None keeps them.
-        head_dropout: replaces only the dropout probability of the head; None leaves it to `dropout` and the config.
+        head_dropout: replaces the dropout probability of the head only. If None, the head has the probability that
+            `dropout` gives, or else the config.
         head_activation: replaces the activation function of the head, for example by "tanh"; None keeps it.
         num_layers: number of layers to use, counted from the first; None uses all.
         embedding: the part whose output is explained and attacked: "word" (the table of word embeddings) or "module"
             (the whole embedding module with its LayerNorm).
-        config: used instead of `path`: a Hugging Face config with "model_type", for a network with random weights.
+        config: given instead of `path`: a Hugging Face config with "model_type", for a network with random weights.
         trust_remote_code: whether Python code in the folder at `path` may run.
         lora: options of low-rank adapters: `rank`, `alpha`, `dropout` and `targets`, as in `LoraOptions`. Only the
-            adapters and the head are then trained, and checkpoints hold only these and the path and hash of the
-            network's other weights. None trains all weights.
+            adapters and the head are then trained. Checkpoints contain their weights, and of the other weights only the
+            path and hash. None trains all weights.
 
     Raises:
         ValueError: there is no model at `path`, its head has another number of classes, or the architecture breaks a
@@ -107,8 +108,8 @@ class HFClassifier(HuggingFaceClassifier):
         self.weight_gaps = loaded.gaps
         self.num_classes = num_classes
         self.multilabel = multilabel
-        # a decoder applies a layer named `score` to the last token; check_contracts refuses networks with `score` that
-        # read other tokens
+        # a decoder applies a layer named `score` to the last token; check_contracts refuses networks whose `score`
+        # reads other tokens
         is_decoder = hasattr(self.transformer, "score")
         self.pooling: HeadPooling = "last" if is_decoder else getattr(settings, "classifier_pooling", "cls")
         self._given_pad_id: int | None = self.transformer.config.pad_token_id
@@ -122,12 +123,12 @@ class HFClassifier(HuggingFaceClassifier):
     def check_length(self, num_tokens: int, subject: str) -> None:
         if self.max_length is not None and num_tokens > self.max_length:
             raise ValueError(
-                f"{subject} has {num_tokens} tokens, {self.transformer.config.model_type} has {self.max_length} "
+                f"{subject} has {num_tokens} tokens, but {self.transformer.config.model_type} has {self.max_length} "
                 f"positions: set the data's max_length to at most {self.max_length}"
             )
 
     def transformer_call(self, inputs: TextInputs, inputs_embeds: Tensor | None) -> TransformerCall:
-        # a row without any token attends to its first padding token, since kernels disagree on empty rows
+        # a row without tokens attends to its first padding token, since attention kernels differ for empty rows
         attended = inputs.attention_mask.clone()
         attended[:, 0] |= ~inputs.attention_mask.any(dim=1)
         arguments = self.network_inputs(inputs) | {"attention_mask": attended.long()}
@@ -140,7 +141,7 @@ class HFClassifier(HuggingFaceClassifier):
         return TransformerCall(arguments, inputs_embeds, inputs.attention_mask)
 
     def head_output(self, output: Any, inputs: TextInputs, columns: Tensor | None) -> HeadOutput:
-        """Returns the logits of the transformer's own head, and the weights with which this head reads token states."""
+        """Returns the logits of the transformer's own head, the weights with which it reads states, and the states."""
         readout = pooling_readout(inputs.attention_mask, pooling=self.pooling, dtype=self.embedding_matrix.dtype)
         states = output.hidden_states
         if states is not None:
@@ -161,16 +162,20 @@ class HFClassifier(HuggingFaceClassifier):
 
     @torch.no_grad()
     def differences_from_transformer(self) -> list[str]:
-        """Returns a message if logits differ from those of the bare transformer, for example due to wrong positions."""
+        """Returns a message if logits differ from the transformer's own, for example due to wrong positions."""
         inputs = random_inputs(self, [7])
         with evaluation_mode(self):
             bare = self.transformer(inputs.input_ids, attention_mask=inputs.attention_mask.long()).logits
             gap = float((self(inputs).logits - bare).abs().max())
-        return [] if gap <= 1e-4 * (1 + float(bare.abs().max())) else [f"logits differ from transformers' by {gap:.2g}"]
+        return (
+            []
+            if gap <= 1e-4 * (1 + float(bare.abs().max()))
+            else [f"logits differ from the transformer's own by {gap:.2g}"]
+        )
 
 
 def random_bert(num_classes: int = 2) -> HFClassifier:
-    """Returns a random BERT in eval mode with one layer and a vocabulary of 20 tokens, for examples.
+    """Returns a BERT with random weights, one layer and 20 token ids, in eval mode, for examples in docstrings.
 
     Its weight matrices are drawn from N(0, 1) with a fixed seed. Attention is eager, so that every method can explain
     the network. The global random state does not change.
@@ -185,7 +190,7 @@ def random_bert(num_classes: int = 2) -> HFClassifier:
 
 @functools.cache
 def _random_bert(num_classes: int) -> HFClassifier:
-    """Returns the one network of which `random_bert` returns copies, since a copy takes a third of a build's time."""
+    """Returns the stored network that `random_bert` copies; copying takes a third of the time of building."""
     sizes = {"vocab_size": 20, "hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 2}
     with torch.inference_mode(False), torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.default_generator.manual_seed(0)

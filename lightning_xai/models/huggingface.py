@@ -29,10 +29,10 @@ _accepted: set[tuple[type, str]] = set()  # class and architecture of random net
 class TransformerCall(NamedTuple):
     """The inputs of the transformer in one forward pass."""
 
-    arguments: dict[str, Tensor]  # arguments that the transformer does not accept are left out
+    arguments: dict[str, Tensor]  # `run` leaves out those that the transformer does not accept
     embeds: Tensor | None  # replaces the output of the embedding module where `keep` is True; None replaces nothing
     keep: Tensor  # bool, False at padding
-    num_prompt_columns: int = 0  # number of columns, from the first, with the same prompt in every row
+    num_prompt_columns: int = 0  # number of leading columns with the same prompt in every row
 
 
 class HeadOutput(NamedTuple):
@@ -47,15 +47,15 @@ class HuggingFaceClassifier(Classifier):
     """A classifier whose `transformer` is a Hugging Face network.
 
     `forward` moves padding to the right, runs the transformer and checks its output. Subclasses define the inputs of
-    the transformer (`transformer_call`) and the logits for its output (`head_output`).
+    the transformer (`transformer_call`), and how logits are computed from its output (`head_output`).
 
     The transformer always gets input ids. If embeddings are given, too, a forward hook makes the embedding module
     return the given embeddings. Everything else that the network computes from the ids stays the same.
 
     Args:
         transformer: network with or without a classification head.
-        embedding: the part whose output is explained and attacked. "word" is the word embedding table, before the
-            network adds positions and token types and normalizes. "module" is the whole embedding module, with its
+        embedding: the part whose output is explained and attacked. "word" is the word embedding table; the network
+            adds position and token type embeddings afterwards. "module" is the whole embedding module, with its
             LayerNorm and dropout.
 
     Example:
@@ -78,7 +78,7 @@ class HuggingFaceClassifier(Classifier):
     """
 
     base_names: frozenset[str] = frozenset()  # with LoRA, names of weights that are not trained and not in state dicts
-    base_hash: str = ""  # with LoRA, hash of the weights in `base_names`
+    base_hash: str = ""  # with LoRA, hash of the files with the pretrained weights
     segment_length: int | None = None  # if set, position ids start again in every segment of this length
 
     def __init__(self, transformer: PreTrainedModel, embedding: Embedding) -> None:
@@ -231,7 +231,7 @@ class HuggingFaceClassifier(Classifier):
         return call_with_known_arguments(self.embedding_module, mask=inputs.attention_mask, **arguments)
 
     def network_inputs(self, inputs: TextInputs) -> dict[str, Tensor]:
-        """Returns the transformer's arguments [B, T]: ids (the pad id at padding), positions, and any token types."""
+        """Returns the transformer's arguments, each [B, T]: ids (pad id at padding), positions, token types if used."""
         arguments = {
             "input_ids": inputs.input_ids.masked_fill(~inputs.attention_mask, self.pad_id),
             "position_ids": position_ids(
@@ -243,7 +243,7 @@ class HuggingFaceClassifier(Classifier):
         return arguments
 
     def check_new_contracts(self) -> None:
-        """Checks the contracts, unless a random network of the same class and architecture has already passed.
+        """Checks the contracts, unless a random network of the same class and architecture has already passed them.
 
         A network with weights from a file is always checked.
 
@@ -252,13 +252,13 @@ class HuggingFaceClassifier(Classifier):
         """
         reads_weights = self.init_args.get("path") is not None
         key = type(self), json.dumps(self.architecture(), sort_keys=True, default=str)
-        # autocast is off, because it would go on using copies of weights that a loader replaces after this check
+        # autocast is off, because it would keep its copies of the weights, which a loader replaces after this check
         with torch.autocast(self.embedding_matrix.device.type, enabled=False):
             if reads_weights or key not in _accepted:
                 self.check_contracts()
             else:
-                # transformers registers hooks in the first forward pass. So this pass is run here: the preflight
-                # removes all hooks that were registered while it ran, and would remove these too
+                # in its first forward pass, transformers registers hooks. In the preflight, these would be lost, because
+                # the preflight removes all hooks that were registered while it ran. So the first pass is made here
                 with evaluation_mode(self), torch.no_grad():
                     self(random_inputs(self, [1]), output_hidden_states=True)
         if not reads_weights:
@@ -278,21 +278,21 @@ class HuggingFaceClassifier(Classifier):
         broken = [name for name, weight in self.named_parameters() if violations and not weight.isfinite().all()]
         if broken:
             origin = self.init_args.get("path") or model_type
-            raise ValueError(f"{origin}: numbers in {shown(broken)} are not finite: download the weights again")
+            raise ValueError(f"{origin}: the weights {shown(broken)} are not finite: download the weights again")
         if violations:
             raise ValueError(f"{model_type} cannot be explained: {'; '.join(violations)}")
 
     def differences_from_transformer(self) -> list[str]:
-        """Returns messages if logits differ from those of the bare transformer. By default, nothing is compared."""
+        """Returns messages if logits differ from the transformer's own. By default, nothing is compared."""
         return []
 
     def architecture(self) -> dict[str, Any]:
         if type(self.transformer).__module__.startswith("transformers_modules"):
-            return self.init_args | {"pretrained": False}  # a config cannot rebuild a network with code of its own
-        if self.init_args.get("lora") is not None and self.base_names:  # the weights of the base are only at `path`
+            return self.init_args | {"pretrained": False}  # a config cannot rebuild a network with its own code
+        if self.init_args.get("lora") is not None and self.base_names:  # the base's weights are only at `path`
             return self.init_args | {"lora": self.init_args["lora"] | {"base": self.base_hash}}
         rebuilt: dict[str, Any] = {"path": None, "lora": None} if "lora" in self.init_args else {"path": None}
         rebuilt |= {"config": architecture_config(self.transformer.config), "dropout": None}
         if "num_layers" in self.init_args:
-            rebuilt["num_layers"] = None  # the config gives the number
+            rebuilt["num_layers"] = None  # the config contains the number of layers
         return self.init_args | rebuilt | {"trust_remote_code": False}

@@ -29,7 +29,7 @@ def check_model(model: Classifier) -> None:
         >>> from lightning_xai.models.bilstm import BiLSTMAttention
         >>> check_model(BiLSTMAttention(100, 3, embedding_size=4, hidden_size=4))
     """
-    require(isinstance(model, Classifier), f"{model!r} is no Classifier", "derive it from that class")
+    require(isinstance(model, Classifier), f"{model!r} is not a Classifier", "derive its class from Classifier")
     says_how_it_reads(type(model))
     rows = model.embedding_matrix.shape[0]
     require(rows >= VOCAB_SIZE, f"{_name(model)} has {rows} token ids", f"build it with {VOCAB_SIZE} or more")
@@ -50,11 +50,11 @@ def readout_weighs_the_last_hidden_state(model: Classifier) -> None:
     """Hidden states are returned only on request. The head maps readout @ last hidden state to the logits."""
     inputs = _texts(model)
     output = model(inputs, output_hidden_states=True)
-    rule = f"{_name(model)}: hidden states are missing or have another shape than [B, T, D]"
+    rule = f"{_name(model)}: hidden states are missing, or their shape is not [B, T, D]"
     states = output.hidden_states
     shaped = states is not None and states[-1].shape[:2] == inputs.input_ids.shape == output.readout.shape[::2]
     require(shaped, rule, "return the embeddings and the output of every layer if output_hidden_states is True")
-    require(model(inputs).hidden_states is None, f"{_name(model)}: unrequested hidden states", "return None for them")
+    require(model(inputs).hidden_states is None, f"{_name(model)}: unrequested hidden states", "return None instead")
     try:
         layers = model.head_layers()
     except ValueError:
@@ -63,7 +63,7 @@ def readout_weighs_the_last_hidden_state(model: Classifier) -> None:
     pooled = output.readout @ states[-1]
     for layer in layers:
         pooled = layer(pooled)
-    rule = f"{_name(model)}: head_layers applied to readout @ last hidden state do not give the logits, but differ"
+    rule = f"{_name(model)}: head_layers map readout @ last hidden state to values that differ from the logits"
     _close(
         pooled.reshape(output.logits.shape), output.logits, rule, "return the layers in the order of the forward pass"
     )
@@ -73,16 +73,16 @@ def embeddings_give_the_same_logits(model: Classifier) -> None:
     """`model(x).logits` equals `model(x, model.embed(x)).logits`. Embeddings of another batch size raise ValueError."""
     inputs = _texts(model)
     logits, rule = model(inputs).logits, f"{_name(model)}: logits from embeddings differ from logits from ids"
-    _close(model(inputs, model.embed(inputs)).logits, logits, rule, "read inputs_embeds as embed returns it")
-    _refused(lambda: model(inputs, model.embed(inputs)[:1]), f"{_name(model)}: inputs_embeds of another batch size")
+    _close(model(inputs, model.embed(inputs)).logits, logits, rule, "use inputs_embeds like the result of embed")
+    _refused(lambda: model(inputs, model.embed(inputs)[:1]), f"{_name(model)}: inputs_embeds with another batch size")
 
 
 def neighbors_and_padding_change_no_logit(model: Classifier) -> None:
     """Logits depend neither on the presence, side or content of padding, nor on the other texts of the batch."""
     inputs = _texts(model)
     logits, name = model(inputs).logits, _name(model)
-    mask = "use attention_mask in every sum over tokens and for positions"
-    _close(model(inputs[1:].trim()).logits, logits[1:], f"{name}: neighbors or padding change logits", mask)
+    mask = "use attention_mask in every sum over tokens, and to compute positions"
+    _close(model(inputs[1:].trim()).logits, logits[1:], f"{name}: padding or other texts change logits", mask)
     left = _padded_left(inputs)
     _close(model(left).logits, logits[1:], f"{name}: padding on the left changes logits", mask)
     _close(model(left, model.embed(left)).logits, logits[1:], f"{name}: padding on the left changes logits", mask)
@@ -97,17 +97,17 @@ def masked_tokens_count_as_deleted(model: Classifier) -> None:
     text = random_texts([9], pad_id=model.pad_id)
     holes = replace(text, attention_mask=text.attention_mask & (torch.arange(9) != 3) & (torch.arange(9) != 4))
     deleted = text.map(lambda t: t[:, [0, 1, 2, 5, 6, 7, 8]] if t.dim() > 1 else t)
-    rule = f"{_name(model)}: a masked token inside a text is not the same as a deleted one"
-    _close(model(holes).logits, model(deleted).logits, rule, "number positions by attention_mask.cumsum")
+    rule = f"{_name(model)}: logits differ between masking and deleting tokens inside a text"
+    _close(model(holes).logits, model(deleted).logits, rule, "use attention_mask.cumsum for positions")
 
 
 def pad_ids_move_no_position(model: Classifier) -> None:
-    """A token with the padding id inside the attention mask is a token like any other."""
+    """Inside the attention mask, a token with the padding id is treated like any other token."""
     inputs = _texts(model)
     ids = inputs.input_ids.clone()
     ids[:, 2] = model.pad_id
     erased = replace(inputs, input_ids=ids)
-    rule = f"{_name(model)}: a padding id inside a text has other effects than its embedding"
+    rule = f"{_name(model)}: apart from its embedding, a padding id inside a text changes logits"
     _close(model(inputs, model.embed(erased)).logits, model(erased).logits, rule, "find padding by attention_mask only")
 
 
@@ -119,10 +119,10 @@ def readout_sums_to_one(model: Classifier) -> None:
     fits = shape[0] == 2 and shape[1] in (1, model.num_classes) and shape[2] == 9
     require(fits, f"{_name(model)}: readout has shape {shape}", "return [B, 1 or C, T]")
     total = (readout * inputs.attention_mask.unsqueeze(1)).sum(dim=-1)
-    rule = f"{_name(model)}: rows of the readout do not sum to 1, but differ"
+    rule = f"{_name(model)}: sums of the readout's rows differ from 1"
     _close(total, torch.ones(readout.shape[:2], dtype=torch.double), rule, "normalize the readout over attention_mask")
     left = _padded_left(inputs)
-    rule = f"{_name(model)}: padding on the left moves the readout or the hidden states"
+    rule = f"{_name(model)}: padding on the left changes the readout or the hidden states"
     remedy = "let column t of readout and hidden states belong to token t"
     _close(model(left).readout, readout[1:].roll(4, dims=-1), rule, remedy)
     states = model(left, output_hidden_states=True).hidden_states[-1]
@@ -142,8 +142,8 @@ def attentions_belong_to_the_graph(model: Classifier) -> None:
     shapes = {tuple(state.shape) for state in output.hidden_states}
     fits = len(output.hidden_states) == len(output.attentions) + 1
     fits = fits and shapes == {(2, 9, output.hidden_states[0].shape[-1])}
-    rule = f"{name}: hidden states {sorted(shapes)} do not fit attentions"
-    require(fits, rule, "return embeddings and all layers' outputs")
+    rule = f"{name}: the number or shapes {sorted(shapes)} of hidden states do not fit the attentions"
+    require(fits, rule, "return the embeddings and the output of every layer")
     gradients = torch.autograd.grad(output.logits.sum(), output.attentions, allow_unused=True)
     reached = all(gradient is not None and bool(gradient.isfinite().all()) for gradient in gradients)
     require(reached, f"{name}: attentions are not in the graph of the logits", "return the tensors that the layers use")
@@ -160,8 +160,8 @@ def kernels_give_the_same_logits(model: Classifier) -> None:
     fast = model(inputs).logits
     model.set_attention("eager")
     stored = model.attention_implementation
-    require(stored == "eager", f"{_name(model)}: attention_implementation is {stored!r}", "store the last name given")
-    _close(model(inputs).logits, fast, f"{_name(model)}: the attention kernel changes logits", "mask both alike")
+    require(stored == "eager", f"{_name(model)}: attention_implementation is {stored!r}", "store the last given name")
+    _close(model(inputs).logits, fast, f"{_name(model)}: the attention kernel changes logits", "use the same mask")
 
 
 def double_backward_reaches_encoder_weights(model: Classifier) -> None:
@@ -181,7 +181,7 @@ def double_backward_reaches_encoder_weights(model: Classifier) -> None:
     if decide and norm.requires_grad:
         second = torch.autograd.grad(norm, decide, allow_unused=True)
     reached = all(g is not None and bool(g.isfinite().all()) and bool(g.abs().max() > 0) for g in second)
-    rule = f"{_name(model)}: a loss on the input gradient does not reach all weights of the encoder"
+    rule = f"{_name(model)}: a loss on the input gradient gives no gradient for some weights of the encoder"
     require(reached, rule, "with eager attention, use only operations that can be differentiated twice")
 
 
@@ -196,7 +196,7 @@ def a_text_without_tokens_is_finite(model: Classifier) -> None:
         logits.sum().backward()
         finite = all(p.grad is None or bool(p.grad.isfinite().all()) for p in model.parameters())
         rule = f"{_name(model)}: a text without tokens gives logits or gradients that are not finite"
-        require(finite and bool(logits.isfinite().all()), rule, "clamp sums over the mask before a division")
+        require(finite and bool(logits.isfinite().all()), rule, "clamp sums of the mask to >= 1 before a division")
 
 
 def a_forward_leaves_no_hook(model: Classifier) -> None:
@@ -209,7 +209,7 @@ def a_forward_leaves_no_hook(model: Classifier) -> None:
     except RuntimeError:
         pass
     after = [len(module._forward_hooks) for module in model.modules()]
-    require(after == before, f"{_name(model)}: a forward pass leaves hooks", "remove them in a finally block")
+    require(after == before, f"{_name(model)}: a forward pass leaves hooks", "remove the hooks in a finally block")
 
 
 def predict_is_the_forward(model: Classifier) -> None:
@@ -227,14 +227,14 @@ def predict_is_the_forward(model: Classifier) -> None:
 
 def architecture_rebuilds_the_network(model: Classifier) -> None:
     """A network built from `architecture()` starts in training mode, loads the weights, and gives the same logits."""
-    inputs, rule = _texts(model), f"{_name(model)}: architecture() does not rebuild the network"
-    remedy = "return the constructor arguments, primitives only, that give the same layers"
+    inputs, rule = _texts(model), f"{_name(model)}: a network built from architecture() differs"
+    remedy = "return constructor arguments (only primitives) with which the same layers are built"
     try:
         twin = type(model)(**model.architecture())
     except TypeError as error:
         raise ValueError(f"{rule} ({error}): {remedy}") from error
     fresh = all(module.training for module in twin.modules()) and all(p.grad is None for p in twin.parameters())
-    require(fresh, f"{_name(model)}: the constructor changes modes or gradients", "leave training mode to callers")
+    require(fresh, f"{_name(model)}: a new network has gradients or is in eval mode", "do not call backward or eval")
     twin = twin.double().eval()
     try:
         twin.load_state_dict(model.state_dict())

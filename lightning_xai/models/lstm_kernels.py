@@ -11,7 +11,7 @@ import torch
 
 @contextmanager
 def fused_kernels(*, cudnn: bool, onednn: bool) -> Iterator[None]:
-    """Allows or forbids cuDNN and oneDNN to run LSTMs within the context; a library that is already off stays off.
+    """Within the context, sets whether cuDNN and oneDNN may run LSTMs. A library that is already off stays off.
 
     Example:
         >>> with fused_kernels(cudnn=False, onednn=False):

@@ -25,9 +25,9 @@ from lightning_xai.types import ClassifierOutput, TextInputs
 
 
 def last_segment_padding(lengths: Tensor, *, segment_length: int) -> tuple[Tensor, Tensor]:
-    """Returns the S columns [B, S] after each text's tokens, and a mask [B, S] of columns that pad its last segment.
+    """Returns the indices [B, S] of the S columns after each text's tokens, and a mask [B, S] of these columns.
 
-    If the last segment of a text is full, the mask is True for a whole additional segment of padding.
+    The mask is True at padding of the text's last segment or, if that is full, in one more segment that is all padding.
 
     Example:
         >>> columns, keep = last_segment_padding(torch.tensor([3]), segment_length=4)
@@ -49,8 +49,8 @@ class PLMCA(HuggingFaceClassifier):
     Args:
         path: folder, hub id, or "package:NAME/FOLDER" of the encoder.
         num_classes: number of classes C.
-        multilabel: whether an example can have several classes (sigmoid) or has one (softmax).
-        pretrained: whether to load the encoder's weights at `path`. If False, they are random.
+        multilabel: whether an example can have several classes (sigmoid), or has exactly one (softmax).
+        pretrained: whether to load the encoder's weights at `path`. If False, its weights are random.
         segment_length: number S of tokens in a segment. Position ids start again in each segment.
         dropout: replaces every dropout probability of the encoder; None keeps them.
         num_layers: number of layers to use, counted from the first; None uses all.
@@ -59,7 +59,7 @@ class PLMCA(HuggingFaceClassifier):
             sums to less than 1.
         embedding: the part whose output is explained and attacked: "word" (the table of word embeddings) or "module"
             (the whole embedding module with its LayerNorm).
-        config: used instead of `path`: a Hugging Face config with "model_type", for an encoder with random weights.
+        config: given instead of `path`: a Hugging Face config with "model_type", for an encoder with random weights.
         trust_remote_code: whether Python code in the folder at `path` may run.
 
     Raises:
@@ -77,16 +77,16 @@ class PLMCA(HuggingFaceClassifier):
     Reference: Edin et al. (2024), "An Unsupervised Approach to Achieve Supervised-Level Explainability in Healthcare
     Records", arXiv 2406.08958, section 3 and appendix A.
 
-    Differs: values and output have biases, as in the authors' code but not in the paper's formula. In the authors'
-    code, the mask of the cross-attention had no effect until 2026, so attention in the published results includes
-    padding, as with mask_mode="legacy".
+    Differs: the layers `value` and `output` have biases, as in the authors' code but not in the paper's formula. In
+    the authors' code, the mask of the cross-attention had no effect until 2026. In the published results, classes
+    therefore attend to padding, too, as with mask_mode="legacy".
     """
 
     readout_is_attention: ClassVar[bool] = True
     reads_by_class: ClassVar[bool] = True
 
     segment_length: int
-    segments_at_once: int | None = None  # largest number of segments in a graph; set by `gradients_by_segment`
+    segments_at_once: int | None = None  # largest number of segments in one graph; set by `gradients_by_segment`
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class PLMCA(HuggingFaceClassifier):
         )
         own_code = trust_remote_code and has_own_code(settings, AutoModel)
         if type(settings) not in MODEL_MAPPING and not own_code:
-            raise ValueError(f"{settings.model_type} is no encoder of transformers")
+            raise ValueError(f"{settings.model_type} is not an encoder of the transformers library")
         options: dict[str, Any] = {"num_layers": num_layers, "trust_remote_code": trust_remote_code}
         if not own_code:
             encoder_class: Any = MODEL_MAPPING[type(settings)]
@@ -136,18 +136,18 @@ class PLMCA(HuggingFaceClassifier):
         if path is not None and pretrained:
             head = (name for name, _ in self.named_parameters() if not name.startswith("transformer."))
             self.weight_gaps = WeightGaps((*loaded.gaps.fresh, *head), loaded.gaps.unread)
-        self.segment_length = min(segment_length, 3)  # so that the short texts of the check have several segments
+        self.segment_length = min(segment_length, 3)  # so that the short texts of the checks have several segments
         self.check_new_contracts()
         self.segment_length = segment_length
 
     def transformer_call(self, inputs: TextInputs, inputs_embeds: Tensor | None) -> TransformerCall:
-        """Returns the transformer's inputs: each text [T] is divided into N segments [S], the last one is padded."""
+        """Returns the transformer's inputs: texts [T] are divided into N segments [S], of which the last is padded."""
         num_rows, length = inputs.input_ids.shape
         if self.mask_mode == "correct":
-            size = max(min(self.segment_length, length), 1)  # texts shorter than a segment are one segment of length T
+            size = max(min(self.segment_length, length), 1)  # shorter texts are one segment of T tokens
             num_segments = max(-(-length // size), 1)
         else:
-            # leaves room for a segment of padding after a text whose last segment is full
+            # leaves room for one more segment of padding after a text whose last segment is full
             size, num_segments = self.segment_length, length // self.segment_length + 1
         return self._segment_call(inputs, inputs_embeds, size, num_segments)
 
@@ -212,7 +212,7 @@ class PLMCA(HuggingFaceClassifier):
         *,
         fused: bool = False,
     ) -> HeadOutput:
-        """Returns logits, and the attention of classes as readout [B, C, T]. If `fused`, the readout has no rows."""
+        """Returns logits, and the attention of classes as readout [B, C, T], which may have no rows if `fused`."""
         num_rows, length = inputs.input_ids.shape
         segments = output.hidden_states or (output.last_hidden_state,)  # each [B * N, S, D]
         padded = [state.reshape(num_rows, -1, state.shape[-1]) for state in segments]  # each [B, N * S, D]
@@ -222,12 +222,12 @@ class PLMCA(HuggingFaceClassifier):
         if self.mask_mode == "legacy":
             lengths = inputs.attention_mask.sum(dim=1)
             columns_of_padding, is_padding = last_segment_padding(lengths, segment_length=self.segment_length)
-            # only S columns of padding are used; with all columns, the largest tensors would be twice as large
+            # only S columns of padding are added; with all of them, the largest tensors would be twice as large
             padding = take_columns(padded[-1], columns_of_padding.clamp(max=padded[-1].shape[1] - 1))  # [B, S, D]
             tokens, keep = torch.cat([tokens, padding], dim=1), torch.cat([keep, is_padding], dim=1)
         queries = self.class_queries if classes is None else self.class_queries[classes]
         values = self.value(tokens)
-        if fused and bool(keep.any(dim=1).all()):  # for a row without tokens, kernels compute different softmaxes
+        if fused and bool(keep.any(dim=1).all()):  # fused results differ for rows without tokens
             pooled = fused_class_attention(queries, self.key(tokens), values, keep)
             return HeadOutput(self.head_logits(pooled), pooled.new_zeros(num_rows, 0, length), states)
         scores = class_attention(queries, self.key(tokens), keep)
@@ -240,18 +240,18 @@ class PLMCA(HuggingFaceClassifier):
         return HeadOutput(self.logits_of_readout(readout, values[:, :length], from_padding), readout, states)
 
     def logits_of_readout(self, readout: Tensor, values: Tensor, padding: Tensor | None = None) -> Tensor:
-        """Returns logits [B, C].
+        """Returns logits [B, C] from the readout.
 
         Args:
-            readout: [B, C, T].
+            readout: [B, C, T], the attention of each class to the tokens.
             values: [B, T, D], the layer `value` applied to the last hidden state.
-            padding: [B, C, D], the sum over padding of values weighted by attention; None if classes ignore padding.
+            padding: [B, C, D], the attention-weighted sum of values at padding; None if classes ignore padding.
         """
         pooled = readout.to(values.dtype) @ values  # [B, C, D]
         return self.head_logits(pooled if padding is None else pooled + padding)
 
     def head_logits(self, pooled: Tensor) -> Tensor:
-        """Returns logits [B, C] from each class's mean value [B, C, D], which is weighted by the class's attention."""
+        """Returns logits [B, C] from `pooled` [B, C, D], the sum of values weighted by each class's attention."""
         return self.output(self.norm(pooled)).squeeze(-1)
 
     def segment_states(self, segments: TextInputs, embed_mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -260,7 +260,7 @@ class PLMCA(HuggingFaceClassifier):
         Args:
             segments: U segments, each as a text of at most S tokens with padding on the right. With "legacy", a
                 segment with fewer tokens must be the last one of its text.
-            embed_mask: [U, T] bool; where it is False, embeddings are set to 0.
+            embed_mask: bool, of the shape of `segments.input_ids`; where it is False, embeddings are set to 0.
         """
         embeds = None if embed_mask is None else self.embed(segments) * embed_mask.unsqueeze(-1)
         legacy = self.mask_mode == "legacy"
@@ -273,14 +273,14 @@ class PLMCA(HuggingFaceClassifier):
     def version_logits(self, inputs: TextInputs, versions: Versions, classes: Tensor, **options: Any) -> Tensor | None:
         """Returns the logits [R, K] of versions of texts, encoding each distinct segment once; see `ForVersions`.
 
-        The result is None in training mode or if there are too many classes.
+        The result is None in training mode, or if there are too many classes.
         """
         return None if self.training else logits_by_segment(self, inputs, versions, classes, **options)
 
     def segment_graph(
         self, inputs: TextInputs, embeds: Tensor, classes: Tensor | None = None, *, output_readout: bool = True
     ) -> SegmentGraph | None:
-        """Returns a forward pass that encodes segments again for gradients; None outside `gradients_by_segment`."""
+        """Returns a pass that encodes segments again to compute gradients; None outside `gradients_by_segment`."""
         if self.segments_at_once is None:
             return None
         number = self.segments_at_once
@@ -289,8 +289,8 @@ class PLMCA(HuggingFaceClassifier):
     def head_layers(self) -> list[Callable[[Tensor], Tensor]]:
         if self.mask_mode == "legacy":
             raise ValueError(
-                "mask_mode is 'legacy': classes also read padding, whose share belongs to no token; decompose a "
-                "network with mask_mode 'correct'"
+                "mask_mode is 'legacy': classes also attend to padding, whose part of the logits belongs to no token; "
+                "decompose a network with mask_mode 'correct'"
             )
         # rows of the readout sum to 1, so `value`, including its bias, can be applied after averaging the states
         return [self.value, self.norm, self.output]

@@ -75,7 +75,7 @@ def words_of_tokens(tokenizer: Any, ids: Sequence[int]) -> tuple[list[str], list
     The word of a token is the word in which the token ends.
 
     Args:
-        tokenizer: a tokenizer of transformers.
+        tokenizer: a tokenizer from the transformers library.
         ids: ids of the text's tokens, without special tokens.
 
     Example:

@@ -40,7 +40,8 @@ class VerbalizerLM(HuggingFaceClassifier):
     Args:
         path: folder, hub id, "package:NAME/FOLDER" or GGUF file of a causal language model.
         num_classes: number of classes C.
-        verbalizers: [C] token id of each class's answer. On the command line, None takes them from the data's encoder.
+        verbalizers: [C] token id of each class's answer. If None, the command line takes the ids from the data's
+            encoder.
         prompt_cache: whether forward passes share the prompt's keys and values.
         pretrained: whether to load the weights at `path`. If False, the weights are random.
         dropout, config, trust_remote_code, lora: as in HFClassifier.
@@ -79,7 +80,7 @@ class VerbalizerLM(HuggingFaceClassifier):
             check_lora(lora, path, pretrained=pretrained)
         settings = read_config(path, config, dropout=dropout, trust_remote_code=trust_remote_code)
         if type(settings) not in AutoModelForCausalLM._model_mapping and "auto_map" not in settings:
-            raise ValueError(f"{settings.model_type} is no causal language model in transformers")
+            raise ValueError(f"{settings.model_type} is not a causal language model of transformers")
         weights = path if pretrained else None
         loaded = load_transformer(AutoModelForCausalLM, weights, settings, trust_remote_code=trust_remote_code)
         language_model: Any = loaded.network
@@ -91,7 +92,7 @@ class VerbalizerLM(HuggingFaceClassifier):
         self.transformer.config.use_cache = False
         head: Any = language_model.get_output_embeddings()
         is_tied = head.weight is self.embedding_matrix
-        self.output = None if is_tied and head.bias is None else head  # [D] -> [V]; None uses the embedding table
+        self.output = None if is_tied and head.bias is None else head  # None: the embedding table
         rows = self.embedding_matrix.shape[0]
         self.verbalizers = _checked_verbalizers(verbalizers, num_classes, rows)
         self._language_model: tuple[PreTrainedModel, ...] = (language_model,)  # a tuple hides it from nn.Module
@@ -103,13 +104,13 @@ class VerbalizerLM(HuggingFaceClassifier):
     def check_length(self, num_tokens: int, subject: str) -> None:
         if self.max_length is not None and num_tokens > self.max_length:
             raise ValueError(
-                f"{subject} has {num_tokens} tokens with its prompt, {self.transformer.config.model_type} has "
+                f"{subject} has {num_tokens} tokens with its prompt, but {self.transformer.config.model_type} has "
                 f"{self.max_length} positions: set the data's max_length to at most {self.max_length}"
             )
 
     def transformer_call(self, inputs: TextInputs, inputs_embeds: Tensor | None) -> TransformerCall:
         attended = inputs.attention_mask.clone()
-        # a row without tokens attends to its first column, since kernels give different results for empty rows
+        # a row without tokens attends to its first column, since attention kernels differ for empty rows
         attended[:, 0] |= ~inputs.attention_mask.any(dim=1)
         arguments = self.network_inputs(inputs) | {"attention_mask": attended.long()}
         columns = 0
@@ -144,7 +145,7 @@ class VerbalizerLM(HuggingFaceClassifier):
         if torch.is_grad_enabled() and any(parameter.requires_grad for parameter in self.parameters()):
             return False  # the gradients of weights would lack the contribution of the prompt's columns
         if has_hooks(self.transformer):
-            return False  # a method's hooks record or change computations, and expect those of the prompt, too
+            return False  # hooks of attribution methods need the computations for the prompt, too
         if call.embeds is None:
             return True
         if type(call.embeds) is not Tensor:  # tracked tensors of methods such as DeepLift need all columns
@@ -194,7 +195,7 @@ class VerbalizerLM(HuggingFaceClassifier):
 
     @torch.no_grad()
     def differences_from_transformer(self) -> list[str]:
-        """Returns messages if logits differ from the language model's own, or if sharing the prompt changes them."""
+        """Returns messages if logits differ from those of the language model, or if sharing the prompt changes them."""
         inputs = random_inputs(self, [7, 7])
         prompt = torch.arange(7, device=inputs.device) < _FEWEST_COLUMNS
         ids = inputs.input_ids.where(~prompt, inputs.input_ids[:1])
@@ -210,24 +211,24 @@ class VerbalizerLM(HuggingFaceClassifier):
             shares, self.prompt_cache = self.prompt_cache, False
             alone = self(inputs).logits
             if not (gap := float((alone - expected).abs().max())) <= tolerance:
-                messages.append(f"logits differ from transformers' by {gap:.2g}")
+                messages.append(f"logits differ from the language model's own by {gap:.2g}")
             self.prompt_cache = shares
             if not (gap := float((self(inputs).logits - alone).abs().max())) <= tolerance:
-                messages.append(f"a shared prompt changes logits by {gap:.2g}; give prompt_cache: false")
+                messages.append(f"sharing the prompt changes logits by {gap:.2g}; set `prompt_cache: false`")
         return messages
 
 
 def _checked_verbalizers(verbalizers: list[int] | None, num_classes: int, num_ids: int) -> list[int]:
     if verbalizers is None:
-        raise ValueError("VerbalizerLM has no verbalizers: give data with a PromptEncoder, or the ids of answer tokens")
+        raise ValueError("VerbalizerLM has no verbalizers: use a PromptEncoder, or give the ids of the answer tokens")
     if len(verbalizers) != num_classes:
         raise ValueError(
             f"the network has {quantity(len(verbalizers), 'verbalizer')} for {quantity(num_classes, 'class')}: "
-            "give one for each class"
+            "give one verbalizer for each class"
         )
     for number, token_id in enumerate(verbalizers):
         if not 0 <= token_id < num_ids:
-            raise ValueError(f"verbalizer {token_id} is no id of the vocabulary: give ids from 0 to {num_ids - 1}")
+            raise ValueError(f"verbalizer {token_id} is not an id of the vocabulary: give ids from 0 to {num_ids - 1}")
         if token_id in verbalizers[:number]:
-            raise ValueError(f"verbalizer {token_id} stands for two classes: give each class its own")
+            raise ValueError(f"verbalizer {token_id} stands for two classes: give each class its own verbalizer")
     return list(verbalizers)

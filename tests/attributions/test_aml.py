@@ -216,12 +216,12 @@ def test_a_scorer_of_another_network_is_refused_with_both_hashes(network):
     method = explains(network)
     scores(method, network, inputs)
     with pytest.raises(
-        ValueError, match=f"weights {weights_hash(network)}, not one with weights {weights_hash(other)}"
+        ValueError, match=f"weights hash {weights_hash(network)}, but this network has {weights_hash(other)}"
     ):
         scores(method, other, inputs)
     with torch.no_grad():
         network.transformer.classifier.bias += 1
-    with pytest.raises(ValueError, match="not one with weights"):
+    with pytest.raises(ValueError, match="but this network has"):
         scores(method, network, inputs)
 
 

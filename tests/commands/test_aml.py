@@ -84,7 +84,7 @@ def test_a_checkpoint_that_another_metric_chooses_is_refused(fitted, tmp_path):
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        ({"loss": {"kept_weight": -1.0}}, "kept_weight is -1.0: give a factor from 0"),
+        ({"loss": {"kept_weight": -1.0}}, "kept_weight is -1.0: give a factor of at least 0"),
         ({"explained": "nowhere"}, "explained nowhere does not exist"),
         ({"metric": {"class_path": "lightning_xai.metrics.plausibility.EvidenceOverlap"}}, "reads gold labels"),
     ],

@@ -88,7 +88,7 @@ def test_data_without_a_prompt_are_refused(config, tmp_path):
     plain = {"class_path": "lightning_xai.data.encoding.TokenizerEncoder", "init_args": {"fill": "unk"}}
     config["data"]["init_args"]["encoder"] = plain
     refused = refusal("test", "--config", save(config, tmp_path / "few.yaml"), "--runs_dir", tmp_path / "runs")
-    assert "has no verbalizers: give data with a PromptEncoder" in refused
+    assert "has no verbalizers: use a PromptEncoder" in refused
 
 
 @pytest.mark.slow

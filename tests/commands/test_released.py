@@ -72,7 +72,7 @@ def test_a_vocabulary_larger_than_the_embedding_is_refused(tmp_path):
     file = tmp_path / "models" / "roberta-base-pm-m3-voc-hf" / "vocab.json"
     ids = json.loads(file.read_text())
     file.write_text(json.dumps(ids | {f"Ġword{number}": number for number in range(len(ids), 301)}))
-    message = "token ids, the embedding table 300 rows: use the network's own tokenizer"
+    message = "token ids, but the embedding table has only 300 rows: use the network's own tokenizer"
     assert message in refusal("explain", "--ckpt", folder, "--text", NOTE)
     assert message in refusal(*argv_of_test(folder, tmp_path, path=None, max_length=None))
 

@@ -29,7 +29,7 @@ def checkpoint(objective, tmp_path) -> str:
 
 
 def test_checkpoint_of_the_same_classes_in_another_order_is_refused(objective, checkpoint, tmp_path):
-    with pytest.raises(ValueError, match="class 0 is 'negative' in .* and 'positive' in the data"):
+    with pytest.raises(ValueError, match="class 0 is 'negative' in .*, but 'positive' in the data"):
         resolve_checkpoint(RunFolder(tmp_path), checkpoint, objective, NAMES[::-1])
 
 

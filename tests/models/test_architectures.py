@@ -74,7 +74,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "squeezebert": (
         ENCODER | {"embedding_size": 16} | {f"{part}_groups": 1 for part in (
             "q", "k", "v", "post_attention", "intermediate", "output")},
-        "rows of attentions",
+        "sums of the attentions' rows",
     ),
     "xlnet": ({"d_model": 16, "n_layer": 2, "n_head": 2, "d_inner": 24, **IDS}, "size"),
     "yoso": (ENCODER, "shapes"),

@@ -140,12 +140,12 @@ class DividesByZero(BagOfWords):
 @pytest.mark.parametrize(
     ("network", "message"),
     [
-        (SeesPadding, "neighbors or padding change logits by up to .*use attention_mask"),
-        (IgnoresEmbeds, "inputs_embeds of another batch size are not refused"),
-        (ReadsTooMuch, "rows of the readout do not sum to 1"),
-        (ForgetsTheKernel, "attention_implementation is 'sdpa': store the last name given"),
+        (SeesPadding, "padding or other texts change logits by up to .*use attention_mask"),
+        (IgnoresEmbeds, "inputs_embeds with another batch size are not refused"),
+        (ReadsTooMuch, "sums of the readout's rows differ from 1"),
+        (ForgetsTheKernel, "attention_implementation is 'sdpa': store the last given name"),
         (MakesFloat32, "logits from embeddings differ from logits from ids"),
-        (ForgetsAnArgument, r"architecture\(\) does not rebuild the network \(.*\): return the constructor arguments"),
+        (ForgetsAnArgument, r"a network built from architecture\(\) differs \(.*\): return constructor arguments"),
         (DividesByZero, "a text without tokens gives logits or gradients that are not finite"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),

@@ -87,11 +87,11 @@ def test_a_network_that_keeps_all_contracts_has_no_violations():
         ("padding", "padding on the right changes logits by 3"),
         ("neighbors", "a neighbor in the batch changes logits by 1"),
         ("ids at padding", "ids at padding change logits by"),
-        ("special ids", "ids inside the text change logits in addition to the effect of their embeddings by"),
+        ("special ids", "apart from their embeddings, pad or special ids inside the text change logits by"),
         ("readout", "100% of the head's gradient is at tokens with weight 0 in the readout"),
         ("states", "the head does not read the last hidden state"),
-        ("attentions", "rows of attentions sum to 1 with an error of 1"),
-        ("shapes", "not one row and column for each token"),
+        ("attentions", "sums of the attentions' rows differ from 1 by up to 1"),
+        ("shapes", "not one row and one column for each token"),
     ],
 )
 def test_a_broken_contract_is_named(contract, message):
@@ -109,7 +109,7 @@ def test_logits_that_are_no_numbers_break_a_contract():
 def test_segments_may_have_fewer_columns_than_the_text():
     model = tiny_classifier("plm_ca", segment_length=3)
     assert contract_violations(model, special_ids=model.special_ids, segmented=True) == []
-    assert "not one row and column for each token" in contract_violations(model, special_ids=model.special_ids)[0]
+    assert "not one row and one column for each token" in contract_violations(model, special_ids=model.special_ids)[0]
 
 
 def test_the_check_leaves_modes_kernel_and_random_state():

@@ -78,7 +78,7 @@ def test_own_code_of_a_network_does_not_run(name, tmp_path, marker):
 
 def test_own_code_for_a_known_architecture_does_not_run_and_is_named(tmp_path, marker):
     path = own_code(tmp_path / "model", marker, model_type="bert")
-    with pytest.warns(UserWarning, match=f"{path}: Python code for this network is not run"):
+    with pytest.warns(UserWarning, match=f"{path}: its Python code is not run"):
         network = load_trained(path).network
     assert not marker.exists()
     inputs = text_inputs([5])
@@ -109,7 +109,7 @@ def test_a_checkpoint_runs_own_code_only_if_asked_again(tmp_path, marker):
     network = HFClassifier(own_code(tmp_path / "model", marker), 3, trust_remote_code=True).eval()
     path = save_checkpoint(network, tmp_path / "best.ckpt")
     marker.rmdir()
-    with pytest.raises(ValueError, match="needs Python code of .*model, which is not run"):
+    with pytest.raises(ValueError, match="needs Python code from .*model, which is not run"):
         load_trained(path)
     assert not marker.exists()
     loaded, inputs = load_trained(path, trust_remote_code=True).network, text_inputs([5])

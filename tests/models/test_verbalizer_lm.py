@@ -238,11 +238,11 @@ def test_the_kernels_of_a_llama_agree_to_the_float32_of_its_softmax():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"verbalizers": None}, "has no verbalizers: give data with a PromptEncoder"),
+        ({"verbalizers": None}, "has no verbalizers: use a PromptEncoder"),
         ({"verbalizers": [7, 9]}, "2 verbalizers for 3 classes"),
         ({"verbalizers": [7, 9, 7]}, "verbalizer 7 stands for two classes"),
-        ({"verbalizers": [7, 9, 100]}, "verbalizer 100 is no id of the vocabulary"),
-        ({"config": {"model_type": "distilbert"}}, "distilbert is no causal language model"),
+        ({"verbalizers": [7, 9, 100]}, "verbalizer 100 is not an id of the vocabulary"),
+        ({"config": {"model_type": "distilbert"}}, "distilbert is not a causal language model"),
     ],
 )
 def test_wrong_verbalizers_and_networks_are_refused(arguments, message):
@@ -252,5 +252,5 @@ def test_wrong_verbalizers_and_networks_are_refused(arguments, message):
 
 
 def test_a_text_that_is_too_long_with_its_prompt_is_refused():
-    with pytest.raises(ValueError, match="an example has 65 tokens with its prompt, gpt2 has 64 positions"):
+    with pytest.raises(ValueError, match="an example has 65 tokens with its prompt, but gpt2 has 64 positions"):
         network(GPT2).check_length(65, "an example")

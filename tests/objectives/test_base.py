@@ -98,5 +98,5 @@ def test_weights_that_are_not_float32_are_refused_before_training(precision, tin
 def test_text_longer_than_the_networks_positions_is_refused_before_training(tmp_path):
     source = Planted(num_classes=3, num_train=8, num_validation=2, num_test=2, words_per_document=(30, 40))
     network = HFClassifier(config={**TINY_CONFIGS["bert"], "max_position_embeddings": 20}, num_classes=3)
-    with pytest.raises(ValueError, match="an example of split train has .* tokens, bert has 20 positions"):
+    with pytest.raises(ValueError, match="an example of split train has .* tokens, but bert has 20 positions"):
         quiet_trainer(tmp_path).fit(Supervised(network), datamodule=TextDataModule(source, VocabularyEncoder(words=95)))

@@ -96,7 +96,7 @@ def test_classes_in_another_order_are_put_into_the_order_of_the_data(saved, orde
 @pytest.mark.parametrize("saved", [checkpoint, folder])
 def test_classes_with_other_names_are_refused_unless_the_user_names_them(saved, tmp_path):
     path, german = saved(tmp_path, ["nein", "egal", "ja"]), ["contradiction", "neutral", "entailment"]
-    with pytest.raises(ValueError, match=r"has the classes \['nein', .*: give model.init_args.network_classes"):
+    with pytest.raises(ValueError, match=r"has the classes \['nein', .*: set model.init_args.network_classes"):
         quiet_trainer(tmp_path).validate(Evaluation(path), data(ORDERS[0]), verbose=False)
     for objective in (
         Evaluation(path, network_classes=german),
@@ -163,7 +163,7 @@ def test_a_network_whose_pretrained_weights_suffice_is_evaluated_as_it_is(tmp_pa
 def test_a_network_with_random_weights_is_refused(tmp_path):
     with pytest.raises(ValueError, match="the weights of VerbalizerLM are random: give its pretrained path"):
         Evaluation(network=language_model(tmp_path, pretrained=False))
-    with pytest.raises(ValueError, match="no weights for score.weight, which would be random"):
+    with pytest.raises(ValueError, match="no weights for score.weight, so they would be random"):
         Evaluation(network=HFClassifier(str(tmp_path), num_classes=3))
 
 

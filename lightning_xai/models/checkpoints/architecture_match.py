@@ -11,7 +11,8 @@ from lightning_xai.models.base import Classifier
 from lightning_xai.models.pretrained.config_keys import known_keys
 from lightning_xai.runs.renamed_classes import current_spec
 
-# arguments that do not affect the forward pass: they concern the weights' origin or initial values, or explanations
+# arguments that do not affect the forward pass: they say where weights come from, how they are initialized, or what is
+# explained
 _ARGUMENTS_WITHOUT_EFFECT = {
     "path", "pretrained", "config", "embedding", "trust_remote_code", "word_vectors", "mask_row", "mask_id", "pad_id",
 }  # fmt: skip
@@ -73,7 +74,7 @@ def first_setting_difference(given: dict[str, Any], needed: dict[str, Any]) -> S
 
 
 def check_architecture(spec: dict[str, Any], network: Classifier, path: str | Path) -> None:
-    """Raises ValueError if the networks differ in architecture, even if all their weights have the same shapes.
+    """Raises ValueError if two networks differ in a setting that affects the forward pass.
 
     Args:
         spec: the result of `network_spec` for the network whose weights are at `path`.
@@ -85,13 +86,13 @@ def check_architecture(spec: dict[str, Any], network: Classifier, path: str | Pa
         >>> check_architecture(network_spec(network), network, "x")
         >>> check_architecture(network_spec(BiLSTMAttention(9)), network, "x")
         Traceback (most recent call last):
-        ValueError: x does not fit: paired is False in the file and True in the configuration; give ...
+        ValueError: x does not fit: paired is False in the file and True in the configuration; use ...
     """
     difference = first_setting_difference(spec, network_spec(network))
     if difference is not None:
         raise ValueError(
             f"{path} does not fit: {difference.name} is {difference.given!r} in the file and {difference.needed!r} in "
-            "the configuration; give the config.yaml of the file's run, or evaluate.yaml"
+            "the configuration; use the config.yaml of the run that wrote the file, or evaluate.yaml"
         )
 
 

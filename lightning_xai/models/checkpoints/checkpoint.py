@@ -56,15 +56,15 @@ def load_trained(path: str, *, trust_remote_code: bool = False) -> TrainedNetwor
     """Returns the trained network at `path`. The global random state does not change.
 
     Args:
-        path: a .ckpt of any objective; a run folder with checkpoints/best.ckpt or (if best.ckpt is missing)
+        path: a .ckpt file of any objective; a run folder with checkpoints/best.ckpt or (if best.ckpt is missing)
             checkpoints/last.ckpt; a Hugging Face model with a classification head (folder, hub id or
             "package:NAME/FOLDER"); or a folder of released PLM-CA weights (best_model.pt, config.yaml,
             target_tokenizer.json).
         trust_remote_code: whether Python code in a Hugging Face folder may run.
 
     Raises:
-        ValueError: there is no network at `path`, the file contains pickled code, or a weight is missing, unknown or of
-            another shape than in the network.
+        ValueError: there is no network at `path`, the file contains pickled code, or a weight is missing, is unknown,
+            or has another shape than in the network.
 
     Example:
         >>> import tempfile
@@ -79,7 +79,7 @@ def load_trained(path: str, *, trust_remote_code: bool = False) -> TrainedNetwor
         >>> torch.equal(trained.network.embedding_matrix, network.embedding_matrix)
         True
     """
-    # weights that are made in a caller's inference mode could enter no gradient later
+    # if weights were created in a caller's inference mode, no gradients could be computed later
     with torch.inference_mode(False), torch.random.fork_rng(devices=[]):
         if is_released(path):
             trained = TrainedNetwork(*load_released(Path(path)), released_encoder(Path(path)))
@@ -132,11 +132,12 @@ def read_checkpoint(path: str) -> dict[str, Any]:
     checkpoint = read_tensors(file)
     if "network" not in checkpoint or "state_dict" not in checkpoint:
         raise ValueError(
-            f"{file} does not say which network it holds, since no objective of this suite wrote it: give another file"
+            f"{file} does not name its network, so it is not from an objective of this suite: give another file"
         )
     if format_of(checkpoint) > FORMAT:
         raise ValueError(
-            f"{file}: has format {format_of(checkpoint)}, this version reads up to {FORMAT}: update the package"
+            f"{file} has format {format_of(checkpoint)}, but this version reads formats up to {FORMAT}: update "
+            "the package"
         )
     return checkpoint
 
@@ -185,12 +186,12 @@ def check_format(checkpoint: dict[str, Any], path: str | Path = "this checkpoint
         >>> check_format({"format": FORMAT})
         >>> check_format({}, "old.ckpt")
         Traceback (most recent call last):
-        ValueError: old.ckpt has format 1, runs continue in format 2 only: fit it again, or use evaluate.yaml
+        ValueError: old.ckpt has format 1, but runs continue only in format 2: fit the network again, or ...
     """
     if not is_current(checkpoint):
         raise ValueError(
-            f"{path} has format {format_of(checkpoint)}, runs continue in format {FORMAT} only: fit it again, "
-            "or use evaluate.yaml"
+            f"{path} has format {format_of(checkpoint)}, but runs continue only in format {FORMAT}: fit the "
+            "network again, or use evaluate.yaml"
         )
 
 
@@ -228,7 +229,7 @@ def _load_huggingface(path: str, *, trust_remote_code: bool) -> TrainedNetwork:
     names = config.architectures or []
     has_head = any(name.endswith("ForSequenceClassification") for name in names)
     if not has_head and find_adapter(resolve_model_path(path)) is None:
-        raise ValueError(f"{path}: no classification head ({names}): set it as HFClassifier's path, and fine-tune it")
+        raise ValueError(f"{path} has no classification head ({names}): set it as HFClassifier's path and fine-tune it")
     class_names = [str(name) for name in ordered_class_names(dict(config.id2label or {}), path)]
     arguments = {
         "path": path,
@@ -263,6 +264,6 @@ def ordered_class_names(id2label: Mapping[Any, str], path: str) -> list[str]:
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(
-            f"{path}: id2label names two classes {twice!r}: give every class a name of its own in config.json"
+            f"{path}: id2label gives two classes the name {twice!r}: give every class its own name in config.json"
         )
     return names

@@ -15,7 +15,7 @@ from lightning_xai.models.contracts import random_inputs
 from lightning_xai.runs.progress import say
 
 NAME_THEM = (
-    "give model.init_args.network_classes, the names that the data has for the network's classes, in the order of the "
+    "set model.init_args.network_classes to the names that the data has for the network's classes, in the order of the "
     "network's logits"
 )
 TRAINED_ON_THEM = "give a network that was trained on the classes of the data"
@@ -29,7 +29,7 @@ def pretrained_class_names(network: Classifier, network_classes: list[str] | Non
         network_classes: names to use instead of those in the network's config.json.
 
     Raises:
-        ValueError: the class ids in config.json are not 0 to C - 1, or `network_classes` has not one name per class.
+        ValueError: the class ids in config.json are not 0 to C - 1, or `network_classes` does not name each class.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -54,10 +54,10 @@ def pretrained_class_names(network: Classifier, network_classes: list[str] | Non
 
 @torch.no_grad()
 def reorder_classes(network: Classifier, positions: Sequence[int]) -> bool:
-    """Reorders the rows of a network's head. The former class number positions[i] becomes class i.
+    """Reorders the rows of a network's head, so that the class with the index positions[i] gets the index i.
 
     Returns:
-        True if the logits then have the new order. Otherwise False, and the weights are left unchanged.
+        True if the logits then have the new order. Otherwise False; in this case, the weights are left unchanged.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -70,7 +70,7 @@ def reorder_classes(network: Classifier, positions: Sequence[int]) -> bool:
     inputs, rows = random_inputs(network, [7, 4]), list(positions)
     head = [weight for weight in network.head_parameters() if weight.shape[:1] == (network.num_classes,)]
     given = [weight.clone() for weight in head]
-    # autocast is off, because it would go on using its copy of the former head
+    # autocast is off, because it would keep its copy of the head from before the change
     with evaluation_mode(network), torch.autocast(network.embedding_matrix.device.type, enabled=False):
         expected = network(inputs).logits[:, rows]
         for weight in head:
@@ -92,8 +92,8 @@ def align_classes(
 ) -> list[str] | None:
     """Puts a network's classes in the order of the data's classes, and prints a line if they were in another order.
 
-    Names are compared without case and hyphens. In two cases, the order is kept, and a line says that class i of the
-    network is taken for class i of the data: if the names of one list merely number the classes, such as LABEL_0 and
+    Case, white space, hyphens and underscores in names are ignored. In two cases, class i of the network is assumed to
+    be class i of the data, and a line says so: if the names of one list merely number the classes, such as LABEL_0 and
     LABEL_1; or if the two lists differ in the name at only one position.
 
     Args:
@@ -101,7 +101,7 @@ def align_classes(
         class_names: class names of the network, in the order of the logits; None if they are not known.
         data_names: names of the data's classes.
         origin: path of the network, for messages.
-        remedy: advice at the end of the error message, if the names do not show which classes correspond.
+        remedy: advice with which the error message ends if the names do not show which classes correspond.
 
     Returns:
         The names of the network's classes after the call.
@@ -121,7 +121,7 @@ def align_classes(
     positions = named_positions(class_names, data_names, str(origin), remedy)
     theirs, ours = comparable_names(class_names, data_names)
     if positions is None or set(theirs) != set(ours):
-        say(f"{origin}: its classes {listed(class_names)} are taken for {listed(data_names)}, in this order")
+        say(f"{origin}: its classes {listed(class_names)} are assumed to be {listed(data_names)}, in this order")
     elif positions != list(range(len(positions))):
         if not reorder_classes(network, positions):
             check_class_order(class_names, data_names, origin)
@@ -148,7 +148,7 @@ def check_class_order(
         >>> check_class_order(["LABEL_0", "LABEL_1"], ["no", "yes"], "m.ckpt")
         >>> check_class_order(["B", "A"], ["a", "b"], "m")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        ValueError: class 0 is 'B' in m and 'a' in the data: set class_names ... to ['B', 'A'], ...
+        ValueError: class 0 is 'B' in m, but 'a' in the data: set class_names ... to ['B', 'A'], ...
     """
     if class_names is None:
         return
@@ -158,7 +158,7 @@ def check_class_order(
     for number, position in enumerate(positions):
         if number != position:
             raise ValueError(
-                f"class {number} is {class_names[number]!r} in {path} and {data_names[number]!r} in the data: set "
-                f"class_names of the data's source to {listed(class_names)}, the network's order, in place of "
+                f"class {number} is {class_names[number]!r} in {path}, but {data_names[number]!r} in the data: set "
+                f"class_names of the data's source to {listed(class_names)}, the network's order, instead of "
                 f"{listed(data_names)}"
             )

@@ -69,8 +69,8 @@ def build_network(spec: dict[str, Any], *, trust_remote_code: bool = False) -> C
     network_class = imported_class(spec["class_path"], Classifier)
     if spec["init_args"].get("trust_remote_code") and not trust_remote_code:
         raise ValueError(
-            f"the network needs Python code of {spec['init_args'].get('path')}, which is not run: give "
-            "trust_remote_code: true if you trust the code"
+            f"the network needs Python code from {spec['init_args'].get('path')}, which is not run: set "
+            "`trust_remote_code: true` if you trust the code"
         )
     with stored_settings():
         return network_class(**spec["init_args"])
@@ -90,7 +90,7 @@ class WeightDifference(NamedTuple):
 
 
 def first_difference(weights: Mapping[str, Tensor], needed: Mapping[str, Tensor]) -> WeightDifference | None:
-    """Returns the first weight, by name, that is missing on one side or differs in shape; None if all weights match.
+    """Returns the alphabetically first weight that is missing on one side or differs in shape; None if all match.
 
     Example:
         >>> first_difference({"bias": torch.zeros(3)}, {"bias": torch.zeros(2)})
@@ -112,7 +112,7 @@ def load_weights(network: Classifier, weights: Mapping[str, Tensor], path: str |
         path: where the weights come from, for error messages.
 
     Raises:
-        ValueError: a weight is missing, unknown or of another shape; the message names it.
+        ValueError: a weight is missing, is unknown, or has another shape; the message names the weight.
 
     Example:
         >>> from lightning_xai.models.bilstm import BiLSTMAttention
@@ -131,7 +131,7 @@ def load_weights(network: Classifier, weights: Mapping[str, Tensor], path: str |
         elif needed == "absent":
             message = f"has unknown weights {name}, which {kind} does not have"
         else:
-            message = f"{name} has shape {list(shape)}, {kind} needs {list(needed)}"
+            message = f"{name} has shape {list(shape)}, but {kind} needs {list(needed)}"
         raise ValueError(f"{path}: {message}")
     network.load_state_dict(weights)
     network.weight_gaps = WeightGaps()
@@ -153,14 +153,14 @@ def copy_weights(teacher: Classifier, student: Classifier, path: str) -> None:
     """
     if teacher.num_classes != student.num_classes or teacher.multilabel != student.multilabel:
         raise ValueError(
-            f"the teacher {path} has {quantity(teacher.num_classes, 'class')} (multi-label {teacher.multilabel}), the "
-            f"network {student.num_classes} (multi-label {student.multilabel}): train the teacher on the same data"
+            f"the teacher {path} has {quantity(teacher.num_classes, 'class')} (multi-label {teacher.multilabel}), but "
+            f"the network has {student.num_classes} (multi-label {student.multilabel}): train both on the same data"
         )
     difference = first_difference(teacher.state_dict(), student.state_dict())
     if difference is not None:
         raise ValueError(
-            f"{difference.name} is {difference.shape} in the teacher {path} and {difference.needed} in the network: "
-            "give both the same architecture"
+            f"the shape of {difference.name} is {difference.shape} in the teacher {path} and {difference.needed} in "
+            "the network: give both the same architecture"
         )
     setting = first_setting_difference(network_spec(teacher), network_spec(student))
     if setting is not None:

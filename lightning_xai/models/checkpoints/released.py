@@ -79,7 +79,7 @@ def renamed_weights(weights: dict[str, Tensor]) -> dict[str, Tensor]:
             continue
         if "first_linear." in key:
             raise ValueError(
-                f"{key}: these are weights of PLM-ICD, which has no cross-attention; only PLM-CA is supported"
+                f"{key} belongs to PLM-ICD, which has no cross-attention: only weights of PLM-CA are supported"
             )
         for theirs, ours in _RELEASED_NAMES.items():
             if key.startswith(theirs):
@@ -124,8 +124,8 @@ def released_settings(folder: Path) -> DictConfig:
     """Returns the settings in config.yaml of a folder of released weights.
 
     Raises:
-        ValueError: config.yaml is missing or names no encoder, or has a setting for which this package computes another
-            forward pass than the authors' code.
+        ValueError: config.yaml is missing, does not name an encoder, or has a setting with which the forward pass of
+            this package differs from that of the authors' code.
 
     Example:
         >>> import tempfile
@@ -137,10 +137,10 @@ def released_settings(folder: Path) -> DictConfig:
     """
     file = folder / SETTINGS
     if not file.is_file():
-        raise ValueError(f"{folder} has no {SETTINGS}: copy it from the released archive, beside {WEIGHTS}")
+        raise ValueError(f"{folder} has no {SETTINGS}: copy it from the released archive, next to {WEIGHTS}")
     settings = OmegaConf.load(file)
     if not isinstance(settings, DictConfig) or OmegaConf.select(settings, "model.configs.model_path") is None:
-        raise ValueError(f"{file} has no model.configs.model_path, the encoder's folder: take the released file")
+        raise ValueError(f"{file} has no model.configs.model_path, the encoder's folder: use the released file")
     for name, needed in _FORWARD_PASS.items():
         given = settings.model.configs.get(name, needed)
         if given is not None and given != needed:
@@ -159,7 +159,7 @@ def read_classes(file: Path) -> list[str]:
     """Returns the class names of released weights, in the order of the logits.
 
     Raises:
-        ValueError: the file is missing, is not a list of texts, or names a class twice.
+        ValueError: the file is missing, is not a list of strings, or names a class twice.
 
     Example:
         >>> import tempfile
@@ -170,13 +170,13 @@ def read_classes(file: Path) -> list[str]:
         ValueError: .../target_tokenizer.json names ['401.9'] twice: each class needs a name of its own
     """
     if not file.is_file():
-        raise ValueError(f"{file} is missing: copy it from the released archive, since it holds the order of classes")
+        raise ValueError(f"{file} is missing: copy it from the released archive; it has the order of the classes")
     try:
         names = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise ValueError(f"{file} is no JSON file: copy it from the released archive again") from error
+        raise ValueError(f"{file} is not a JSON file: copy it from the released archive again") from error
     if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"{file} is no list of class names: copy it from the released archive again")
+        raise ValueError(f"{file} is not a list of class names: copy it from the released archive again")
     repeated = sorted(name for name, count in Counter(names).items() if count > 1)
     if repeated:
         raise ValueError(f"{file} names {listed(repeated)} twice: each class needs a name of its own")
@@ -188,12 +188,12 @@ def _read_weights(file: Path) -> dict[str, Any]:
     with file.open("rb") as stream:
         head = stream.read(512)
     if head.lstrip().startswith(b"<"):
-        raise ValueError(f"{file} is a web page, not weights: confirm the download on that page, and save the file")
+        raise ValueError(f"{file} is a web page: confirm the download on that page, and save the weights as this file")
     if head.startswith(b"PK") and not zipfile.is_zipfile(file) or not head:
         raise ValueError(f"{file} is cut off after {file.stat().st_size:,} bytes: download it again")
     saved = read_tensors(file)
     if not isinstance(saved, dict) or not isinstance(saved.get("model"), dict):
-        raise ValueError(f"{file} has no entry 'model' with the weights: give the file of the released archive")
+        raise ValueError(f"{file} has no entry 'model' with the weights: use the file from the released archive")
     return saved
 
 
@@ -227,7 +227,7 @@ def released_encoder(folder: Path) -> dict[str, Any]:
 
 
 def encoder_folder(folder: Path) -> str:
-    """Returns the folder of the encoder's config, found by the `model_path` in the settings of released weights.
+    """Returns the folder with the encoder's config, to which `model_path` in the settings of released weights points.
 
     `model_path` may be relative to the working directory, to `folder`, or to one of its parents.
 

@@ -1,4 +1,4 @@
-"""Finds adapters of the package peft in a network's folder, and merges them into the weights of the network."""
+"""Finds adapters that the package peft wrote to a network's folder, and merges them into the network's weights."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from transformers.utils.peft_utils import find_adapter_config_file
 from lightning_xai.models.pretrained.refusals import first_line_of
 
 _HOW_TO_MERGE = (
-    "merge it into its base first: PeftModel.from_pretrained(base, folder).merge_and_unload().save_pretrained(merged)"
+    "merge the adapter and its base: PeftModel.from_pretrained(base, folder).merge_and_unload().save_pretrained(merged)"
 )
 _PREFIX = "base_model.model."
 
@@ -37,7 +37,7 @@ class Adapter(NamedTuple):
 
 
 def find_adapter(path: str) -> Adapter | None:
-    """Returns the adapter at a folder or hub id, or None if there is none.
+    """Returns the adapter at a folder or hub id, or None if there is no adapter.
 
     Raises:
         ValueError: there is an adapter, but it does not name its base, or peft is not installed.
@@ -53,7 +53,7 @@ def find_adapter(path: str) -> Adapter | None:
     if file is None:
         return None
     if importlib.util.find_spec("peft") is None:
-        raise ValueError(f"{path}: holds an adapter ({Path(file).name}): install peft, or {_HOW_TO_MERGE}")
+        raise ValueError(f"{path} holds an adapter ({Path(file).name}): install peft, or {_HOW_TO_MERGE}")
     beside_base = (Path(path) / "config.json").is_file()
     base = path if beside_base else json.loads(Path(file).read_text(encoding="utf-8")).get("base_model_name_or_path")
     if not base:
@@ -122,10 +122,10 @@ def merge_adapter(network: PreTrainedModel, adapter: Adapter) -> PreTrainedModel
         adapted = peft.PeftModel.from_pretrained(network, adapter.path)
         used = {name.removeprefix(_PREFIX) for name in peft.get_peft_model_state_dict(adapted)}
         merged = adapted.merge_and_unload()
-    # peft raises errors of many types; each means that the merged network would not be the trained one
+    # peft raises errors of many types; each means that the merged network would differ from the trained network
     except Exception as error:
         raise ValueError(f"{adapter.path}: the adapter does not fit {adapter.base} ({first_line_of(error)})") from error
     if used != set(given):
         name = min(used ^ set(given))
-        raise ValueError(f"{adapter.path}: the adapter does not fit {adapter.base}: {name} is in one of them only")
+        raise ValueError(f"{adapter.path}: the adapter does not fit {adapter.base}: only one of the two has {name}")
     return merged

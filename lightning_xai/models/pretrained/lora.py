@@ -32,7 +32,7 @@ def check_lora(options: Mapping[str, Any], path: str | None, *, pretrained: bool
     Args:
         options: the options, see `LoraOptions`.
         path: path of the base.
-        pretrained: whether the weights at `path` are loaded, instead of random ones.
+        pretrained: whether the weights at `path` are loaded. If False, the network has random weights.
 
     Raises:
         ValueError: an option is unknown or out of range, the base has random weights or differs from the base that a
@@ -48,15 +48,15 @@ def check_lora(options: Mapping[str, Any], path: str | None, *, pretrained: bool
             raise ValueError(f"lora has an unknown option {name!r}: choose from {', '.join(DEFAULTS)}")
     rank, dropout = options.get("rank", 8), options.get("dropout", 0.0)
     if rank < 1 or not 0 <= dropout < 1:
-        raise ValueError(f"lora has rank {rank} and dropout {dropout}: give a rank from 1, a dropout from 0 to below 1")
+        raise ValueError(f"lora has rank {rank} and dropout {dropout}: give a rank of at least 1, and 0 <= dropout < 1")
     if path is None or not pretrained:
-        raise ValueError("lora adapts pretrained weights, but those of the network are random: give a path")
+        raise ValueError("lora adapts pretrained weights, but the network's weights are random: set the network's path")
     if importlib.util.find_spec("peft") is None:
         raise ValueError("lora needs the package peft: pip install 'lightning_xai[lora]'")
     if "base" in options and (hash_now := hash_of_files(weight_files(path))) != options["base"]:
         raise ValueError(
-            f"{path} has weights {hash_now}, but the adapters were trained on weights {options['base']}: restore the "
-            "base"
+            f"the weights at {path} have the hash {hash_now}, but the adapters were trained on weights with the hash "
+            f"{options['base']}: restore these weights"
         )
 
 
@@ -95,7 +95,7 @@ def add_adapters(network: Any, options: Mapping[str, Any]) -> None:
 
 
 def merge_adapters(network: Any) -> None:
-    """Merges a network's adapters into its weights and removes them, so that it is an ordinary network again.
+    """Merges a network's adapters into its weights, and removes the adapters from the network.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

@@ -41,7 +41,7 @@ def shown(names: Collection[str]) -> str:
 
 
 def refuse_gaps(gaps: WeightGaps, path: str) -> None:
-    """Raises ValueError if there are gaps, because the network then differs from the trained one.
+    """Raises ValueError if there are gaps, because the network then differs from the trained network.
 
     Args:
         path: origin of the weights, for the message.
@@ -50,19 +50,19 @@ def refuse_gaps(gaps: WeightGaps, path: str) -> None:
         >>> refuse_gaps(WeightGaps(), "folder")
         >>> refuse_gaps(WeightGaps(fresh=("classifier.weight", "classifier.bias")), "folder")
         Traceback (most recent call last):
-        ValueError: folder: no weights for classifier.bias and 1 other, which would be random: fit this network first
+        ValueError: folder: no weights for classifier.bias and 1 other, so they would be random: fit this network first
     """
     if gaps.fresh and gaps.unread:
         raise ValueError(
             f"{path}: no weights for {shown(gaps.fresh)}, but weights {shown(gaps.unread)}, which this network lacks: "
-            "rename them, or fit this network first"
+            "rename the weights, or fit this network first"
         )
     if gaps.fresh:
-        raise ValueError(f"{path}: no weights for {shown(gaps.fresh)}, which would be random: fit this network first")
+        raise ValueError(f"{path}: no weights for {shown(gaps.fresh)}, so they would be random: fit this network first")
     if gaps.unread:
         raise ValueError(
-            f"{path}: has weights {shown(gaps.unread)}, which this network does not have: let config.json describe the "
-            "network that was trained"
+            f"{path} has weights {shown(gaps.unread)}, which this network does not have: correct config.json, so that "
+            "it describes the trained network"
         )
 
 
@@ -124,7 +124,7 @@ def in_encoder(network: PreTrainedModel, name: str) -> bool:
 
 
 def _read(network: PreTrainedModel, names: set[str]) -> set[str]:
-    """Returns the names of those weights among `names` on which the output for a short text depends."""
+    """Returns the names of the weights in `names` on which the output for a short text depends."""
     weights = {name: weight for name, weight in network.named_parameters() if name in names}
     if not weights:
         return names  # all of them are buffers, on which the output is assumed to depend
@@ -143,7 +143,7 @@ def _read(network: PreTrainedModel, names: set[str]) -> set[str]:
 
 
 def _foreign(network: PreTrainedModel, names: set[str]) -> set[str]:
-    """Returns the names in the encoder and, if the network has a head, the names that no pretraining network has."""
+    """Returns the names in the encoder and, if the network has a head, also those that no pretraining network has."""
     encoder = {name for name in names if in_encoder(network, name)}
     others = names - encoder
     if not others or network.base_model is network:

@@ -56,14 +56,14 @@ def read_config(
 
     Raises:
         ValueError: both or neither of `path` and `config` are given, the config cannot be loaded, a key of `config` is
-            unknown to the architecture, `dropout` is no probability, or there are fewer than `num_layers` layers.
+            unknown to the architecture, `dropout` is not in [0, 1), or there are fewer than `num_layers` layers.
 
     Example:
         >>> read_config(None, {"model_type": "bert", "vocab_size": 20}, dropout=None).vocab_size
         20
     """
     if dropout is not None and not 0 <= dropout < 1:
-        raise ValueError(f"dropout is {dropout}: give a probability from 0 to below 1")
+        raise ValueError(f"dropout is {dropout}: give a probability of at least 0 and below 1")
     if path is not None and config is None:
         settings = _config_at(path, trust_remote_code=trust_remote_code)
     elif config is not None and path is None:
@@ -71,10 +71,10 @@ def read_config(
     else:
         raise ValueError(f"path is {path!r} and config is {config!r}: give exactly one of them")
     if getattr(settings, "attention_type", None) == "block_sparse":
-        # a block_sparse network would switch to original_full at its first short batch, and its logits would change
+        # a block_sparse network switches to original_full at its first short batch, which would change its logits
         settings.attention_type = "original_full"
     if settings._attn_implementation not in (None, "eager", "sdpa"):
-        settings._attn_implementation = None  # transformers would download the code of a kernel that is on the hub
+        settings._attn_implementation = None  # else transformers would download code of a kernel from the hub
     if dropout is not None:
         for name, value in settings.to_dict().items():
             if "dropout" in name and isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -88,7 +88,7 @@ def _config_of(config: dict[str, Any]) -> PretrainedConfig:
     settings = {key: value for key, value in config.items() if key not in _NOT_ARCHITECTURE}
     model_type = settings.pop("model_type", None)
     if model_type not in transformers.CONFIG_MAPPING:
-        raise ValueError(f"config has model_type {model_type!r}: name an architecture of transformers, such as 'bert'")
+        raise ValueError(f"config has model_type {model_type!r}: give an architecture of transformers, such as 'bert'")
     say_unused_keys(config)
     check_config_keys(transformers.CONFIG_MAPPING[model_type], settings)
     return AutoConfig.for_model(model_type, **settings)
@@ -109,19 +109,19 @@ def _config_at(path: str, *, trust_remote_code: bool) -> PretrainedConfig:
                 f"{path}: config.json cannot be read ({first_line_of(error)}): correct it, or download it again"
             ) from error
         raise ValueError(
-            f"{shortened_path(path)}: neither a folder with a config.json nor a model on the Hugging Face hub; "
-            "package:NAME/FOLDER names a folder of an installed package (transformers says: "
+            f"{shortened_path(path)}: neither a folder with a config.json nor a model on the Hugging Face hub; for a "
+            "folder of an installed package, give package:NAME/FOLDER (transformers says: "
             f"{first_line_of(error)[:100]})"
         ) from error
     except ValueError as error:
         if "trust_remote_code" in str(error):
             raise ValueError(
-                f"{path}: needs Python code from its folder, which is not run: give trust_remote_code: true if you "
+                f"{path}: needs Python code from its folder, which is not run: set `trust_remote_code: true` if you "
                 "trust the code"
             ) from error
         reason = first_line_of(error)
         raise ValueError(reason if path in reason else f"{path}: {reason}; correct config.json") from error
-    # transformers does not check types, so wrong values in config.json raise errors of many kinds
+    # transformers does not check types, so wrong values in config.json raise errors of many types
     except Exception as error:
         raise ValueError(
             f"{path}: config.json has a value that transformers refuses ({first_line_of(error)}): correct it, or "
@@ -142,14 +142,14 @@ def refuse_quantized(config: PretrainedConfig, path: str) -> None:
         >>> config = transformers.BertConfig(quantization_config={"quant_method": "gptq"})
         >>> refuse_quantized(config, "models/bert")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        ValueError: models/bert has quantized weights (gptq), which have no gradients: give the model ...
+        ValueError: models/bert has quantized weights (gptq), which have no gradients: give the float32 ...
     """
     settings = getattr(config, "quantization_config", None)
     if settings:
         method = settings.get("quant_method") if isinstance(settings, dict) else None
         raise ValueError(
             f"{path} has quantized weights ({method or 'see quantization_config'}), which have no gradients: give the "
-            "model in float32 or bfloat16 from which it was made"
+            "float32 or bfloat16 model that was quantized"
         )
 
 

@@ -40,7 +40,7 @@ def quiet_loading() -> Iterator[None]:
 
 
 class LoadedTransformer(NamedTuple):
-    """A network of transformers, and the differences between its weights and those in its folder.
+    """A network from the transformers library, and the differences between its weights and those in its folder.
 
     Example:
         >>> LoadedTransformer(transformers.BertModel(transformers.BertConfig(num_hidden_layers=0))).gaps.fresh
@@ -85,7 +85,7 @@ def load_transformer(
         return LoadedTransformer(auto_class.from_config(config, dtype=torch.float32, **options))
     if has_own_code(config, auto_class) and not trust_remote_code:
         warnings.warn(
-            f"{path}: Python code for this network is not run: transformers' {config.model_type} is used instead",
+            f"{path}: its Python code is not run; transformers' own {config.model_type} is used instead",
             stacklevel=2,
         )
     adapter = find_adapter(resolve_model_path(path))
@@ -100,9 +100,10 @@ def load_transformer(
         for key, shape, needed in sorted(report["mismatched_keys"]):
             if key not in adapted:
                 remedy = (
-                    "let config.json describe the network that was trained"
+                    "correct config.json, so that it describes the trained network"
                     if in_encoder(network, key)
-                    else "give the number of classes of the weights, or a folder with only the encoder"
+                    else "set num_classes to the number of classes in the weights, or give a folder with only the "
+                    "encoder"
                 )
                 raise ValueError(f"{path}: {key} has shape {list(shape)}, this network needs {list(needed)}: {remedy}")
         unexpected = report["unexpected_keys"]
@@ -112,8 +113,8 @@ def load_transformer(
     missing = [name for name in gaps.fresh if in_encoder(network, name)]
     if missing:
         raise ValueError(
-            f"{path}: no weights for {shown(missing)} of the encoder: let config.json describe the network that was "
-            "trained"
+            f"{path}: no weights for {shown(missing)} of the encoder: correct config.json, so that it describes the "
+            "trained network"
         )
     return LoadedTransformer(network, gaps)
 
@@ -130,6 +131,6 @@ def _read_network(
     # safetensors, torch and transformers raise errors of many types for files that they cannot read
     except Exception as error:
         raise ValueError(
-            f"{path}: the weights cannot be loaded ({first_line_of(error)}): download the model again, or let "
-            "config.json describe the weights"
+            f"{path}: the weights cannot be loaded ({first_line_of(error)}): download the model again, or "
+            "correct config.json, so that it describes the weights"
         ) from error

@@ -64,7 +64,7 @@ def hash_of_files(files: Iterable[Path]) -> str:
 def _on_hub(path: str, name: str) -> Path | None:
     try:
         file = cached_file(path, name)
-    except OSError:  # for example, an unknown id, or no connection
+    except OSError:  # for example, the id is unknown, or there is no connection
         return None
     return None if file is None else Path(file)
 
@@ -76,5 +76,5 @@ def _shards(path: str, index: Path) -> list[Path]:
     files = [_on_hub(path, name) for name in names]
     for name, file in zip(names, files, strict=True):
         if file is None:
-            raise ValueError(f"{path}: the shard {name} is missing, but {index.name} names it: copy it again")
+            raise ValueError(f"{path}: the shard {name} is missing, but {index.name} names it: copy the shard again")
     return [file for file in files if file is not None]

@@ -1,4 +1,4 @@
-"""The dual-mask loss: it is small if a small mask keeps a prediction and the inverse mask changes it."""
+"""The dual-mask loss: small if a mask keeps few tokens, which preserve a prediction, and the others change it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ class DualMask:
     """Settings of the dual-mask loss, kept_weight * kept + inverse_weight * inverse + size_weight * size.
 
     Args:
-        kept_weight: factor lambda_p of the cross-entropy between the prediction for the masked text and y.
+        kept_weight: factor lambda_p of the cross-entropy between the prediction for the masked text and y,
+            which is the prediction that masked texts should keep.
         inverse_weight: factor lambda_inv of the term for the inversely masked text.
         size_weight: factor lambda_a of the size of the mask.
         inverse: the term for the inversely masked text: "log_complement" is -log(1 - F_c) and "probability" is F_c,
@@ -40,7 +41,7 @@ class DualMask:
     Example:
         >>> DualMask(kept_weight=0.0, inverse_weight=0.0)
         Traceback (most recent call last):
-        ValueError: kept_weight and inverse_weight are both 0, so the loss is lowest for an empty mask: raise one
+        ValueError: kept_weight and inverse_weight are 0, so the loss is lowest for an empty mask: raise one of the two
     """
 
     kept_weight: float = 1.0
@@ -55,10 +56,10 @@ class DualMask:
         require_choices(literals, {"inverse": self.inverse, "size": self.size, "fill": self.fill})
         for name in ("kept_weight", "inverse_weight", "size_weight"):
             if not getattr(self, name) >= 0:
-                raise ValueError(f"{name} is {getattr(self, name)}: give a factor from 0")
+                raise ValueError(f"{name} is {getattr(self, name)}: give a factor of at least 0")
         if not self.kept_weight and not self.inverse_weight:
             raise ValueError(
-                "kept_weight and inverse_weight are both 0, so the loss is lowest for an empty mask: raise one"
+                "kept_weight and inverse_weight are 0, so the loss is lowest for an empty mask: raise one of the two"
             )
 
 
@@ -68,7 +69,7 @@ def soft_mask(embeds: Tensor, fill: Tensor, keep: Tensor, token_mask: Tensor) ->
     Args:
         embeds: [B, T, D] embeddings of the tokens.
         fill: [B, T, D] embeddings that replace masked tokens.
-        keep: [B, T] in [0, 1].
+        keep: [B, T] in [0, 1], the share of each token's own embedding.
         token_mask: [B, T] bool, the tokens that may be masked.
 
     Example:
@@ -77,7 +78,7 @@ def soft_mask(embeds: Tensor, fill: Tensor, keep: Tensor, token_mask: Tensor) ->
         [0.25, 1.0]
     """
     keep = keep.masked_fill(~token_mask, 1.0).to(embeds.dtype)
-    return torch.lerp(fill, embeds, keep.unsqueeze(-1))  # exact where keep is 0 or 1
+    return torch.lerp(fill, embeds, keep.unsqueeze(-1))  # `lerp` is exact where keep is 0 or 1
 
 
 def dual_mask_losses(
@@ -105,7 +106,7 @@ def dual_mask_losses(
         {'kept': 1.386, 'inverse': 0.288, 'size': 0.693, 'loss': 2.021}
 
     Reference: Barkan et al. (2024), "LLM Explainability via Attributive Masking Learning", Eq. 4-7.
-    Differs: the authors' code takes -log(1 - p + 1e-30) of a float32 probability, whose gradient explodes where p
+    Differs: the authors' code takes -log(1 - p + 1e-30) of a float32 probability p, whose gradient explodes where p
         rounds to 1, and averages the size over special tokens, too.
     """
     kept, inverse = at_least_float32(kept), at_least_float32(inverse)
@@ -146,8 +147,8 @@ def masked_losses(
         y: [B, C] the prediction that the masked texts should keep.
         scorer_logits: [B, T], or [B, S] if the scorer's own tokenizer divides the texts into S tokens.
         settings: factors and forms of the terms.
-        scorer_inputs: the inputs of the scorer; None if it has the model's tokens. The size of the mask is the mean
-            over the scorer's tokens.
+        scorer_inputs: the inputs of the scorer; None if the scorer has the model's tokens. The size of the mask is the
+            mean over the scorer's tokens.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

@@ -15,7 +15,7 @@ def explained_path(explained: Mapping[str, str], run: str, hash_of: Callable[[st
     together. The hash of the file must agree with the stored hash.
 
     Args:
-        explained: "path" and "hash" of the network's file, and perhaps "relative", the path relative to the run.
+        explained: "path" and "hash" of the network's file, and perhaps "relative", its path relative to the run.
         run: path of the AML run or of its checkpoint.
         hash_of: function that returns the hash of the file or folder at a path.
 
@@ -25,7 +25,7 @@ def explained_path(explained: Mapping[str, str], run: str, hash_of: Callable[[st
     Example:
         >>> explained_path({"path": "f.ckpt", "hash": "0a1b"}, "runs/aml/seed0", lambda path: "2c3d")
         Traceback (most recent call last):
-        ValueError: runs/aml/seed0 explains f.ckpt with hash 0a1b, but its hash is now 2c3d: put the former file back, \
+        ValueError: runs/aml/seed0 explains f.ckpt with hash 0a1b, but the file's hash is now 2c3d: restore the file, \
 or pretrain a new scorer
     """
     path, expected = explained["path"], explained["hash"]
@@ -37,10 +37,10 @@ or pretrain a new scorer
     try:
         hash_now = hash_of(path)
     except (ValueError, OSError) as error:
-        raise ValueError(f"{run} explains {path} with hash {expected}, but it is gone: put it back") from error
+        raise ValueError(f"{run} explains {path} with hash {expected}, but it is gone: restore the file") from error
     if hash_now != expected:
         raise ValueError(
-            f"{run} explains {path} with hash {expected}, but its hash is now {hash_now}: put the former file back, or "
+            f"{run} explains {path} with hash {expected}, but the file's hash is now {hash_now}: restore the file, or "
             "pretrain a new scorer"
         )
     return path

@@ -33,8 +33,8 @@ class TrainedScorer:
         selected_on: name of the metric by which the checkpoint was chosen.
         explained: "path" and "hash" of the explained network's file, and "weights", the hash of its weights.
         tokenizer: the scorer's own tokenizer; None if the scorer has the explained network's tokenizer.
-        alignment: "path" of the scorer's own tokenizer, and "pool", how scores are pooled; None if the scorer has the
-            explained network's tokenizer.
+        alignment: "path", the path of the scorer's own tokenizer, and "pool", how scores are pooled; None if the scorer
+            has the explained network's tokenizer.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -45,7 +45,7 @@ class TrainedScorer:
         >>> trained.check_explains(network)
         >>> trained.check_explains(random_bert(num_classes=3))  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        ValueError: the scorer explains the network runs/f/seed0 with weights ..., not one with weights ...
+        ValueError: the scorer explains the network runs/f/seed0 with weights hash ..., but this network has ...
     """
 
     scorer: TokenScorer
@@ -66,8 +66,8 @@ class TrainedScorer:
         weights = weights_hash(network)
         if weights != self.explained["weights"]:
             raise ValueError(
-                f"the scorer explains the network {self.explained['path']} with weights {self.explained['weights']}, "
-                f"not one with weights {weights}: pretrain a scorer for this network"
+                f"the scorer explains the network {self.explained['path']} with weights hash "
+                f"{self.explained['weights']}, but this network has {weights}: pretrain a scorer for this network"
             )
 
     def facts(self) -> dict[str, Any]:

@@ -23,12 +23,12 @@ class Scorer:
             which the explained network was trained.
         condition: what the scorer reads besides the text. With "probabilities", it reads the probabilities that the
             explained network predicts, and explains the predicted class only. With "class", it reads a one-hot class,
-            and explains any class; in training, half of these classes are not the predicted class.
+            and explains that class, predicted or not; in training, half of these are not the predicted class.
         start: initial weights of the encoder: "pretrained" takes the weights at the encoder's path, "explained" those
             of the explained network.
         align: "none" if the tokenizer at `path` is the explained network's. Otherwise, the scorer scores tokens of its
-            own tokenizer, and each token of the explained network gets the "max" or "mean" of the scores of the tokens
-            with which it shares characters.
+            own tokenizer. Each token of the explained network then gets the "max" or "mean" of the scores of those
+            tokens with which it shares characters.
 
     Raises:
         ValueError: `start` is "explained" although `path` is given, or `align` is not "none" although `path` is None.
@@ -47,15 +47,13 @@ class Scorer:
         literals = {"condition": Condition, "start": Start, "align": Align}
         require_choices(literals, {"condition": self.condition, "start": self.start, "align": self.align})
         if self.path is not None and self.start == "explained":
-            raise ValueError(f"start is explained, but the scorer has the path {self.path}: leave one of them out")
+            raise ValueError(f"start is 'explained', but the scorer has the path {self.path}: leave out start or path")
         if self.path is None and self.align != "none":
-            raise ValueError(
-                f"align is {self.align}, but the scorer has the explained network's tokenizer: give a path"
-            )
+            raise ValueError(f"align is {self.align}, but the scorer has the explained network's tokenizer: set `path`")
 
     @property
     def alignment(self) -> dict[str, str] | None:
-        """Path of the scorer's own tokenizer ("path"), and how its scores are pooled ("pool"); None if it has none."""
+        """The scorer's own tokenizer, as {"path": ..., "pool": ...}; None if the scorer has no tokenizer of its own."""
         return None if self.align == "none" else {"path": str(self.path), "pool": self.align}
 
     def build(self, network: Classifier) -> TokenScorer:
@@ -71,5 +69,5 @@ class Scorer:
             return TokenScorer(path, **options)
         transformer: Any = getattr(network, "transformer", None)
         if transformer is None:
-            raise ValueError(f"{type(network).__name__} has no encoder of transformers: give scorer.path")
+            raise ValueError(f"{type(network).__name__} has no encoder from transformers: set scorer.path")
         return TokenScorer(config=architecture_config(transformer.config), **options)

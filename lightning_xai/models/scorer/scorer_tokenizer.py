@@ -41,7 +41,7 @@ def row_text(example: Mapping[str, Any], encoded: Any) -> RowText:
         ValueError: the example is a pair of texts.
     """
     if example.get("text_pair") is not None:
-        raise ValueError("a scorer with a tokenizer of its own reads single texts, but this is a pair: set align: none")
+        raise ValueError("a scorer with its own tokenizer reads single texts, but this is a pair: set `align: none`")
     mask = encoded.token_mask
     ids, offsets = (torch.from_numpy(part[mask]).long() for part in (encoded.input_ids, encoded.offsets))
     return RowText(example["text"], ids, offsets)
@@ -73,7 +73,7 @@ class ScorerTokenizer:
     def __init__(self, path: str, max_length: int | None, pool: Pool) -> None:
         self.tokenizer = tokenizer_of(path)
         if not self.tokenizer.is_fast:
-            raise ValueError(f"{path} has a tokenizer without character offsets: give one that has a tokenizer.json")
+            raise ValueError(f"{path} has a tokenizer without character offsets: take a tokenizer with tokenizer.json")
         self.max_length, self.pool = max_length, pool
 
     def scorer_inputs(self, inputs: TextInputs, rows: Sequence[RowText]) -> ScorerInputs:
@@ -84,7 +84,7 @@ class ScorerTokenizer:
             rows: the B texts.
 
         Raises:
-            ValueError: the tokens of an input differ from its text, for example because some are erased.
+            ValueError: the tokens of an input are not those of its text, for example because some are erased.
         """
         ids, masks, special, source_tokens, columns, alone = [], [], [], [], [], []
         for row, source in enumerate(rows):
@@ -146,10 +146,10 @@ def scorer_inputs_of(
         tokenizer: the scorer's own tokenizer; None if the scorer has the explained network's tokenizer.
         inputs: B texts, as inputs of the explained network.
         split: the split to which `inputs.index` refers.
-        texts: function that looks up the texts; needed if there is a tokenizer.
+        texts: function that looks up the texts; needed if `tokenizer` is given.
 
     Raises:
-        ValueError: there is a tokenizer, but there are no texts, or the tokens of an input differ from its text.
+        ValueError: there is a tokenizer, but no `texts`, or the tokens of an input are not those of its text.
 
     Example:
         >>> inputs = TextInputs.of_ids([[1, 5, 2]])
@@ -160,8 +160,8 @@ def scorer_inputs_of(
         return ScorerInputs.same(inputs)
     if texts is None or inputs.index is None:
         raise ValueError(
-            "the scorer has a tokenizer of its own, so it needs the texts, which are not known here: explain texts of "
-            "a TextDataModule, or use run.py explain"
+            "the scorer has its own tokenizer, so it needs the texts, which are not known here: explain texts of a "
+            "TextDataModule, or use run.py explain"
         )
     return tokenizer.scorer_inputs(inputs, [texts(split, index) for index in inputs.index.tolist()])
 
@@ -174,13 +174,13 @@ def _window(source: RowText, ids: Tensor, row: int, inputs: TextInputs) -> Tenso
             return source.offsets[start : start + len(ids)]
     number = row if inputs.index is None else int(inputs.index[row])
     raise ValueError(
-        f"the tokens of example {number} are not those of its text, so a scorer with a tokenizer of its own cannot "
-        "read it: explain texts without erasures, or pretrain a scorer with align: none"
+        f"the tokens of the example with index {number} are not those of its text, so a scorer with its own tokenizer "
+        "cannot read the example: explain texts without erasures, or pretrain a scorer with `align: none`"
     )
 
 
 def _characters(offsets: Tensor, text: str) -> tuple[int, int]:
-    """Returns the positions in `text` of the start of the first token and of the end of the last token.
+    """Returns the character positions in `text` where the first token begins, and where the last token ends.
 
     If only white space precedes (or follows) the tokens, the position is the start (or end) of the text instead.
     """

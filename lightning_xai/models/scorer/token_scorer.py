@@ -47,7 +47,7 @@ class TokenReader(nn.Module):
         self._accepted = frozenset(inspect.signature(encoder.forward).parameters)
 
     def forward(self, embeds: Tensor, **arguments: Tensor) -> Tensor:
-        """Returns a logit for each token [B, S]. Arguments that the encoder does not accept are left out."""
+        """Returns logits [B, S], one for each token. Arguments that the encoder does not accept are left out."""
         known = {name: value for name, value in arguments.items() if name in self._accepted}
         states = self.encoder(inputs_embeds=embeds, **known, return_dict=True).last_hidden_state
         return self.output(self.hidden(self.dropout(states)).tanh()).squeeze(-1)
@@ -64,7 +64,7 @@ class TokenScorer(nn.Module):
         num_classes: number of classes C of the explained network.
         config: used instead of `path`: a Hugging Face config with "model_type", for an encoder with random weights.
         condition: the form of the prediction y: "probabilities" or "class" (one-hot). With "probabilities", the scorer
-            explains the predicted class only; with "class", it explains any class.
+            explains only the predicted class; with "class", it explains the class that y encodes.
 
     Raises:
         ValueError: there is no encoder at `path`, or its tokens do not attend to later tokens.
@@ -106,7 +106,7 @@ class TokenScorer(nn.Module):
         words = encoder.get_input_embeddings().weight
         self.z = nn.Parameter(torch.empty(num_classes + 1, words.shape[1]).normal_(std=std))
         getattr(encoder, "embeddings", encoder.get_input_embeddings()).requires_grad_(False)
-        # stored now, because a frozen scorer has requires_grad False for all parameters
+        # stored now, because freezing the scorer sets requires_grad of all parameters to False
         self._trained_names = [name for name, p in self.reader.named_parameters() if p.requires_grad]
         self._require_both_directions(str(path or settings.model_type))
 
@@ -125,11 +125,11 @@ class TokenScorer(nn.Module):
         for name, value in weights.items():
             if name not in explained or explained[name].shape != value.shape:
                 shape = list(value.shape)
-                raise ValueError(f"the explained network has no weight {name} of shape {shape}: give scorer.path")
+                raise ValueError(f"the explained network has no weight {name} of shape {shape}: set scorer.path")
         self.reader.encoder.load_state_dict({name: explained[name] for name in weights})
 
     def check_length(self, num_tokens: int, subject: str) -> None:
-        """Raises ValueError if a text (`subject`) of `num_tokens` tokens leaves no position for the prediction."""
+        """Raises ValueError if a text of `num_tokens` tokens (the `subject`) leaves no position for the prediction."""
         if self.max_length is not None and num_tokens > self.max_length:
             raise ValueError(
                 f"{subject} has {num_tokens} tokens, which leaves the scorer no position for the prediction: set the "
@@ -137,11 +137,11 @@ class TokenScorer(nn.Module):
             )
 
     def reader_arguments(self, inputs: TextInputs, y: Tensor) -> dict[str, Tensor]:
-        """Returns the arguments of `reader`, including the prediction: embeds [B, T + 1, D], mask, positions and types.
+        """Returns arguments of `reader` with the prediction included: embeds [B, T + 1, D], mask, positions and types.
 
         Args:
             inputs: B texts with padding on the right.
-            y: [B, C] probabilities, or one-hot.
+            y: [B, C] probabilities, or one-hot classes.
         """
         self.check_length(int(inputs.attention_mask.sum(dim=1).max()) if len(inputs) else 0, "a text")
         encoder: Any = self.reader.encoder
@@ -163,11 +163,11 @@ class TokenScorer(nn.Module):
         return arguments
 
     def forward(self, inputs: TextInputs, y: Tensor) -> Tensor:
-        """Returns a logit for each token [B, T]. Padding may be in any column.
+        """Returns logits [B, T], one for each token. Padding may be in any column.
 
         Args:
             inputs: B texts.
-            y: [B, C] probabilities, or one-hot.
+            y: [B, C] probabilities, or one-hot classes.
 
         Raises:
             ValueError: a text leaves no position for the prediction.
@@ -179,7 +179,7 @@ class TokenScorer(nn.Module):
         return logits if order is None else logits.gather(1, order.argsort(dim=1))
 
     def trained_names(self, tuned: str = "all") -> list[str]:
-        """Returns the names of the reader's parameters that are tuned for a single text.
+        """Returns the names of the reader's parameters that are tuned for each single text.
 
         Args:
             tuned: "all", or "last:K" for the last K layers and the head.
@@ -195,7 +195,7 @@ class TokenScorer(nn.Module):
         stack, layers = next((n, p) for n, p in stacks if len(p) == encoder.config.num_hidden_layers)
         count = int(tuned.removeprefix("last:")) if tuned.removeprefix("last:").isdigit() else 0
         if not 1 <= count <= len(layers):
-            raise ValueError(f"tuned is {tuned!r}: give all, lora:R, or last:K with K from 1 to {len(layers)}")
+            raise ValueError(f"tuned is {tuned!r}: give 'all', 'lora:R', or 'last:K' with K from 1 to {len(layers)}")
         last = tuple(f"{stack}.{number}." for number in range(len(layers) - count, len(layers)))
         return [name for name in names if name.startswith(last) or not name.startswith("encoder.")]
 
@@ -212,7 +212,7 @@ class TokenScorer(nn.Module):
 
 
 def _without_pooler(settings: PretrainedConfig) -> dict[str, Any]:
-    """Returns the option that omits the pooling layer, whose weights would get no gradient; {} if there is none."""
+    """Returns the option that omits the pooling layer, whose weights would get no gradient; {} if no option does."""
     encoder_class: Any = MODEL_MAPPING[type(settings)] if type(settings) in MODEL_MAPPING else object
     has_option = "add_pooling_layer" in inspect.signature(encoder_class.__init__).parameters
     return {"add_pooling_layer": False} if has_option else {}
@@ -223,5 +223,5 @@ def _positions(encoder: Any) -> tuple[int, int | None]:
     table = getattr(getattr(encoder, "embeddings", None), "position_embeddings", None)
     if not isinstance(table, nn.Embedding):
         return 0, getattr(encoder.config, "max_position_embeddings", None) or None
-    offset = 0 if table.padding_idx is None else table.padding_idx + 1  # where RoBERTa's positions start
+    offset = 0 if table.padding_idx is None else table.padding_idx + 1  # RoBERTa's first position
     return offset, table.num_embeddings - offset

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 
 class TunedRows(Protocol):
-    """Copies of some parameters of a module, one for each of B examples, that are tuned for their own example.
+    """Copies of some of a module's parameters. Each of B examples has its own copies, tuned for this example.
 
     Example:
         >>> rows: TunedRows = StackedRows(nn.Linear(1, 1), ["bias"], 3)
@@ -21,12 +21,12 @@ class TunedRows(Protocol):
     leaves: list[Tensor]  # the tensors that an optimizer updates, each with B rows
 
     def weights(self) -> list[dict[str, Tensor]]:
-        """Returns a dictionary name -> weight for each of B examples, in the graph of the leaves."""
+        """Returns B dictionaries name -> weight, one for each example. The weights are in the graph of the leaves."""
         ...
 
 
 class StackedRows:
-    """B copies of some parameters of a module. The copies of a parameter are the B rows of one tensor.
+    """B copies of some of a module's parameters. The copies of a parameter are the B rows of one tensor.
 
     An elementwise optimizer of these tensors, such as AdamW, works like B separate optimizers.
 
@@ -79,13 +79,13 @@ class LowRankRows:
 
     def __init__(self, module: nn.Module, names: Sequence[str], rows: int, *, rank: int) -> None:
         if rank < 1:
-            raise ValueError(f"the rank is {rank}: give a rank from 1")
+            raise ValueError(f"the rank is {rank}: give a rank of at least 1")
         parameters = dict(module.named_parameters())
         self.matrices = {name: parameters[name].detach() for name in names if parameters[name].dim() == 2}
         self.leaves = []
         for matrix in self.matrices.values():
             height, width = matrix.shape
-            generator = torch.Generator().manual_seed(0)  # on the CPU, so that numbers are equal on all devices
+            generator = torch.Generator().manual_seed(0)  # on the CPU, for equal numbers on all devices
             down = (torch.randn(rank, width, generator=generator) / width**0.5).to(matrix)
             self.leaves.append(matrix.new_zeros(rows, height, rank).requires_grad_())
             self.leaves.append(down.expand(rows, rank, width).clone().requires_grad_())

@@ -12,7 +12,7 @@ from lightning_xai.types import TextInputs
 
 
 def tuned_rows(scorer: TokenScorer, tuned: str, rows: int) -> TunedRows:
-    """Returns copies of a scorer's weights to be tuned separately for each of `rows` texts.
+    """Returns copies of a scorer's weights, which can be tuned separately for each of `rows` texts.
 
     Args:
         scorer: the scorer.
@@ -20,7 +20,7 @@ def tuned_rows(scorer: TokenScorer, tuned: str, rows: int) -> TunedRows:
         rows: number of texts.
 
     Raises:
-        ValueError: `tuned` is none of these.
+        ValueError: `tuned` has another form, or K or R is out of range.
 
     Example:
         >>> sizes = {"vocab_size": 20, "hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 2}
@@ -35,12 +35,12 @@ def tuned_rows(scorer: TokenScorer, tuned: str, rows: int) -> TunedRows:
 
 
 def row_logits(scorer: TokenScorer, inputs: TextInputs, y: Tensor, rows: TunedRows) -> Tensor:
-    """Returns a logit for each token [B, T], computed with the weights that were tuned for its text; 0 at padding.
+    """Returns logits [B, T], one for each token, computed with the weights tuned for its text; 0 at padding.
 
     Args:
         scorer: the scorer, which supplies all weights that are not tuned.
         inputs: B texts with padding on the right.
-        y: [B, C].
+        y: [B, C] predictions, as in `TokenScorer.forward`.
         rows: tuned weights of the scorer's reader for B texts.
 
     Example:

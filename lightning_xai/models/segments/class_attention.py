@@ -13,15 +13,15 @@ def class_attention(queries: Tensor, keys: Tensor, keep: Tensor) -> Tensor:
     Args:
         queries: [C, D], one query for each class, or [B, C, D] if each text has its own queries.
         keys: [B, T, D].
-        keep: [B, T] bool. Where it is False, scores are the lowest finite number of their dtype, so their softmax is
-            exactly 0. In a row that is all False, the softmax is still finite.
+        keep: [B, T] bool. Where it is False, scores are the lowest finite number of their dtype, so that the softmax
+            there is exactly 0. In a row that is all False, the softmax is still finite.
 
     Example:
         >>> keep = torch.tensor([[True, True, False]])
         >>> class_attention(torch.ones(1, 2), torch.ones(1, 3, 2), keep).softmax(dim=-1).tolist()
         [[[0.5, 0.5, 0.0]]]
     """
-    # bmm instead of matmul, which copies its result if it broadcasts
+    # bmm instead of matmul, because a matmul that broadcasts copies its result
     scores = torch.bmm(queries.expand(keys.shape[0], -1, -1), keys.transpose(1, 2))  # [B, C, T]
     # masked in place, because with thousands of classes and tokens, `scores` is the largest of all tensors
     return scores.masked_fill_(~keep.unsqueeze(1), torch.finfo(scores.dtype).min)

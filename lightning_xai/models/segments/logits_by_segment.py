@@ -63,18 +63,19 @@ def logits_by_segment(
 ) -> Tensor | None:
     """Returns the logits [R, K] of R versions of texts, each for its own K classes; None if there are too many classes.
 
-    Most segments of a version usually occur in other versions, too, so only distinct segments are encoded. A forward
-    pass may hold segments of any versions. For each segment and class, token states are summed with the weights of the
-    class's attention. These sums are then combined for each version, in at least float32.
+    A version is a text with some tokens erased. Most of its segments usually occur in other versions, too, so only
+    distinct segments are encoded. A forward pass may contain segments of several versions. For each segment and class,
+    token states are summed with the weights of the class's attention. These sums are then combined for each version, in
+    at least float32.
 
     Args:
         network: a PLMCA in eval mode.
         inputs: B unerased texts.
         versions: R versions, at least one.
-        classes: [R, K] long, on the CPU.
+        classes: [R, K] long, the classes of each version, on the CPU.
         erasure: how tokens are erased, see `erase`.
         pad_id: id of the padding token.
-        chunk_size: largest number of versions whose tokens fit into one forward pass; None lets the device decide.
+        chunk_size: a forward pass has at most as many segments as this number of versions; None lets the device decide.
 
     Example:
         >>> from lightning_xai.models.plm_ca import PLMCA
@@ -95,7 +96,7 @@ def logits_by_segment(
     numbers_per_segment = explained.shape[1] * (network.class_queries.shape[1] + 2)
     most_segments = ATTENTION_FLOATS // numbers_per_segment
     if most_segments <= segmented.ids.shape[1]:
-        return None  # the sums for the segments of a single version would already need too much memory
+        return None  # the sums for the segments of one version would need too much memory
     logits: Tensor | None = None
     blocks = list(version_blocks(segmented.ids, most_segments))
     count_segments(example_indices(inputs), example, segmented.ids, blocks)
@@ -144,7 +145,7 @@ class _Texts:
     def attention(
         self, segmented: SegmentedVersions, ids: Tensor, explained: Tensor, *, pad_id: int, chunk_size: int | None
     ) -> tuple[SegmentAttention | None, Tensor]:
-        """Returns the attention within the segments in `ids` (None if there are none), and `ids` [R, N] renumbered.
+        """Returns the attention within the segments in `ids`, None if there are no segments, and `ids` renumbered.
 
         The new numbers are the segments' positions in the `SegmentAttention`; -1 stays -1.
 
@@ -201,7 +202,10 @@ class _Texts:
 
 
 def _explained_classes(example: Tensor, classes: Tensor, num_texts: int) -> tuple[Tensor, Tensor]:
-    """Returns the classes [B, K'] that any version of a text requests, and the columns [R, K] of `classes` in them."""
+    """Returns the classes [B, K'] that the versions of each text request, and columns [R, K] of these classes.
+
+    Each column is the position of an entry of `classes` among the K' classes of its text.
+    """
     wanted = torch.zeros(num_texts, int(classes.max()) + 1, dtype=torch.bool)
     wanted[example.unsqueeze(1), classes] = True
     num_explained = int(wanted.sum(dim=1).max())

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 class SegmentAttention(NamedTuple):
     """Sums of the token states in each of U segments, weighted by the attention of each of K classes in the segment.
 
-    `attend` combines these sums to averages over whole texts. The sums take K * (D + 2) floats for each segment.
+    `attend` combines these sums into averages over whole texts. The sums take K * (D + 2) floats for each segment.
 
     Example:
         >>> states, keep = torch.tensor([[[1.0], [3.0]], [[5.0], [9.0]]]), torch.tensor([[True, True], [True, False]])
@@ -44,7 +44,7 @@ def segment_attention(queries: Tensor, states: Tensor, keep: Tensor) -> SegmentA
 
 
 def empty_segment_attention(example: SegmentAttention, num_segments: int) -> SegmentAttention:
-    """Returns uninitialized SegmentAttention for `num_segments` segments, with K, D, dtype and device of `example`.
+    """Returns an uninitialized SegmentAttention of `num_segments` segments, with K, D, dtype and device of `example`.
 
     Example:
         >>> one = segment_attention(torch.zeros(1, 2, 3), torch.zeros(1, 4, 3), torch.ones(1, 4).bool())

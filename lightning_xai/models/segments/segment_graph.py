@@ -34,7 +34,7 @@ class _SegmentedEncoder(Protocol):
 
 @contextmanager
 def gradients_by_segment(network: Any, segments_at_once: int) -> Iterator[None]:
-    """Within the context, gradients of a PLMCA store the graph of at most `segments_at_once` segments at a time.
+    """Within the context, computing gradients of a PLMCA stores the graph of at most `segments_at_once` segments.
 
     Example:
         >>> from types import SimpleNamespace
@@ -115,7 +115,7 @@ class SegmentGraph:
     @property
     def _embeds(self) -> Tensor:
         """The embeddings [B * N, S, D] of all segments."""
-        assert self._call.embeds is not None, "segments are encoded from embeddings"
+        assert self._call.embeds is not None, "a SegmentGraph encodes embeddings, so it needs them"
         return self._call.embeds
 
     def gradients(self, values: list[Tensor], wrt: Tensor, *, keep_graph: bool = False) -> Iterator[Tensor]:
@@ -123,7 +123,7 @@ class SegmentGraph:
 
         Args:
             values: K scalars.
-            wrt: the embeddings, or a tensor from which they were computed.
+            wrt: the embeddings, or a tensor from which the embeddings were computed.
             keep_graph: whether more gradients of `output` will be taken afterwards.
         """
         of_states = []
@@ -136,8 +136,8 @@ class SegmentGraph:
                 states = self._encode(rows, embeds)
             for number, gradient in enumerate(of_states):
                 keep = number < len(of_states) - 1
-                # nothing else needs this gradient with respect to states, so the gradient with respect to embeddings
-                # takes its place
+                # the gradient with respect to these states is not needed any more, so it is overwritten with the
+                # gradient with respect to embeddings
                 (gradient[rows],) = torch.autograd.grad(states, embeds, gradient[rows], retain_graph=keep)
         for number, gradient in enumerate(of_states):
             keep = keep_graph or number < len(of_states) - 1

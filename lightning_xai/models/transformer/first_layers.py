@@ -12,7 +12,7 @@ def keep_first_layers(config: PretrainedConfig, num_layers: int) -> None:
     """Changes a config so that its network has only the first `num_layers` layers.
 
     Raises:
-        ValueError: `num_layers` is below 1 or above the number of layers, or the config has no number of layers.
+        ValueError: `num_layers` is below 1 or above the config's number of layers, or the config has no such number.
 
     Example:
         >>> from transformers import BertConfig
@@ -23,9 +23,11 @@ def keep_first_layers(config: PretrainedConfig, num_layers: int) -> None:
     """
     num_before = getattr(config, "num_hidden_layers", None)
     if num_before is None:
-        raise ValueError(f"num_layers is {num_layers}, but {config.model_type} has no num_hidden_layers: leave it out")
+        raise ValueError(
+            f"num_layers is {num_layers}, but {config.model_type} has no num_hidden_layers: leave num_layers out"
+        )
     if not 1 <= num_layers <= num_before:
-        raise ValueError(f"num_layers is {num_layers}: give 1 to {num_before}, the layers of this {config.model_type}")
+        raise ValueError(f"num_layers is {num_layers}: give 1 to {num_before} (all layers of this {config.model_type})")
     config.num_hidden_layers = num_layers
     kinds = getattr(config, "layer_types", None)  # type of the attention in each layer, such as "full_attention"
     if kinds is not None:
@@ -33,7 +35,7 @@ def keep_first_layers(config: PretrainedConfig, num_layers: int) -> None:
 
 
 def without_left_out_layers(names: Iterable[str], network: PreTrainedModel, num_layers: int) -> set[str]:
-    """Returns the names of weights without those of layers that were left out of a network.
+    """Returns the names of weights, except those in layers that `keep_first_layers` removed from a network.
 
     Args:
         names: names of weights in the pretrained folder, with or without the encoder's prefix.

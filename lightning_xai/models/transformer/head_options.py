@@ -16,7 +16,7 @@ def set_head_dropout(config: PretrainedConfig, dropout: float) -> None:
     """Sets the dropout probability of the classification head in a config, before the network is built.
 
     Raises:
-        ValueError: `dropout` is no probability, or the architecture's head has no dropout of its own.
+        ValueError: `dropout` is not in [0, 1), or the architecture's head has no separate dropout.
 
     Example:
         >>> from transformers import BertConfig
@@ -26,11 +26,11 @@ def set_head_dropout(config: PretrainedConfig, dropout: float) -> None:
         (0.0, 0.1)
     """
     if not 0 <= dropout < 1:
-        raise ValueError(f"head_dropout is {dropout}: give a probability from 0 to below 1")
+        raise ValueError(f"head_dropout is {dropout}: give a probability of at least 0 and below 1")
     names = [name for name in _DROPOUT_NAMES if hasattr(config, name)]
     if not names:
         raise ValueError(
-            f"head_dropout is {dropout}, but the head of {config.model_type} has no dropout of its own: omit it"
+            f"head_dropout is {dropout}, but the head of {config.model_type} has no separate dropout: omit head_dropout"
         )
     for name in names:
         setattr(config, name, dropout)
@@ -54,7 +54,7 @@ def set_head_activation(transformer: PreTrainedModel, activation: str) -> None:
         ReLU()
     """
     if activation not in ACT2FN:
-        raise ValueError(f"head_activation is {activation!r}: choose a function of transformers, such as tanh or gelu")
+        raise ValueError(f"head_activation is {activation!r}: choose an activation of transformers, such as 'tanh'")
     network: Any = transformer
     head: Any = getattr(network, "classifier", None)
     pooler: Any = getattr(network.base_model, "pooler", None)
@@ -68,5 +68,5 @@ def set_head_activation(transformer: PreTrainedModel, activation: str) -> None:
     else:
         raise ValueError(
             f"head_activation is {activation!r}, but the head of {network.config.model_type} has a fixed activation: "
-            "leave it out, or choose BERT, BigBird or ELECTRA"
+            "leave head_activation out, or choose BERT, BigBird or ELECTRA"
         )

@@ -9,17 +9,17 @@ import torch
 from torch import Tensor, nn
 from transformers import DynamicCache, PreTrainedModel
 
-KeysAndValues = list[tuple[Tensor, Tensor]]  # one pair for each layer, [1, H, P, D/H]
+KeysAndValues = list[tuple[Tensor, Tensor]]  # for each layer, a pair of tensors [1, H, P, D/H]
 
 
 class _Entry(NamedTuple):
     ids: Tensor  # [P]
-    state: tuple  # everything else on which the keys and values depend
+    state: tuple  # everything on which the keys and values depend, besides the prompt
     layers: KeysAndValues
 
 
 class PromptCache:
-    """Stores the keys and values of one prompt, which are used until the network or its precision changes.
+    """Stores the keys and values of one prompt. They are used until the network or its precision changes.
 
     The cache of a copied network is empty.
 
@@ -52,7 +52,7 @@ class PromptCache:
             transformer: decoder without a head.
             ids: [P] token ids of the prompt.
             positions: [P] position ids of the tokens.
-            state: everything besides weights and ids on which keys and values depend.
+            state: everything on which keys and values depend, besides the weights and the prompt.
         """
         state = (*state, *_versions(transformer))
         if self._entry is not None and self._entry.state == state:
@@ -79,7 +79,7 @@ class PromptCache:
 
 
 def cache_argument(transformer: PreTrainedModel, cache: DynamicCache) -> dict[str, DynamicCache]:
-    """Returns the keyword argument with which `transformer.forward` takes `cache`, as a dictionary name -> cache.
+    """Returns a dictionary name -> cache, with the name of the argument by which `transformer.forward` takes a cache.
 
     Example:
         >>> from transformers import LlamaConfig, LlamaModel

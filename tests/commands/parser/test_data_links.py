@@ -61,7 +61,7 @@ def test_a_vocabulary_larger_than_the_table_is_refused_before_training(tmp_path)
     config = tiny_config(callbacks=[])
     config["data"]["init_args"]["encoder"]["init_args"]["words"] = 96  # and 5 special tokens
     message = refusal("fit", "--config", save(config, tmp_path / "small.yaml"), "--runs_dir", tmp_path / "runs")
-    assert "the encoder has 101 token ids, the embedding table 100 rows" in message
+    assert "the data's encoder has 101 token ids, but the embedding table has only 100 rows" in message
     assert not list(tmp_path.rglob("*.ckpt"))
 
 

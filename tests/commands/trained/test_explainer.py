@@ -70,7 +70,7 @@ def test_a_network_whose_classes_have_no_names_is_refused():
 
 
 def test_an_encoder_with_more_ids_than_the_network_has_embeddings_is_refused():
-    with pytest.raises(ValueError, match="the encoder has 21 token ids, the embedding table 20 rows"):
+    with pytest.raises(ValueError, match="encoder has 21 token ids, but the embedding table has only 20 rows"):
         Explainer(TrainedNetwork(random_bert(), ["bad", "good"]), VocabularyEncoder(words=16), METHODS)
 
 

@@ -49,7 +49,7 @@ def test_head_that_cannot_be_reordered_is_left_as_it_was_and_refused_with_both_l
     names = [f"c{i}" for i in range(16)]  # as many as hidden units, so the rows of a hidden layer look like classes
     model = tiny_classifier("roberta", num_classes=16)
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
-    with pytest.raises(ValueError, match=r"class 0 is 'c0' in folder and 'c15' .*\['c0', .*\['c15', "):
+    with pytest.raises(ValueError, match=r"class 0 is 'c0' in folder, but 'c15' .*\['c0', .*\['c15', "):
         align_classes(model, names, names[::-1], "folder")
     assert all(torch.equal(before[name], weight) for name, weight in model.state_dict().items())
 
@@ -68,7 +68,7 @@ def test_order_that_names_do_not_tell_is_left_and_said(names, capsys):
     before = model.state_dict()["transformer.classifier.bias"].clone()
     assert align_classes(model, names, DATA, "folder") == DATA
     assert torch.equal(model.state_dict()["transformer.classifier.bias"], before)
-    assert capsys.readouterr().out == f"folder: its classes {names} are taken for {DATA}, in this order\n"
+    assert capsys.readouterr().out == f"folder: its classes {names} are assumed to be {DATA}, in this order\n"
 
 
 @pytest.mark.parametrize("data", [["0", "1", "2"], ["class0", "class1", "class2"]])
@@ -104,7 +104,7 @@ def test_names_in_the_order_of_the_data_change_nothing(names, capsys):
 
 def test_names_that_the_user_gives_count_if_the_network_has_other_names(capsys):
     check_class_order(["ja", "egal", "nein"], DATA, "folder", DATA)
-    with pytest.raises(ValueError, match="class 0 is 'contradiction' in folder and 'entailment' in the data"):
+    with pytest.raises(ValueError, match="class 0 is 'contradiction' in folder, but 'entailment' in the data"):
         check_class_order(["nein", "egal", "ja"], DATA, "folder", DATA[::-1])
     check_class_order(DATA, DATA, "folder", NAMES)  # a checkpoint whose classes were put into the order of the data
 
@@ -128,7 +128,7 @@ def test_only_a_head_from_a_folder_has_names(tmp_path):
     [
         ({"1": "a", "2": "b", "3": "c"}, "id2label has the ids 1, 2, 3: number the classes from 0 to 2"),
         ({"0": "a", "2": "b", "3": "c"}, "id2label has the ids 0, 2, 3: number the classes from 0 to 2"),
-        ({"0": "a", "1": "b", "2": "a"}, "id2label names two classes 'a': give every class a name of its own"),
+        ({"0": "a", "1": "b", "2": "a"}, "id2label gives two classes the name 'a': give every class its own name"),
     ],
 )
 def test_names_of_a_trained_head_that_name_no_class_or_two_are_refused(tmp_path, id2label, message):

@@ -68,8 +68,8 @@ def test_a_missing_file_is_named(tmp_path, name):
     [
         (["a"], "names 1 class, but best_model.pt has 5"),
         (["a", "b", "c", "b", "d"], r"names \['b'\] twice"),
-        ({"a": 0}, "is no list of class names"),
-        ([], "is no list of class names"),
+        ({"a": 0}, "is not a list of class names"),
+        ([], "is not a list of class names"),
     ],
     ids=["number", "repeated", "dictionary", "empty"],
 )
@@ -109,7 +109,7 @@ def test_weights_without_an_entry_are_refused(tmp_path, entry):
 def test_a_web_page_in_place_of_the_weights_is_named(tmp_path):
     folder, _ = write_released(tmp_path)
     (folder / "best_model.pt").write_text("<!DOCTYPE html><html><body>Quota exceeded</body></html>")
-    with pytest.raises(ValueError, match="best_model.pt is a web page, not weights: confirm the download"):
+    with pytest.raises(ValueError, match="best_model.pt is a web page: confirm the download"):
         load_trained(str(folder))
 
 

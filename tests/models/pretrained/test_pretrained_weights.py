@@ -70,9 +70,9 @@ BROKEN = {
     "a second head": ({"change": lambda w: w | {"score.weight": torch.ones(1)}}, "has weights score.weight"),
     "roberta, no head": ({"kind": "roberta", "change": without("out_proj")}, "classifier.out_proj.bias and 1 other"),
     "llama, no head": ({"kind": "llama", "change": without("score")}, "no weights for score.weight"),
-    "embeddings cut": ({"change": fewer_words}, r"has shape \[5, 16\].*: let config.json describe the network"),
-    "head of other classes": ({"change": fewer_classes}, r"has shape \[2\], this network needs \[3\]: give the number"),
-    "not a number": ({"change": not_a_number}, "numbers in transformer.classifier.bias are not finite: download"),
+    "embeddings cut": ({"change": fewer_words}, r"has shape \[5, 16\].*: correct config.json, so that"),
+    "head of other classes": ({"change": fewer_classes}, r"has shape \[2\], this network needs \[3\]: set num_classes"),
+    "not a number": ({"change": not_a_number}, "the weights transformer.classifier.bias are not finite: download"),
     "llama, no layer": ({"kind": "llama", "change": without("layers.1.")}, "no weights for model.layers.1"),
 }
 
@@ -137,7 +137,7 @@ def test_a_fit_needs_all_weights_of_the_encoder(network_class, tmp_path):
 @pytest.mark.parametrize("network_class", [HFClassifier, PLMCA])
 def test_a_random_head_is_not_measured_before_its_fit(network_class, tmp_path):
     objective = Supervised(network_class(save(tmp_path / "encoder", auto_class=AutoModel), 3))
-    with pytest.raises(ValueError, match=r"no weights for \w+.* which would be random: fit this network first"):
+    with pytest.raises(ValueError, match=r"no weights for \w+.* so they would be random: fit this network first"):
         resolve_checkpoint(RunFolder(tmp_path / "run"), None, objective, [])
 
 

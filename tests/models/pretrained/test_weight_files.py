@@ -110,6 +110,6 @@ def test_pickled_code_in_bin_files_never_runs(form, place, network, hub_copy, tm
         _use_new_zipfile_serialization=form == "zip",
     )
     path = str(folder) if place == "folder" else "someone/model"
-    with pytest.raises(ValueError, match=f"^{path}: the weights cannot be loaded .*hold pickled code") as error:
+    with pytest.raises(ValueError, match=f"^{path}: the weights cannot be loaded .*holds pickled code") as error:
         load_trained(path)
     assert "\n" not in str(error.value) and "weights_only" not in str(error.value) and not marker.exists()

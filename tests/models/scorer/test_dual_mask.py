@@ -53,9 +53,9 @@ def test_loss_is_the_weighted_sum_of_the_terms():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"kept_weight": -0.1}, "kept_weight is -0.1: give a factor from 0"),
+        ({"kept_weight": -0.1}, "kept_weight is -0.1: give a factor of at least 0"),
         ({"size_weight": float("nan")}, "size_weight is nan"),
-        ({"kept_weight": 0.0, "inverse_weight": 0.0}, "are both 0"),
+        ({"kept_weight": 0.0, "inverse_weight": 0.0}, "inverse_weight are 0"),
         ({"inverse": "entropy"}, "inverse is 'entropy'"),
     ],
 )

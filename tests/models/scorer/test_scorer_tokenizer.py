@@ -94,7 +94,7 @@ def test_a_window_of_a_text_is_read_alone_and_an_erased_text_is_refused(folders)
     )
     erased = inputs.input_ids.clone()
     erased[0, 1] = inputs.baseline_ids[0, 1]
-    with pytest.raises(ValueError, match="the tokens of example 0 are not those of its text"):
+    with pytest.raises(ValueError, match="the tokens of the example with index 0 are not those of its text"):
         tokenizer.scorer_inputs(replace(inputs, input_ids=erased), rows)
 
 

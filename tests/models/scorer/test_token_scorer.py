@@ -88,7 +88,7 @@ def test_a_scorer_takes_the_encoder_of_the_explained_network():
     made.copy_encoder(network.transformer)
     own, theirs = made.reader.encoder.state_dict(), network.transformer.base_model.state_dict()
     assert own and all(torch.equal(value, theirs[name]) for name, value in own.items())
-    with pytest.raises(ValueError, match="has no weight .* give scorer.path"):
+    with pytest.raises(ValueError, match="has no weight .* set scorer.path"):
         made.copy_encoder(tiny_classifier("roberta").transformer)
 
 

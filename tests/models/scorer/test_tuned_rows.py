@@ -54,5 +54,5 @@ def test_only_matrices_get_a_low_rank_change():
 
 
 def test_a_rank_below_one_is_refused():
-    with pytest.raises(ValueError, match="the rank is 0: give a rank from 1"):
+    with pytest.raises(ValueError, match="the rank is 0: give a rank of at least 1"):
         LowRankRows(nn.Linear(4, 2), ["weight"], 1, rank=0)

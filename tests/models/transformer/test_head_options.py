@@ -50,7 +50,7 @@ def test_network_rebuilt_from_its_architecture_has_the_same_head(kind):
         ("distilbert", {"head_activation": "tanh"}, "the head of distilbert has a fixed activation"),
         ("bert", {"head_activation": "no such word"}, "head_activation is 'no such word'"),
         ("bert", {"head_dropout": 1.0}, "head_dropout is 1.0: give a probability"),
-        ("llama", {"head_dropout": 0.1}, "the head of llama has no dropout of its own"),
+        ("llama", {"head_dropout": 0.1}, "the head of llama has no separate dropout"),
     ],
 )
 def test_options_that_a_head_lacks_are_refused(kind, options, message):
