@@ -257,7 +257,7 @@ class HuggingFaceClassifier(Classifier):
             if reads_weights or key not in _accepted:
                 self.check_contracts()
             else:
-                # in its first forward pass, transformers registers hooks. In the preflight, these would be lost, because
+                # in its first forward pass, transformers registers hooks. In the preflight, these would be lost, since
                 # the preflight removes all hooks that were registered while it ran. So the first pass is made here
                 with evaluation_mode(self), torch.no_grad():
                     self(random_inputs(self, [1]), output_hidden_states=True)

@@ -71,7 +71,7 @@ LOADERS: dict[str, Callable[[str], object]] = {
 @pytest.mark.parametrize("name", LOADERS)
 def test_own_code_of_a_network_does_not_run(name, tmp_path, marker):
     path = own_code(tmp_path / "model", marker)
-    with pytest.raises(ValueError, match=f"{path}: needs Python code .* give trust_remote_code: true") as error:
+    with pytest.raises(ValueError, match=f"{path}: needs Python code .* set `trust_remote_code: true") as error:
         LOADERS[name](path)
     assert not marker.exists() and "\n" not in str(error.value)
 

@@ -102,7 +102,7 @@ def test_texts_must_be_known_and_single(folders):
     tokenizer = ScorerTokenizer(folders["BPE"], None, "max")
     with pytest.raises(ValueError, match="it needs the texts, which are not known here"):
         scorer_inputs_of(tokenizer, inputs_of(ENCODERS["WordPiece"]), "test", None)
-    with pytest.raises(ValueError, match="reads single texts, but this is a pair: set align: none"):
+    with pytest.raises(ValueError, match="reads single texts, but this is a pair: set `align: none`"):
         row_text({"text": "a", "text_pair": "b"}, ENCODERS["BPE"].encode({"text": "a"}))
     with pytest.raises(ValueError, match="align is max, but the scorer has the explained"):
         Scorer(align="max")
