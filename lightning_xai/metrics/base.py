@@ -34,7 +34,7 @@ def with_special_tokens(inputs: TextInputs) -> Tensor:
 class PredictOnce:
     """Predicts probabilities for the metrics of one batch. Results that several metrics need are computed only once.
 
-    These are the probabilities of the unchanged inputs and, in `memo`, values that do not depend on attributions.
+    Such results are the unchanged inputs' probabilities and, in `memo`, values that do not depend on attributions.
 
     Args:
         predict: function that returns the probabilities of inputs.
@@ -97,14 +97,14 @@ class PredictOnce:
         if not probs.isfinite().all():
             examples = [] if self.inputs.index is None else self.inputs.index.tolist()
             raise ValueError(
-                f"probabilities are not finite for examples {examples} or their erased versions: check the network's "
-                "weights for overflow, or evaluate in float32"
+                f"probabilities are not finite for the examples with indices {examples} or their erased versions: "
+                "check the network's weights for overflow, or evaluate in float32"
             )
         return probs
 
 
 class AttributionMetric(Metric, Selector, ABC):
-    """Base class: measures a record (several numbers) for each row (example, class), and aggregates them at the end.
+    """Base class: measures a record (several numbers) for each row (example, class), and later aggregates all records.
 
     Before aggregation in float64, records are sorted by (index, class) and duplicates are dropped. The result therefore
     does not depend on the batch size, the number of processes or repeated examples. NaN in a record means that a value
@@ -133,9 +133,9 @@ class AttributionMetric(Metric, Selector, ABC):
 
     full_state_update = False
     reads_rationales: bool = False  # True if `measure` compares scores with human evidence
-    needs_tuning: bool = False  # True if `tune_from` must be called, with a validation metric, before `compute`
+    needs_tuning: bool = False  # True if `compute` needs `tune_from` first, with the metric of the validation split
     columns: tuple[str, ...]  # names of the numbers in a record
-    selections: tuple[str, ...] = ()  # beginnings of the names of values that are computed from only some of the rows
+    selections: tuple[str, ...] = ()  # prefixes of the names of values that are computed from only some of the rows
     keys: list[Tensor]  # state: tensors that concatenate to [n, 2] long, the index and the class of each row
     records: list[Tensor]  # state: tensors that concatenate to [n, len(columns)] float64
     evidence_cut: list[Tensor]  # state: tensors that concatenate to [n] bool, the results of `cut_rows`
@@ -171,7 +171,7 @@ class AttributionMetric(Metric, Selector, ABC):
         return dict(zip(self.columns, records.nanmean(dim=0), strict=True))
 
     def tune(self) -> dict[str, float]:
-        """Returns settings for other splits, tuned on the rows of this metric, which are from the validation split."""
+        """Returns settings for other splits, tuned on this metric's rows, which must be from the validation split."""
         return {}
 
     def tune_from(self, validation: AttributionMetric) -> None:
@@ -186,14 +186,14 @@ class AttributionMetric(Metric, Selector, ABC):
             self.tuned = validation.tune()
 
     def require_selection(self) -> None:
-        """Checks that the metric can select explanations: it uses no labels or evidence, and has one value."""
+        """Checks that this metric has one value, says which value is better, and uses no labels or evidence."""
         remedy = f"choose another metric than {self.name} to select explanations"
         if self.explained in ("gold", "missed") or self.reads_rationales:
             raise ValueError(f"{type(self).__name__} reads gold labels or rationales: {remedy}")
         if self.higher_is_better is None:
             raise ValueError(f"{type(self).__name__} does not say whether higher is better: {remedy}")
         if set(self.aggregate(torch.zeros(1, len(self.columns), dtype=torch.float64))) != {""}:
-            raise ValueError(f"{type(self).__name__} has several values: {remedy}, or set its aggregate to mean")
+            raise ValueError(f"{type(self).__name__} has several values: {remedy}, or set `aggregate` to mean")
 
     def rate(self, attribution: Attribution, batch: Batch, network: Any) -> Tensor:
         """Returns [B, K] on the CPU: the metric's value for each single row; `network` is the explained Classifier."""
@@ -273,9 +273,9 @@ class AttributionMetric(Metric, Selector, ABC):
         return keys[first], records[first], cut[first]
 
     def counted_rows(self, key: str, records: Tensor) -> Tensor:
-        """Returns the rows [n] bool from which `aggregate` computes the value `key`.
+        """Returns [n] bool: True for the rows from which `aggregate` computes the value `key`.
 
-        These are the rows without NaN in the column `key`, or without any NaN if there is no such column.
+        These are the rows without NaN in the column `key` or, if there is no such column, the rows without any NaN.
         """
         defined = ~records.isnan()
         return defined[:, self.columns.index(key)] if key in self.columns else defined.all(dim=1)

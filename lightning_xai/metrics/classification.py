@@ -53,9 +53,8 @@ def confusion(predicted: Tensor, gold: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def class_margins(logits: Tensor, *, multilabel: bool) -> Tensor:
     """Returns the log-odds [B, C] of every class in float64. They rank examples in the order of exact probabilities.
 
-    In float32, large probabilities are rounded to 1, so they lose their ranking; log-odds keep the ranking. In
-    multi-label tasks, the log-odds are the logits. In single-label tasks, the log-odds of a class are its logit minus
-    the logsumexp of all other logits.
+    Float32 probabilities would not, because those near 1 are rounded to 1. In multi-label tasks, the log-odds are the
+    logits. In single-label tasks, the log-odds of a class are its logit minus the logsumexp of all other logits.
 
     Args:
         logits: [B, C].
@@ -69,11 +68,11 @@ def class_margins(logits: Tensor, *, multilabel: bool) -> Tensor:
     logits = logits.detach().double()
     if multilabel:
         return logits
-    # subtracting the maximum makes the result equal for logits that differ only by an added constant
+    # subtracting the maximum makes the result independent of a constant that is added to all logits
     logits = logits - logits.amax(dim=1, keepdim=True)
     total = logits.logsumexp(dim=1, keepdim=True)
-    # this formula is accurate for probabilities up to 1/2. Only the top class may have a larger probability, so its
-    # value is computed separately
+    # this formula is accurate only for probabilities up to 1/2; for the top class, whose probability may be larger, the
+    # value is replaced
     others = total + torch.log1p(-(logits - total).exp())
     top = logits.argmax(dim=1, keepdim=True)
     others = others.scatter(1, top, logits.scatter(1, top, -torch.inf).logsumexp(dim=1, keepdim=True))
@@ -119,15 +118,15 @@ def mean_over_examples(scores: Tensor, gold: Tensor) -> Tensor:
 class ClassificationMetrics(Metric):
     """F1, AUROC and log loss. Single-label tasks add accuracy; multi-label tasks add micro scores, exact match, mAP.
 
-    In multi-label tasks, map is the average precision, averaged over classes. example_map, present_micro_f1 and
-    present_macro_f1 cover only classes with a gold example in the split, so false positives of other classes do not
-    count. For example_map, the classes of each example are ranked, and the average precision of this ranking is
+    In multi-label tasks, `map` is the average precision, averaged over classes. `example_map`, `present_micro_f1` and
+    `present_macro_f1` cover only classes with a gold example in the split, so false positives of other classes do not
+    count. For `example_map`, the classes of each example are ranked, and the average precision of this ranking is
     averaged over examples.
 
     A mean over classes leaves out undefined values. F1 is undefined for a class that is never gold and never predicted,
     average precision for a class that is never gold, and AUROC for a class that is never or always gold. Each example
     index counts once, even if a distributed sampler repeats the example. AUROC and average precision rank examples by
-    log-odds, since float32 probabilities are rounded to 1. If `update` gets no logits, they rank by the probabilities.
+    log-odds, since large float32 probabilities are rounded to 1. Without logits, they rank examples by probabilities.
 
     Args:
         num_classes: number of classes C.
@@ -141,7 +140,7 @@ class ClassificationMetrics(Metric):
         0.5
 
     Reference: Edin et al. (2024), "An Unsupervised Approach to Achieve Supervised-Level Explainability in Healthcare
-    Records", arXiv 2406.08958, Table 5, for the values of present classes.
+    Records", arXiv 2406.08958, Table 5, for the values over classes with a gold example.
     """
 
     full_state_update = False
@@ -203,7 +202,7 @@ class ClassificationMetrics(Metric):
         return probs[first], scores[first], gold_classes(labels[first], self.num_classes)
 
     def best_threshold(self) -> float:
-        """Returns the threshold with the best micro-F1, among 100 evenly spaced in [0, 1]; 0.5 if no class is gold."""
+        """Returns which of 100 evenly spaced thresholds from 0 to 1 has the best micro-F1; 0.5 if no class is gold."""
         with self.sync_context(dist_sync_fn=self.dist_sync_fn, process_group=self.process_group):
             probs, _, gold = self.table()
             return micro_f1_threshold(probs, gold)

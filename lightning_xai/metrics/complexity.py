@@ -1,4 +1,4 @@
-"""Metrics of how strongly scores concentrate on a few tokens, and of the share that special tokens have in them."""
+"""Metrics of how strongly scores concentrate on a few tokens, and of how much of their sum is on special tokens."""
 
 from __future__ import annotations
 
@@ -77,11 +77,9 @@ def mass_fraction(scores: Tensor, mask: Tensor, mass: float = 0.9) -> Tensor:
 
 
 def top_shares(scores: Tensor, mask: Tensor, counts: Tensor) -> Tensor:
-    """Returns [..., J] in [0, 1]: for each of J numbers k, the sum of the k largest absolute scores, as a fraction.
+    """Returns [..., J] in [0, 1]: for each of J numbers k, the fraction of the sum that the k largest scores hold.
 
-    The fraction refers to the sum of all absolute scores in the mask.
-
-    NaN for scores that are all 0.
+    The scores are absolute values, and the sum is taken over all scores in `mask`. NaN for scores that are all 0.
 
     Args:
         scores: [..., T]; their signs are ignored.
@@ -99,17 +97,17 @@ def top_shares(scores: Tensor, mask: Tensor, counts: Tensor) -> Tensor:
 
 
 def _shares(scores: Tensor, mask: Tensor) -> Tensor:
-    """Returns in float64 the absolute scores within `mask`, divided by their sum; NaN where the sum is 0."""
+    """Returns the absolute scores within `mask`, divided by their sum, in float64; NaN where the sum is 0."""
     sizes = scores.double().abs().masked_fill(~mask, 0)
     total = sizes.sum(dim=-1, keepdim=True)
     return sizes / total.masked_fill(total == 0, torch.nan)
 
 
 class Entropy(AttributionMetric):
-    """Entropy of absolute scores, divided by the entropy of uniform scores; 0 if one token has the whole sum.
+    """Entropy of absolute scores, divided by the entropy of uniform scores; 0 if all scores but one are 0.
 
     Args:
-        evidence_only: skips rows whose class has no evidence in the text.
+        evidence_only: whether to skip rows whose class has no evidence in the text.
         **kwargs: see AttributionMetric.
 
     Example:
@@ -166,7 +164,7 @@ class Sparsity(AttributionMetric):
     def __init__(self, *, mass: float = 0.9, **kwargs) -> None:
         super().__init__(**kwargs)
         if not 0 < mass <= 1:
-            raise ValueError(f"mass is {mass}: give a share of the sum of scores above 0 and at most 1")
+            raise ValueError(f"mass is {mass}: give a fraction above 0 and at most 1")
         self.mass = mass
 
     def measure(self, attribution: Attribution, batch: Batch, predict: PredictOnce) -> Tensor:
@@ -176,7 +174,7 @@ class Sparsity(AttributionMetric):
 
 
 class TopShare(AttributionMetric):
-    """Sum of the k largest absolute scores as a fraction of the sum of all, for several k, as in a sparsity curve.
+    """Sum of the k largest absolute scores, divided by the sum of all absolute scores, for several numbers k.
 
     Args:
         sizes: the numbers k of tokens, as percentages of a text's tokens or as fixed counts.

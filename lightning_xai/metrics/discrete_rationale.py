@@ -85,8 +85,8 @@ class Percentage:
     """The size of a rationale as a percentage of a text's tokens, but at least one token.
 
     Args:
-        percentage: percent in [0, 100]. If None, it is the mean share of evidence tokens in the texts of the
-            validation split, in whole percent.
+        percentage: percent in [0, 100]. If None, the mean share of evidence tokens in the texts of the validation
+            split is used, rounded to whole percent.
         rounding: how the size is rounded to whole tokens.
 
     Example:
@@ -109,10 +109,10 @@ _TUNED = Percentage()
 class DiscreteRationale(EvidenceMetric):
     """Compares a predicted rationale (the top tokens of an attribution) with a human rationale, by tokens and by spans.
 
-    iou_precision, iou_recall and iou_f1 count matching spans, and are averaged as in `macro_scores`. token_precision,
-    token_recall and token_f1 are means over examples. token_micro_f1 is computed from counts that are summed over
-    examples. auprc is the area under the precision-recall curve by the trapezoidal rule, averaged over examples; it
-    does not depend on `size`. Rows without evidence are skipped.
+    `iou_precision`, `iou_recall` and `iou_f1` are the means of `macro_scores` for counts of matching spans.
+    `token_precision`, `token_recall` and `token_f1` are means over examples. `token_micro_f1` is computed from counts
+    that are summed over examples. `auprc` is the area under the precision-recall curve by the trapezoidal rule,
+    averaged over examples; it does not depend on `size`. Rows without evidence are skipped.
 
     Args:
         size: size of the predicted rationale, as a number of tokens or as a Percentage.
@@ -162,9 +162,9 @@ class DiscreteRationale(EvidenceMetric):
         return torch.cat([of_text, num_hits, sizes, num_matches, num_selected], dim=1)
 
     def _count_spans(self, token_ranks: np.ndarray, evidence: np.ndarray, sizes: list[int]) -> list[list[int]]:
-        """Returns three lists for one text: the numbers of matched, selected and true spans at each of J sizes."""
+        """Returns three lists for one text: the numbers of matched, selected and true spans, for each size."""
         truth = runs_from_mask(evidence)
-        # counts spans once per distinct size: tuning tries 100 percentages, but 12 tokens give at most 12 sizes
+        # counts spans once per distinct size: tuning tries 100 percentages, but a text of 12 tokens has only 12 sizes
         selected = {size: runs_from_mask(token_ranks < size) for size in set(sizes)}
         matches = {size: count_matches(spans, truth, self.overlap_threshold) for size, spans in selected.items()}
         return [
@@ -174,7 +174,7 @@ class DiscreteRationale(EvidenceMetric):
         ]
 
     def tune(self) -> dict[str, float]:
-        """Returns the mean share of evidence tokens in whole percent, at least 1.
+        """Returns the mean share of evidence tokens as `percentage`, in whole percent and at least 1.
 
         Raises:
             ValueError: no row has evidence.
@@ -183,8 +183,8 @@ class DiscreteRationale(EvidenceMetric):
         share = (records[:, 2] / records[:, 1]).nanmean()
         if share.isnan():
             raise ValueError(
-                f"{self.name} has no evidence in the validation split to tune its size on: give rationales, or a "
-                "size, such as size: 5, or leave the metric out"
+                f"{self.name} has no evidence in the validation split to tune its size on: give rationales, set `size` "
+                "(such as size: 5), or remove this metric"
             )
         return {"percentage": float((100 * share).round().clamp(min=1))}
 
@@ -193,7 +193,7 @@ class DiscreteRationale(EvidenceMetric):
         if self.needs_tuning:
             if "percentage" not in self.tuned:
                 raise ValueError(
-                    f"{self.name} has no size: evaluate the validation split first, or give it a size, such as size: 5"
+                    f"{self.name} has no size: evaluate the validation split first, or set `size` (such as size: 5)"
                 )
             place = int(self.tuned["percentage"]) - 1
         defined = records[~records.isnan().any(dim=1)]

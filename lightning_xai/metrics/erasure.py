@@ -35,7 +35,7 @@ class RankedRows:
     """
 
     inputs: TextInputs  # the B texts of the batch; only tokens of `token_mask` can be erased
-    example: Tensor  # [R] long, the text of each row
+    example: Tensor  # [R] long, the index of each row's text among the B texts
     target: Tensor  # [R] long, the class of each row
     top: Tensor  # [R, J, T] bool, True for the tokens of the top k units
     probs: Tensor  # [B, C] probabilities of the unerased texts
@@ -51,10 +51,11 @@ class ErasureMetric(AttributionMetric):
 
     If all tokens of a text are special, no token can be erased, so the rows of the text are undefined and skipped.
 
-    Equal erased inputs are evaluated only once, for example if two classes rank the units in the same order.
+    If erased inputs are equal (for example, because two classes rank the units in the same order), the network is
+    evaluated on them only once.
 
     Args:
-        sizes: the numbers k, as percentages of a text's units, as fixed counts, or as a `Window`, which shrinks.
+        sizes: the numbers k, as percentages of a text's units, as fixed counts, or as a `Window`.
         ranking: how the attribution's scores rank the units.
         rank_special: whether special tokens are ranked and count among the top k units. Special tokens are never
             erased.
@@ -104,13 +105,13 @@ class ErasureMetric(AttributionMetric):
 
     @abstractmethod
     def row_records(self, rows: RankedRows, predict: PredictOnce) -> Tensor:
-        """Returns the records [R, J] of R rows in float64, on the CPU."""
+        """Returns the records [R, J] of R rows, one number for each of J numbers k, in float64 on the CPU."""
 
     def passes(self, num_units: int, num_methods: int) -> float:
         return float(num_methods * len(set(self.sizes.of(torch.tensor([num_units]))[0].tolist())))
 
     def erased_units(self, num_units: int) -> Tensor:
-        """Returns [J, M] bool: the units that are erased for each k, for a text whose M units have random ranks."""
+        """Returns [J, M] bool: which units are erased for each of J numbers k, if M units have random ranks."""
         ranks = torch.randperm(num_units, generator=torch.Generator().manual_seed(0))
         top = ranks < self.sizes.of(torch.tensor([num_units])).T
         return top if self.erases_top else ~top
@@ -134,7 +135,7 @@ class ErasureMetric(AttributionMetric):
         return records.to(attribution.scores.device)
 
     def changed(self, rows: RankedRows, predict: PredictOnce) -> Tensor:
-        """Returns the probabilities [R, J] float64 of the rows' classes after the erasure for each k."""
+        """Returns [R, J] float64: the probability of each row's class after the erasure for each of J numbers k."""
         versions = Versions(rows.example, keep=~rows.top if self.erases_top else rows.top)
         return predict_erased(
             predict, rows.inputs, versions, rows.target, rows.probs, erasure=self.erasure, pad_id=predict.pad_id

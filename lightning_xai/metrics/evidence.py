@@ -39,7 +39,7 @@ def evidence_of(attribution: Attribution, batch: Batch, *, match: Match = "class
 
 
 def evidence_cut_of(attribution: Attribution, batch: Batch, *, match: Match = "class") -> Tensor:
-    """Returns [B, K] int: number of evidence tokens of rows that lost all of them to truncation; 0 for other rows.
+    """Returns [B, K] int: the number of evidence tokens of a row if all of them were truncated, otherwise 0.
 
     The arguments are the same as in `evidence_of`.
 
@@ -107,11 +107,11 @@ class EvidenceMetric(AttributionMetric):
 
     @abstractmethod
     def compare(self, scores: Tensor, evidence: Tensor, mask: Tensor) -> Tensor:
-        """Returns the records [R, len(columns)] of rows with evidence.
+        """Returns the records [R, num_compared] of R rows with evidence.
 
         Args:
-            scores: [R, T] float64, `sign` already applied.
-            evidence: [R, T] bool, True for at least one token in each row.
+            scores: [R, T] float64, after `sign` was applied.
+            evidence: [R, T] bool, True for the evidence tokens, at least one in each row.
             mask: [R, T] bool, True for the tokens that are compared.
         """
 
@@ -124,7 +124,7 @@ class EvidenceMetric(AttributionMetric):
 
     @property
     def num_compared(self) -> int:
-        """Number of columns that `compare` returns. A subclass overrides it if its `measure` adds other columns."""
+        """Number of columns that `compare` returns. A subclass whose `measure` adds columns overrides this number."""
         return len(self.columns)
 
     def measure(self, attribution: Attribution, batch: Batch, predict: PredictOnce) -> Tensor:

@@ -36,8 +36,8 @@ class ExampleMean(Metric):
         """Adds B examples.
 
         Args:
-            values: [B].
-            weights: [B], 0 for an example that does not count.
+            values: [B], the value of each example.
+            weights: [B], the weight of each example; 0 for an example that does not count.
             index: [B] row number of each example in its split.
         """
         self.keys.append(index.detach())
@@ -45,7 +45,7 @@ class ExampleMean(Metric):
         self.weights.append(weights.detach().double())
 
     def sync(self, *args: Any, **kwargs: Any) -> None:
-        """Synchronizes the states over all ranks. Ranks without examples send empty tensors to the gather."""
+        """Synchronizes the states over all ranks; a rank without examples sends empty tensors."""
         if not self.keys:
             self.keys.append(torch.zeros(0, dtype=torch.long, device=self.device))
             self.values.append(torch.zeros(0, dtype=torch.float64, device=self.device))
@@ -53,7 +53,7 @@ class ExampleMean(Metric):
         super().sync(*args, **kwargs)
 
     def compute(self) -> Tensor:
-        """Returns the weighted mean [], NaN if there are no examples or all weights are 0."""
+        """Returns the weighted mean, a tensor of shape []; NaN if there are no examples or all weights are 0."""
         if not len(self.keys):
             return torch.tensor(float("nan"))
         first, _ = distinct_rows(dim_zero_cat(self.keys))

@@ -19,10 +19,10 @@ def comprehensiveness(prob: Tensor, removed: Tensor, *, relative: bool = False, 
     """Returns the drop of the probability when the most important units are removed; higher is better.
 
     Args:
-        prob: probability of the whole input.
+        prob: probability for the whole input.
         removed: probability without the most important units.
-        relative: divides the drop by `prob`; NaN where `prob` is 0.
-        clipped: sets negative drops to 0.
+        relative: whether the drop is divided by `prob`; the result is NaN where `prob` is 0.
+        clipped: whether negative drops are set to 0.
 
     Example:
         >>> prob, removed = torch.tensor([0.5, 0.5]), torch.tensor([0.125, 0.75])
@@ -41,10 +41,10 @@ def sufficiency(prob: Tensor, kept: Tensor, *, relative: bool = False, clipped: 
     """Returns the drop of the probability when only the most important units are kept; lower is better.
 
     Args:
-        prob: probability of the whole input.
+        prob: probability for the whole input.
         kept: probability with only the most important units.
-        relative: divides the drop by `prob`; NaN where `prob` is 0.
-        clipped: sets negative drops to 0.
+        relative: whether the drop is divided by `prob`; the result is NaN where `prob` is 0.
+        clipped: whether negative drops are set to 0.
 
     Example:
         >>> sufficiency(torch.tensor([0.5]), kept=torch.tensor([0.375]))
@@ -65,7 +65,7 @@ def log_odds(prob: Tensor, removed: Tensor) -> Tensor:
 
 
 class _ProbabilityDrop(ErasureMetric):
-    """Base of erasure metrics that measure the drop of the probability. Options make the drop relative or clip it."""
+    """Base of erasure metrics that measure the drop of the probability, which may be relative or clipped."""
 
     def __init__(self, sizes: Sizes, *, relative: bool = False, clipped: bool = False, **kwargs) -> None:
         super().__init__(sizes, **kwargs)
@@ -77,8 +77,8 @@ class Comprehensiveness(_ProbabilityDrop):
 
     Args:
         sizes: see ErasureMetric.
-        relative: divides the drop by the probability of the whole input.
-        clipped: sets negative drops to 0.
+        relative: whether the drop is divided by the probability for the whole input.
+        clipped: whether negative drops are set to 0.
         **kwargs: see ErasureMetric.
 
     Example:
@@ -110,10 +110,10 @@ class Sufficiency(_ProbabilityDrop):
 
     Args:
         sizes: see ErasureMetric. A Window of w units keeps the w - k most important units.
-        relative: divides the drop by the probability of the whole input.
-        clipped: sets negative drops to 0.
-        without_units: the drop that is recorded for k = 0: "measured" is the drop when only the special tokens are
-            kept, "zero" is 0.
+        relative: whether the drop is divided by the probability for the whole input.
+        clipped: whether negative drops are set to 0.
+        without_units: the drop that is recorded if no unit is kept: "measured" is the drop when only the special tokens
+            are kept, "zero" is 0.
         **kwargs: see ErasureMetric.
 
     Example:

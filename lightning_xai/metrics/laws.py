@@ -42,7 +42,7 @@ def bag_of_words(inputs: TextInputs, embed_mask: Tensor | None = None, *, multil
 def explained_batch(
     lengths: list[int], *, seed: int = 0, pad_to: int | None = None, num_targets: int = 3
 ) -> tuple[Attribution, Batch]:
-    """Returns a multi-label batch with rationales, and its attribution for `num_targets` classes per example.
+    """Returns an attribution for `num_targets` classes per example, and its multi-label batch, with rationales.
 
     Args:
         lengths: number of tokens of each text, special tokens included.
@@ -64,7 +64,7 @@ def explained_batch(
         rows["annotated"].append(torch.randperm(NUM_CLASSES, generator=generator)[:2])
         random = torch.rand(num_targets + 2, length, generator=generator, dtype=torch.float64)
         padded = torch.nn.functional.pad(random, (0, width - length))
-        rows["scores"].append((padded[:num_targets] * 20).round() / 20)  # some ties
+        rows["scores"].append((padded[:num_targets] * 20).round() / 20)  # rounded, so that some are equal
         rows["marked"].append((padded[num_targets:] > 0.6).float() * inputs.token_mask[row])
         rows["labels"].append((torch.rand(NUM_CLASSES, generator=generator) < 0.6).float())
     targets, annotated, scores, marked, labels = (torch.stack(tensors) for tensors in rows.values())
@@ -90,9 +90,9 @@ def check_metric(metric: AttributionMetric) -> None:
         ...         return torch.full((*attribution.targets.shape, 1), float(attribution.scores.shape[-1]))
         >>> check_metric(Longest())
         Traceback (most recent call last):
-        ValueError: Longest: padding changes longest from 30 to 17: measure tokens of attribution.token_mask only
+        ValueError: Longest: padding changes longest from 17 to 30: measure tokens of attribution.token_mask only
     """
-    require(isinstance(metric, AttributionMetric), f"{metric!r} is no AttributionMetric", "derive it from that class")
+    require(isinstance(metric, AttributionMetric), f"{metric!r} is not an AttributionMetric", "inherit from that class")
     make = functools.partial(copy.deepcopy, metric)
     for law in LAWS:
         law(make)
@@ -117,10 +117,10 @@ def values_of(make: MakeMetric, batches: Sequence[ExplainedTexts]) -> dict[str, 
 
 
 def one_batch_equals_batches_of_one(make: MakeMetric) -> None:
-    """The values do not depend on how examples are grouped into batches."""
+    """The metric's values do not depend on how examples are grouped into batches."""
     attribution, batch = explained_batch(LENGTHS)
     singles = [(attribution[[row]], batch[[row]]) for row in range(len(LENGTHS))]
-    _require_same(make, singles, "other examples in the batch change", "measure each row on its own")
+    _require_same(make, singles, "batches of one example change", "measure each row independently of other rows")
 
 
 def padding_changes_nothing(make: MakeMetric) -> None:
@@ -133,7 +133,7 @@ def repeated_examples_count_once(make: MakeMetric) -> None:
     """An example that occurs twice counts once."""
     attribution, batch = explained_batch(LENGTHS)
     again = [(attribution, batch), (attribution[:3], batch[:3])]
-    remedy = "do not override `update`, which keys records by batch.index"
+    remedy = "do not override `update`, which counts each batch.index once"
     _require_same(make, again, "repeated examples change", remedy)
 
 
@@ -160,7 +160,7 @@ def reset_forgets_the_rows(make: MakeMetric) -> None:
     metric = make()
     metric.update(*explained_batch(LENGTHS), bag_of_words)
     metric.reset()
-    require(len(metric.table()[0]) == 0, f"{_name(metric)}: rows stay after `reset`", "keep state by add_state only")
+    require(len(metric.table()[0]) == 0, f"{_name(metric)}: `reset` keeps rows", "declare all state with `add_state`")
 
 
 def arguments_stay_as_they_were(make: MakeMetric) -> None:
@@ -175,9 +175,9 @@ def arguments_stay_as_they_were(make: MakeMetric) -> None:
             tensor = getattr(part, field.name)
             same = tensor is None or torch.equal(tensor, getattr(kept, field.name))
             rule = f"{_name(metric)}: `update` changes {type(part).__name__}.{field.name}"
-            require(same, rule, "work on copies")
+            require(same, rule, "change only copies of it")
     changed = changed_parts(process, process_state())
-    rule = f"{_name(metric)}: after `update`, {', '.join(changed)} are not as before"
+    rule = f"{_name(metric)}: `update` changes {', '.join(changed)}"
     require(not changed, rule, "draw random numbers from a torch.Generator of your own")
 
 
@@ -187,7 +187,7 @@ def rows_outside_the_target_mask_do_not_count(make: MakeMetric) -> None:
     spoiled = attribution.scores.clone()
     spoiled[~attribution.target_mask] = 77.0
     changed = replace(attribution, scores=spoiled)
-    remedy = "measure each row on its own, and do not override `update`"
+    remedy = "measure each row independently of other rows, and do not override `update`"
     _require_same(make, [(changed, batch)], "rows outside target_mask change", remedy)
 
 
@@ -210,7 +210,7 @@ def single_precision_and_single_labels_are_accepted(make: MakeMetric) -> None:
 
 
 def every_value_has_its_number_of_rows(make: MakeMetric) -> None:
-    """Every value has a count `num_examples/<value>`, between `num_examples` and the number of all rows.
+    """Every value has a count of rows, `num_examples/<value>`, from `num_examples` to the number of all rows.
 
     Only values whose names begin with an entry of `selections` may have a lower count.
     """
@@ -222,7 +222,7 @@ def every_value_has_its_number_of_rows(make: MakeMetric) -> None:
     selected = tuple(f"{metric.name}/{beginning}" for beginning in metric.selections)
     of_all = [number for key, number in counts.items() if not key.startswith(selected)]
     fits = named and fewest <= min(of_all) and max(counts.values()) <= most
-    require(fits, f"{_name(metric)}: a num_examples/<value> is missing or out of range", remedy)
+    require(fits, f"{_name(metric)}: a count num_examples/<value> is missing or out of range", remedy)
 
 
 def a_text_of_one_token_is_accepted(make: MakeMetric) -> None:
@@ -230,7 +230,7 @@ def a_text_of_one_token_is_accepted(make: MakeMetric) -> None:
     values, metric = values_of(make, [explained_batch([3])]), make()
     for key, number in counts_of(values).items():
         fits = math.isnan(values[key]) or number > 0 or key.endswith("/threshold")
-        rule = f"{_name(metric)}: {key} is {values[key]:g} for a text of one word, although no row counts"
+        rule = f"{_name(metric)}: {key} is {values[key]:g} for a text of one word, although it is computed from no row"
         require(fits, rule, "return NaN where a value is undefined")
 
 
@@ -266,7 +266,7 @@ def _name(metric: AttributionMetric) -> str:
 
 @functools.lru_cache(maxsize=1)
 def _whole_batch_values(make: MakeMetric) -> dict[str, float]:
-    """Returns the values on one batch of all texts, computed once if laws are checked in turn on the same `make`."""
+    """Returns the values on one batch of all texts. The cache lets all laws of one `check_metric` share the values."""
     return values_of(make, [explained_batch(LENGTHS)])
 
 
@@ -277,4 +277,4 @@ def _require_same(make: MakeMetric, actual: Sequence[ExplainedTexts], rule: str,
     for key, value in before.items():
         both_undefined = math.isnan(value) and math.isnan(after[key])
         close = both_undefined or math.isclose(value, after[key], rel_tol=1e-9, abs_tol=1e-12)
-        require(close, f"{name}: {rule} {key} from {after[key]:.8g} to {value:.8g}", remedy)
+        require(close, f"{name}: {rule} {key} from {value:.8g} to {after[key]:.8g}", remedy)

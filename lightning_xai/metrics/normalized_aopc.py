@@ -19,7 +19,7 @@ from lightning_xai.types import Attribution, Batch, TextInputs
 
 Order = Literal["comprehensiveness", "sufficiency"]
 
-# bounds with a smaller distance count as equal. The number is ten times the float32 noise between batch sizes
+# bounds that are closer than this count as equal; another batch size changes float32 results by about a tenth of it
 _LEAST_ROOM = 1e-6
 
 
@@ -42,14 +42,14 @@ class OrderSearch:
     """Settings of the search for the best and the worst order of erasure.
 
     Args:
-        beam_size: number of partial orders kept at each length, separately for the best and the worst order.
+        beam_size: number of partial orders that the search keeps at each length, for each of the two orders.
         exact_up_to: texts with at most this many units are searched exactly, with 2^N predictions for N units.
         max_units: texts with more units are not searched; their rows count as skipped.
 
     Example:
         >>> OrderSearch(max_units=0)
         Traceback (most recent call last):
-        ValueError: max_units is 0: give the largest number of units to search, from 1
+        ValueError: max_units is 0: give a largest number of units of at least 1
     """
 
     beam_size: int = 5
@@ -59,7 +59,7 @@ class OrderSearch:
     def __post_init__(self) -> None:
         require_search(self.beam_size, self.exact_up_to)
         if self.max_units < 1:
-            raise ValueError(f"max_units is {self.max_units}: give the largest number of units to search, from 1")
+            raise ValueError(f"max_units is {self.max_units}: give a largest number of units of at least 1")
 
 
 _BY_SCORE = Ranking()
@@ -72,8 +72,8 @@ class _Rows:
 
     inputs: TextInputs  # the B texts
     targets: Tensor  # [B, K] long, the explained classes of each text
-    units: Tensor  # [B, T] long, the unit of each token, -1 for a token without a unit
-    example: Tensor  # [R] long, the text of each row
+    units: Tensor  # [B, T] long, the index of the unit that each token belongs to; -1 for a token without a unit
+    example: Tensor  # [R] long, the index of each row's text among the B texts
     column: Tensor  # [R] long, the column of each row's class in `targets`
 
     @property
@@ -86,11 +86,11 @@ class _Rows:
 
 
 class NormalizedAOPC(AttributionMetric):
-    """Area over the perturbation curve (AOPC), scaled to 0 for the worst order of erasure, 1 for the best.
+    """Area over the perturbation curve (AOPC), scaled to 0 for the worst order of erasure and to 1 for the best order.
 
     AOPC is the mean over k = 1 ... N of f(x) - f(x without the first k units). N is the number of units of the text x,
     f is the probability of the class, and the units are erased in the attribution's order. The mean includes k = N,
-    where all units are erased, although this term is the same for every order. Negative differences stay negative.
+    where all units are erased, although this term is the same for every order. Negative differences are not clipped.
     Special tokens are never erased.
 
     The smallest and the largest AOPC over all orders, `lower` and `upper`, differ between models and texts. The
@@ -152,7 +152,7 @@ class NormalizedAOPC(AttributionMetric):
     def passes(self, num_units: int, num_methods: int) -> float:
         if num_units > self.search.max_units:
             return 0.0
-        return float(num_methods * num_units + self.search.beam_size * num_units**2)  # all methods share a search
+        return float(num_methods * num_units + self.search.beam_size * num_units**2)  # all methods share one search
 
     def measure(self, attribution: Attribution, batch: Batch, predict: PredictOnce) -> Tensor:
         records = torch.full((*attribution.targets.shape, len(self.columns)), torch.nan, dtype=torch.float64)
@@ -173,7 +173,7 @@ class NormalizedAOPC(AttributionMetric):
         return {"": values.pop("naopc"), **values}
 
     def _aopc(self, rows: _Rows, ranks: Tensor, num_units: Tensor, predict: PredictOnce) -> Tensor:
-        """Returns the AOPC [R] float64 of R rows, from the ranks [R, T] of tokens and the numbers of units [R]."""
+        """Returns the AOPC [R] float64 of R rows from the tokens' ranks [R, T] and the texts' numbers of units [R]."""
         probs = predict(predict.inputs).cpu()
         keep = self._kept(ranks, num_units)
         versions = Versions(rows.example, keep)
@@ -185,7 +185,7 @@ class NormalizedAOPC(AttributionMetric):
         return (drops * counted).sum(dim=1) / num_units
 
     def _kept(self, ranks: Tensor, num_units: Tensor) -> Tensor:
-        """Returns [R, J, T] bool: the tokens kept when the first 1, 2, ... J units are erased, from ranks [R, T]."""
+        """Returns from `ranks` [R, T] which tokens are kept when the first 1, 2, ..., J units are erased [R, J, T]."""
         counts = torch.arange(1, int(num_units.max()) + 1).view(1, -1, 1)
         ranks = ranks.unsqueeze(1)
         if self.order == "comprehensiveness":
@@ -193,7 +193,7 @@ class NormalizedAOPC(AttributionMetric):
         return (ranks < num_units.view(-1, 1, 1) - counts) | (ranks >= num_units.view(-1, 1, 1))
 
     def _bounds(self, rows: _Rows, predict: PredictOnce) -> Tensor:
-        """Returns the smallest and the largest AOPC [R, 2] in float64, from `predict.memo` if they are stored there."""
+        """Returns [R, 2] float64: each row's smallest and largest AOPC, from `predict.memo` if that has them."""
         definition = ("aopc bounds", self.erasure, predict.pad_id, self.search.beam_size, self.search.exact_up_to)
         memo: dict[tuple[int, int, bytes], Tensor] = predict.memo.setdefault(definition, {})
         pairs = zip(rows.example.tolist(), rows.target.tolist(), strict=True)
@@ -204,7 +204,7 @@ class NormalizedAOPC(AttributionMetric):
         return torch.stack([memo[key] for key in keys])
 
     def _search(self, rows: _Rows, predict: PredictOnce) -> Tensor:
-        """Returns the smallest and the largest AOPC [R, 2] in float64."""
+        """Returns [R, 2] float64: each row's smallest and largest AOPC, found by a search."""
         # Each row needs two searches, one for the smallest and one for the largest AOPC.
         # A set of units that both searches erase is predicted once.
         example, column = rows.example.repeat_interleave(2), rows.column.repeat_interleave(2)

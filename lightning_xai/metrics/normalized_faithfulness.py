@@ -18,7 +18,9 @@ Empty = Literal["zero_embeddings", "zero_ids"]
 
 
 def normalized_comprehensiveness(prob: Tensor, removed: Tensor, empty: Tensor, *, capped: bool = True) -> Tensor:
-    """Returns the drop of the probability without the most important units, divided by the drop for the empty input.
+    """Returns the drop of the probability when the most important units are removed, normalized by the empty input.
+
+    The drop is divided by the drop of the probability for the empty input.
 
     Higher is better. Negative drops count as 0. The result is NaN where the empty input does not lower the probability.
 
@@ -26,7 +28,7 @@ def normalized_comprehensiveness(prob: Tensor, removed: Tensor, empty: Tensor, *
         prob: probability for the whole input.
         removed: probability without the most important units.
         empty: probability for the empty input.
-        capped: sets values above 1 to 1.
+        capped: whether values above 1 are set to 1.
 
     Example:
         >>> prob, removed, empty = torch.tensor([0.75, 0.75]), torch.tensor([0.5, 0.125]), torch.tensor([0.25, 0.25])
@@ -38,9 +40,9 @@ def normalized_comprehensiveness(prob: Tensor, removed: Tensor, empty: Tensor, *
 
 
 def normalized_sufficiency(prob: Tensor, kept: Tensor, empty: Tensor) -> Tensor:
-    """Returns 1 minus (drop of the probability with only the most important units / drop for the empty input).
+    """Returns 1 - a / b, where a is the drop of the probability when only the most important units are kept.
 
-    Higher is better. The result is clipped to [0, 1].
+    b is the drop for the empty input. Higher is better. The result is clipped to [0, 1].
 
     The value is 1 if the most important units give the probability of the whole input or more. The value is 0 if they
     give the probability of the empty input or less. It is NaN where the empty input does not lower the probability.
@@ -60,12 +62,12 @@ def normalized_sufficiency(prob: Tensor, kept: Tensor, empty: Tensor) -> Tensor:
 
 def _drop_of_empty(prob: Tensor, empty: Tensor) -> Tensor:
     """Returns the drop of the probability for the empty input, NaN where the probability does not drop."""
-    room = (prob - empty).clamp(min=0)  # 1 - s0 in the authors' notation
+    room = (prob - empty).clamp(min=0)  # 1 - s0, where s0 is the sufficiency of the empty input
     return room.masked_fill(room == 0, torch.nan)
 
 
 def empty_probs(rows: RankedRows, predict: PredictOnce, empty: Empty, erasure: Erasure) -> Tensor:
-    """Returns in float64 the probability of each row's class for the empty input.
+    """Returns the probability of each row's class for the empty input, in float64.
 
     The shape is [R, 1] for "zero_ids", and [R, J] for "zero_embeddings", where the empty input depends on k.
 
@@ -105,7 +107,7 @@ class NormalizedComprehensiveness(ErasureMetric):
     Args:
         sizes: see ErasureMetric.
         empty: the kind of empty input; `empty_probs` describes the options.
-        capped: sets values above 1 to 1.
+        capped: whether values above 1 are set to 1.
         **kwargs: see ErasureMetric.
 
     Example:
@@ -136,9 +138,10 @@ class NormalizedComprehensiveness(ErasureMetric):
 
 
 class NormalizedSufficiency(ErasureMetric):
-    """1 minus (drop of the probability with only the top k units / drop for an empty input), clipped to [0, 1].
+    """Sufficiency, normalized by the drop of the probability for the empty input; higher is better.
 
-    Higher is better.
+    The value is 1 - a / b, clipped to [0, 1]. a is the drop of the probability when only the top k units are kept, and
+    b is the drop for the empty input.
 
     Args:
         sizes: see ErasureMetric.

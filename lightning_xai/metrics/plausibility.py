@@ -57,7 +57,7 @@ def uniform_kl(scores: Tensor, evidence: Tensor) -> Tensor:
 def without_hits(num_evidence: Tensor, num_hits: int) -> Tensor:
     """Returns the columns [R, 4 + num_hits] that need no threshold, for rows that lost all evidence to truncation.
 
-    They are `num_evidence`, 1 span, intersection over union 0, `uniform_kl` for scores of 0, and 0 for all hits.
+    The columns are `num_evidence`, 1 span, an intersection over union of 0, `uniform_kl` of zero scores, and 0 hits.
 
     Example:
         >>> without_hits(torch.tensor([2]), num_hits=1).round(decimals=1).tolist()  # log(1 / 2 / 1e-11) is 24.6
@@ -86,14 +86,14 @@ _CURVE = PrecisionRecallCurve()
 class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
     """Compares attributions, normalized to a distribution over the tokens of a text, with evidence for the class.
 
-    Tokens above a threshold are selected. precision, recall and f1 come from token counts summed over all examples.
-    Three values are means over examples: empty, which is 1 if no token is selected; span_recall, the fraction of spans
-    with a selected token; and span_cover, the fraction of tokens that are selected in these spans, or 0 if no span has
-    a selected token.
+    Tokens above a threshold are selected. `precision`, `recall` and `f1` come from token counts summed over all
+    examples. Three values are means over examples: `empty`, which is 1 if no token is selected; `span_recall`, the
+    fraction of spans with a selected token; and `span_cover`, the fraction of the tokens of such spans that are
+    selected, or 0 without such spans.
 
-    The remaining values need no threshold. auprc, precision_at_k and recall_at_k (of the top k tokens) come from
-    counts summed over all examples. iou and kl are means over examples. iou compares the n evidence tokens with the n
-    top tokens, and kl is the divergence `uniform_kl`. Rows without evidence are skipped.
+    The remaining values need no threshold. `auprc`, `precision_at_k` and `recall_at_k` (of the top k tokens) come from
+    counts summed over all examples. `iou` and `kl` are means over examples: `iou` compares the n evidence tokens with
+    the n top tokens, and `kl` is the divergence `uniform_kl`. Rows without evidence are skipped.
 
     Args:
         threshold: a number, or a grid from which the validation split selects the threshold.
@@ -101,11 +101,11 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
         ks: numbers k of top tokens.
         ties: which of two tokens with equal scores ranks higher, the "first" or the "last" in the text.
         sign: sign of the scores before normalization, "absolute" or "nonnegative"; `with_sign` describes both.
-        parts: variants for which all values are computed again and named "<part>_<value>": "predicted", only gold
-            classes that are predicted (true positives); "missed", only gold classes that are not predicted (false
-            negatives); "zeroed", all rows, with the scores of tokens without an ASCII letter or digit set to 0 before
-            normalization; "with_cut", all rows and also rows that lost all their evidence to truncation. In the latter,
-            every evidence token counts as missed and every selected token as wrong; they do not tune the threshold.
+        parts: variants for which all values are computed again and named "<part>_<value>". "predicted" has only gold
+            classes that are predicted (true positives), "missed" only gold classes that are not predicted (false
+            negatives). "zeroed" sets the scores of tokens without an ASCII letter or digit to 0 before normalization.
+            "with_cut" adds the rows that lost all their evidence to truncation: their evidence tokens count as missed,
+            and their selected tokens as wrong. These rows do not affect the tuning of the threshold.
         **kwargs: see EvidenceMetric.
 
     Example:
@@ -121,8 +121,8 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
 
     Reference: Edin et al. (2024), "An Unsupervised Approach to Achieve Supervised-Level Explainability in Healthcare
         Records", arXiv 2406.08958, section 4.
-    Differs: the published code selects among 101 thresholds from 0 to 0.1, and computes the area by trapezoids over 101
-        thresholds from 0 to 1, as in the preset edin_code. The paper's tables swap span_recall and span_cover. The
+    Differs: the published code (and the preset edin_code) selects among 101 thresholds from 0 to 0.1, and computes the
+        area by trapezoids over 101 thresholds from 0 to 1. The paper's tables swap span_recall and span_cover. The
         paper does not give the threshold for "zeroed"; the authors' result files use the threshold without zeroing.
     """
 
@@ -141,9 +141,9 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
         for part in parts:
             require_choices({"parts": Part}, {"parts": part})
         if min(ks, default=1) < 1:
-            raise ValueError(f"ks are {ks}: each must be a number of tokens >= 1")
+            raise ValueError(f"ks are {ks}: each must be at least 1")
         if sign == "signed":
-            raise ValueError("sign is signed, but scores divided by their sum must not be negative: use absolute")
+            raise ValueError("sign is signed, but normalized scores must not be negative: set it to absolute")
         self.threshold, self.area, self.ks, self.ties = threshold, curve.area, ks, ties
         self.needs_tuning = isinstance(threshold, ThresholdGrid)
         if isinstance(threshold, ThresholdGrid):
@@ -151,7 +151,7 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
         else:
             self.thresholds = torch.tensor([threshold], dtype=torch.float64)
         self.curve_thresholds = curve.thresholds
-        # the columns of a record are first single numbers, then counts at each threshold
+        # a record begins with columns that need no threshold, followed by counts for each threshold
         singles = ("num_evidence", "num_spans", "iou", "kl", *(f"top_{k}" for k in ks))
         self.widths = dict.fromkeys(singles, 1)
         of_grid = ("num_hits", "num_selected", "num_span_hits", "num_span_tokens")
@@ -187,7 +187,7 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
         return torch.cat(records, dim=-1)
 
     def _add_cut_rows(self, records: Tensor, attribution: Attribution, batch: Batch) -> Tensor:
-        """Fills in rows that lost all evidence to truncation. Returns [B, K]: NaN for these rows, otherwise 1."""
+        """Fills in records of rows that lost all evidence to truncation. Returns [B, K]: NaN in these rows, else 1."""
         num_evidence = evidence_cut_of(attribution, batch, match=self.match)
         rows = (num_evidence > 0) & attribution.target_mask
         if rows.any():
@@ -214,7 +214,7 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
         return torch.cat([torch.stack([single.double() for single in singles], dim=1), *counts], dim=1)
 
     def _counts(self, records: Tensor) -> dict[str, Tensor]:
-        """Splits the n records without NaN into columns, and returns name -> [n, width] for the names in `widths`."""
+        """Returns the n records without NaN, split into groups of columns: name -> [n, width], as in `widths`."""
         defined = records[~records.isnan().any(dim=1)]
         return dict(zip(self.widths, defined.split(list(self.widths.values()), dim=1), strict=True))
 
@@ -227,7 +227,7 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
         counts = self._counts(self._records_of("all", self.table()[1]))
         if not len(counts["num_hits"]):
             reason = f"{self.name} has no evidence in the validation split to tune its threshold on"
-            raise ValueError(f"{reason}: give rationales, or a threshold (such as 0.1), or leave the metric out")
+            raise ValueError(f"{reason}: give rationales, set `threshold` to a number, or remove this metric")
         sums = (counts[name].sum(dim=0) for name in ("num_hits", "num_selected", "num_evidence"))
         return {"threshold": best_f1_threshold(self.thresholds, *sums)}
 
@@ -264,7 +264,7 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
         """Returns the values that are computed from records [n, num_compared]."""
         threshold = self.tuned.get("threshold") if isinstance(self.threshold, ThresholdGrid) else self.threshold
         if threshold is None:
-            raise ValueError(f"{self.name} has no threshold: evaluate a validation split first, or give threshold")
+            raise ValueError(f"{self.name} has no threshold: evaluate the validation split first, or set `threshold`")
         place = int((self.thresholds == threshold).nonzero())
         counts = self._counts(records)
         num_evidence = counts["num_evidence"].sum()

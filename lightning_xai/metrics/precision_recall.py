@@ -1,4 +1,4 @@
-"""Counts of tokens and spans above thresholds, and the area under the precision-recall curve of these counts."""
+"""Counts of tokens and spans whose scores exceed thresholds, and the area under the precision-recall curve."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ Area = Literal["trapezoid", "step"]
 
 
 def counts_above(scores: Tensor, weights: Tensor, thresholds: Tensor) -> Tensor:
-    """Returns [R, G] float64: for each of G thresholds, the sum of the weights [R, T] of larger scores [R, T].
+    """Returns [R, G] float64: for each of G thresholds, the sum of the `weights` of all `scores` that are larger.
+
+    Scores and weights are [R, T].
 
     Example:
         >>> counts_above(torch.tensor([[0.2, 0.5, 0.9]]), torch.ones(1, 3), torch.tensor([0.1, 0.5])).tolist()
@@ -41,7 +43,7 @@ def span_ids(evidence: Tensor) -> Tensor:
 
 
 def spans_above(scores: Tensor, evidence: Tensor, thresholds: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the number of spans with a score above each of G thresholds, and the number of tokens of these spans.
+    """Returns how many spans have a score above each of G thresholds, and how many tokens these spans have.
 
     Both results are [R, G]. A span is a maximal run of True in `evidence` [R, T].
 
@@ -55,7 +57,7 @@ def spans_above(scores: Tensor, evidence: Tensor, thresholds: Tensor) -> tuple[T
     ids = span_ids(evidence)
     zeros = torch.zeros(len(scores), width, dtype=torch.float64, device=scores.device)
     lengths = zeros.scatter_add(1, ids, evidence.double())[:, :-1]
-    # [R, T] largest score of each span, -1 beyond the last span
+    # [R, T] largest score in each span of a row, in the order of `ids`; -1 in the columns after the row's last span
     peaks = (zeros - 1).scatter_reduce(1, ids, scores, "amax")[:, :-1]
     return counts_above(peaks, lengths > 0, thresholds), counts_above(peaks, lengths, thresholds)
 

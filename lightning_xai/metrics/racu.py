@@ -71,8 +71,8 @@ def _share(heights: Tensor, random: Tensor, fractions: Tensor) -> Tensor:
     x, scores = fractions.double(), random.double()
     if not len(x) == scores.shape[-1] == heights.shape[-1]:
         raise ValueError(
-            f"{len(x)} fractions, but curves of {scores.shape[-1]} and {heights.shape[-1]} points: give one point for "
-            "each fraction"
+            f"there are {len(x)} fractions, but the curves have {scores.shape[-1]} and {heights.shape[-1]} points: "
+            "give one point for each fraction"
         )
     if len(x) < 2 or x[0] != 0 or x[-1] != 1 or not (x.diff() > 0).all():
         raise ValueError(f"fractions are {x.tolist()}: give ascending fractions from 0 to 1")
@@ -83,7 +83,7 @@ def _share(heights: Tensor, random: Tensor, fractions: Tensor) -> Tensor:
 def bca_interval(
     values: Tensor, *, confidence: float = 0.95, num_resamples: int = 9999, seed: int = 0
 ) -> tuple[float, float]:
-    """Returns both ends of the bias-corrected and accelerated (BCa) bootstrap interval of a mean.
+    """Returns the lower and the upper end of the bias-corrected and accelerated (BCa) bootstrap interval of a mean.
 
     The ends equal the result of scipy.stats.bootstrap(..., method="BCa", rng=seed). Both ends are the mean if all
     values are equal. Both ends are NaN if there is only one value, or if a value is NaN.
@@ -104,12 +104,15 @@ def bca_interval(
     Reference: Efron and Tibshirani (1993), "An Introduction to the Bootstrap", Eq. 14.10, 14.14 and 14.15.
     """
     if not 0 < confidence < 1 or not values.numel():
-        raise ValueError(f"{values.numel()} values, confidence {confidence}: give values, and a confidence in (0, 1)")
+        raise ValueError(
+            f"there are {values.numel()} values, and the confidence is {confidence}: give at least one value, and a "
+            "confidence in (0, 1)"
+        )
     data = values.detach().double().cpu().numpy()
     size, mean = len(data), float(data.mean())
     if size == 1 or np.isnan(data).any():
         return math.nan, math.nan
-    if data.min() == data.max():  # rounding may move the mean of equal values
+    if data.min() == data.max():  # due to rounding, their mean may differ from them
         return float(data[0]), float(data[0])
     means = data[_resamples(size, num_resamples, seed)].mean(axis=-1)
     normal = NormalDist()
@@ -127,5 +130,5 @@ def bca_interval(
 
 @lru_cache(maxsize=4)
 def _resamples(size: int, num_resamples: int, seed: int) -> np.ndarray:
-    """Returns [num_resamples, size] random indices of values; cached for reuse by later intervals."""
+    """Returns [num_resamples, size] random indices of values; cached, so that later intervals reuse them."""
     return np.random.default_rng(seed).integers(0, size, (num_resamples, size))

@@ -31,12 +31,12 @@ def recall_at_annotated(scores: Tensor, evidence: Tensor, mask: Tensor) -> Tenso
 
 
 class RationaleRanking(EvidenceMetric):
-    """AUROC, average precision, and recall at n, where n is the number of evidence tokens; means over examples.
+    """Means over examples of AUROC, average precision, and recall at n, where n is the number of evidence tokens.
 
     Rows without evidence are skipped. AUROC is undefined for a row in which every token is evidence.
 
     Args:
-        rank_special: whether special tokens are ranked; they count as tokens without evidence.
+        rank_special: whether special tokens are ranked, too; they count as tokens that are not evidence.
         **kwargs: see EvidenceMetric.
 
     Example:

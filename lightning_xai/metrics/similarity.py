@@ -32,7 +32,7 @@ def similarities(scores: Tensor, percentage: float) -> Tensor:
 
     Args:
         scores: [R, T] scores of R networks for one text with T tokens that may be explained.
-        percentage: size, in percent of T, of the sets of top-scoring tokens that `jaccard` compares.
+        percentage: how many top-scoring tokens `jaccard` compares, in percent of T.
 
     Example:
         >>> scores = torch.tensor([[4.0, 3.0, 2.0, 1.0], [8.0, 6.0, 4.0, 2.0]])  # the same order
@@ -81,7 +81,7 @@ def spearman(scores: Tensor) -> Tensor:
     ordered = scores.sort(dim=-1).values.contiguous()
     # equal scores share their mean rank
     first, last = (torch.searchsorted(ordered, scores.contiguous(), side=side) for side in ("left", "right"))
-    # this is twice the centered rank; the factor 2 does not change correlations
+    # this is twice the difference from the mean rank; the factor 2 does not change correlations
     centered = (first + last).double() - scores.shape[1]
     return _correlation(centered @ centered.T)
 

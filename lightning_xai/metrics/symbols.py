@@ -21,7 +21,7 @@ class SymbolShare(ReadsSymbols, AttributionMetric):
 
     Args:
         k: number of top tokens of each row.
-        evidence_only: skips rows whose class has no evidence in the text.
+        evidence_only: whether to skip rows whose class has no evidence in the text.
         ties: which of two tokens with equal scores ranks higher, the "first" or the "last" in the text.
         sign: sign of the scores that are ranked; `with_sign` describes the options.
         **kwargs: see AttributionMetric.
@@ -38,7 +38,7 @@ class SymbolShare(ReadsSymbols, AttributionMetric):
         (0.5, 0.6667)
 
     Reference: Edin et al. (2024), "An Unsupervised Approach to Achieve Supervised-Level Explainability in Healthcare
-        Records", arXiv 2406.08958, section 5. They call such tokens special tokens.
+        Records", arXiv 2406.08958, section 5. The paper calls such tokens special tokens.
     """
 
     columns = ("symbols", "tokens", "evidence_symbols", "evidence_tokens", "top_symbols", "top_tokens")
@@ -48,7 +48,7 @@ class SymbolShare(ReadsSymbols, AttributionMetric):
     ) -> None:
         super().__init__(**kwargs)
         if k < 1:
-            raise ValueError(f"k is {k}: give a number of tokens >= 1")
+            raise ValueError(f"k is {k}: give at least 1 token")
         self.k, self.evidence_only, self.ties, self.sign = k, evidence_only, ties, sign
 
     def measure(self, attribution: Attribution, batch: Batch, predict: PredictOnce) -> Tensor:
@@ -60,7 +60,7 @@ class SymbolShare(ReadsSymbols, AttributionMetric):
         tokens = attribution.token_mask.unsqueeze(1)
         scores = with_sign(attribution.scores.double(), self.sign)
         top = top_mask(scores, tokens.expand_as(evidence), torch.full_like(attribution.targets, self.k), ties=self.ties)
-        # the counts of all tokens are divided equally among the rows of a text, so that summing rows counts a text once
+        # the counts of all tokens are divided equally among a text's rows, so that the sum over rows counts a text once
         num_rows = rows.sum(dim=1, keepdim=True).clamp(min=1)
         counts = [
             (tokens & symbols).sum(dim=-1) / num_rows,

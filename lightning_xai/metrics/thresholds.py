@@ -13,7 +13,7 @@ Spacing = Literal["linear", "log"]
 
 
 def threshold_grid(num_points: int, maximum: float, spacing: Spacing = "linear") -> Tensor:
-    """Returns G = `num_points` ascending thresholds in float64 from 0 to `maximum`.
+    """Returns `num_points` ascending thresholds from 0 to `maximum`, as float64 [num_points].
 
     "linear" spaces the thresholds evenly. "log" starts with 0, and spaces the other thresholds evenly on a log scale,
     from 1e-6 times `maximum` to `maximum`.
@@ -30,7 +30,7 @@ def threshold_grid(num_points: int, maximum: float, spacing: Spacing = "linear")
 
 
 def threshold_counts(scores: Tensor, positives: Tensor, thresholds: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the numbers [G] of positive and of negative elements with scores strictly above each threshold.
+    """Returns the numbers of positive elements [G] and negative elements [G] with scores strictly above each threshold.
 
     Memory grows with N + G, not with N times G.
 
@@ -93,11 +93,11 @@ def micro_f1_threshold(probs: Tensor, gold: Tensor, num_points: int = 100) -> fl
 
 @dataclass(frozen=True)
 class ThresholdGrid:
-    """Candidate thresholds; the candidate with the best f1 on the validation split is used.
+    """Candidates for a threshold. The candidate with the best f1 on the validation split becomes the threshold.
 
     Args:
-        num_points: number of thresholds.
-        maximum: largest threshold, in (0, 1].
+        num_points: number of candidates.
+        maximum: largest candidate, in (0, 1].
         spacing: spacing of the thresholds; `threshold_grid` describes the options.
 
     Example:
@@ -113,7 +113,7 @@ class ThresholdGrid:
         if self.num_points < 2:
             raise ValueError(f"num_points is {self.num_points}: give at least 2")
         if not 0 < self.maximum <= 1:
-            raise ValueError(f"maximum is {self.maximum}: give a threshold in (0, 1], as the scores of a text sum to 1")
+            raise ValueError(f"maximum is {self.maximum}: give a number in (0, 1], as the scores of a text sum to 1")
 
     @property
     def thresholds(self) -> Tensor:

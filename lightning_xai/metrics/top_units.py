@@ -64,7 +64,9 @@ class Ranking:
         if self.unit == "token":
             return None
         if inputs.word_ids is None:
-            raise ValueError("the inputs have no word_ids, so words cannot be ranked: provide word_ids, or rank tokens")
+            raise ValueError(
+                "the inputs have no word_ids, so words cannot be ranked: provide word_ids, or set `unit` to token"
+            )
         return inputs.word_ids.cpu()
 
 
@@ -74,7 +76,7 @@ class Range:
 
     Args:
         first: the first number.
-        last: upper limit of the numbers; may itself be one of them.
+        last: upper limit of the numbers, inclusive.
         every: distance between one number and the next.
 
     Example:
@@ -146,7 +148,7 @@ class Counts:
 
     def __post_init__(self) -> None:
         if not self.numbers or min(self.numbers) < 0:
-            raise ValueError(f"counts are {self.numbers}: give at least one number of units, none below 0")
+            raise ValueError(f"counts are {self.numbers}: give one or more numbers of at least 0")
 
     @property
     def numbers(self) -> list[int]:

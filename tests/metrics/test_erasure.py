@@ -177,7 +177,7 @@ def test_bound_on_memory_changes_no_number(monkeypatch):
 
 @pytest.mark.parametrize("probs", [[0.9, float("nan")], [float("nan"), 0.3]], ids=["erased", "whole"])
 def test_a_probability_that_is_not_finite_is_no_undefined_row_but_an_error(probs):
-    with pytest.raises(ValueError, match=r"not finite for examples \[0\] or their erased versions"):
+    with pytest.raises(ValueError, match=r"not finite for the examples with indices \[0\] or their erased versions"):
         measured(Comprehensiveness(Counts([1]), explained="all"), probs)
 
 

@@ -205,11 +205,11 @@ class WrongShape(Outside):
 @pytest.mark.parametrize(
     ("metric", "message"),
     [
-        (SeesPadding, "SeesPadding: (other examples in the batch|padding) change"),
+        (SeesPadding, "SeesPadding: (batches of one example|padding) change"),
         (ChangesScores, "change"),
-        (KeepsState, "other examples in the batch change"),
+        (KeepsState, "batches of one example change"),
         (MeasuresNothing, "measures no row of random texts"),
-        (DrawsNumbers, "torch's random state are not as before"),
+        (DrawsNumbers, "`update` changes torch's random state"),
         (WrongShape, r"returned shape .* but \[B, K, len\(columns\)\]"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),

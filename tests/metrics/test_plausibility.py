@@ -81,7 +81,7 @@ def test_a_metric_tuned_on_validation_uses_its_threshold():
 def test_an_untuned_metric_is_an_error():
     metric = EvidenceOverlap()
     metric.update(*toy(), bag_of_words)
-    with pytest.raises(ValueError, match="evaluate a validation split first"):
+    with pytest.raises(ValueError, match="evaluate the validation split first"):
         metric.compute()
 
 
