@@ -93,7 +93,7 @@ class AttributionCacheWriter(ExplainedCallback):
             release_scores(self._folder)
 
     def _metadata(self, split: str, method: str) -> dict[str, Any]:
-        """Returns the metadata for the store of scores for a split and method. An existing store must have the same."""
+        """Returns the metadata for the scores of a split and method. An existing store must have equal metadata."""
         folder, data = self._folder / split / method, data_of(self.trainer)
         metadata = {
             "split": split,

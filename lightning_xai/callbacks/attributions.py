@@ -127,7 +127,7 @@ class ComputeAttributions(Callback):
             self._attention_before = None
 
     def _forget(self) -> None:
-        """Resets the costs, changed classes and progress, so that each validation during a fit reports only its own."""
+        """Resets costs, comparisons of classes and progress, so that each validation during a fit starts anew."""
         self.costs = {name: Cost() for name in self.methods}
         self._changed_classes = ChangedClasses()
         self.progress = None

@@ -121,7 +121,7 @@ class ExplainedReceiver(Protocol):
 
 
 class ExplainedCallback(Callback, ABC):
-    """Base class of callbacks that use attributions. A callback without this base only needs `on_explained`.
+    """Base class of callbacks that use attributions. Callbacks without this base need only `on_explained`.
 
     `setup` sets the attributes `trainer`, `module` (the objective), `source` (the nearest ComputeAttributions before
     this callback) and `active` (whether this callback runs in the current stage).
@@ -160,13 +160,13 @@ class ExplainedCallback(Callback, ABC):
         self.active = stage != "fit" or self.during_fit
         if self.active and stage == "fit" and not self.source.during_fit:
             raise ValueError(
-                f"{self.label} sets during_fit, but the ComputeAttributions before it does not: set it for both or for "
-                "neither of them"
+                f"{self.label} sets during_fit, but the ComputeAttributions before it does not: set during_fit for "
+                "both or for neither"
             )
 
     @abstractmethod
     def on_explained(self, explained: ExplainedBatch) -> None:
-        """Uses one explained batch. Must do nothing if `active` is False, because `source` may run in more stages."""
+        """Uses one explained batch. Must do nothing if `active` is False, as `source` may run in other stages too."""
 
 
 def source_before(trainer: Trainer, callback: Callback, label: str) -> AttributionSource:
@@ -273,7 +273,7 @@ def test_splits(trainer: Trainer) -> list[str]:
 
 
 def split_of_loader(trainer: Trainer, dataloader_idx: int) -> str:
-    """Returns the name of the split that a test loader reads; without a name from the data module, "test1" or the like.
+    """Returns the name of the split of a test loader; if the data module does not name it, a name such as "test1".
 
     Example:
         >>> split_of_loader(Trainer(logger=False), 1)

@@ -39,13 +39,13 @@ class AttributionEvaluation(ExplainedCallback):
     Args:
         preset: name of this list of metrics; a part of every log tag.
         metrics: metrics to compute. For each pair of a split and a method, the metrics are copied.
-        max_examples: only the first `max_examples` explained examples of each split are measured. If None, all are.
+        max_examples: only the first `max_examples` explained examples of each split are measured. None: all are.
         during_fit: whether to also measure during the validations of a fit.
 
     Raises:
         ValueError: `metrics` is empty or has two metrics with the same name. At setup: an earlier AttributionEvaluation
-            measures a metric of the same name for a method of the same name under the same preset name, or a metric
-            needs tuning but the test does not evaluate the validation split.
+            measures a value with the same names of preset, method and metric, or a metric needs tuning but the test
+            does not evaluate the validation split.
 
     Example:
         >>> from lightning_xai.metrics.complexity import Entropy

@@ -1,4 +1,4 @@
-"""Imports the classes that configurations and checkpoints name, and checks their base classes before calling them."""
+"""Imports classes whose names are in configurations or checkpoints, and checks their base classes before any call."""
 
 from __future__ import annotations
 

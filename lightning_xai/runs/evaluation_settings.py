@@ -100,7 +100,7 @@ def _changed(stored: Settings, current: Settings) -> list[str]:
 
 
 def _callbacks(settings: Settings) -> list[dict[str, Any]]:
-    """Returns a dictionary of settings for each callback, without "trainer.callbacks.NUMBER." before their names."""
+    """Returns a dictionary of settings for each callback, without "trainer.callbacks.NUMBER." before the names."""
     callbacks: dict[int, dict[str, Any]] = {}
     for name, value in settings.items():
         if match := CALLBACK.fullmatch(name):

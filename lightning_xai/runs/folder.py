@@ -21,7 +21,7 @@ OLD_RUN = (
     "choose another --experiment, or use the version that wrote this run; its checkpoint can still be read by the "
     "command explain, with evaluate.yaml, and as a teacher"
 )
-RUN_AGAIN = "run it again with this version"  # remedy in the messages of commands that only read runs
+RUN_AGAIN = "repeat the run with this version"  # remedy in the messages of commands that only read runs
 
 
 @dataclass(frozen=True)
@@ -271,14 +271,14 @@ class RunFolder:
         return self.checkpoint("last") is not None or self._written_manifest["status"] == "finished"
 
     def check_format(self, remedy: str = OLD_RUN) -> None:
-        """Raises ValueError, ending with `remedy`, if a finished or resumable run is stored in another format."""
+        """Raises ValueError (with `remedy` at its end) if a finished or resumable run is stored in another format."""
         if self.holds_work:
             without_format(self._written_manifest, self.path, remedy)
 
     def hash_of_other_test_data(self, settings: Mapping[str, Any]) -> str:
-        """Returns a short hash that identifies the test examples of `settings`, if they differ from this run's.
+        """Returns a short hash of the test examples of `settings` if they differ from this run's test examples.
 
-        Returns "" if they do not differ, or if the run has no settings yet.
+        Returns "" if the test examples do not differ, or if the run has no settings yet.
         """
         if self.settings is None:
             return ""

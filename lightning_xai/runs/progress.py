@@ -49,7 +49,8 @@ LOGGERS = (
     "lightning.fabric.utilities.rank_zero",
     "lightning.fabric.utilities.seed",
 )
-_SAID: list[set[str]] = []  # a set per active `quiet`, of lines that the command has printed
+# for each active `quiet`, the set of lines that the command has printed; outside of commands, the list is empty
+_SAID: list[set[str]] = []
 
 
 @contextmanager

@@ -36,7 +36,7 @@ def is_first() -> bool:
 
 
 def first_does(action: Callable[[], object]) -> None:
-    """Calls a function in the first process only. If this raises a ValueError, every process raises it.
+    """Calls `action` in the first process only. If `action` raises ValueError, all processes raise this error.
 
     Every process must call `first_does`.
 

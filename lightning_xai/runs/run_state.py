@@ -15,8 +15,8 @@ def begin_run(run: RunFolder, settings: Mapping[str, Any]) -> None:
     """Records that a run starts, or checks that the run in the folder may continue with these settings.
 
     A run may continue with other evaluation settings, but not with other training settings. A run without a checkpoint
-    is trained from the start; if its folder has an old results table, this table is
-    renamed: the hash of the checkpoint that was tested is added to the name.
+    is trained from the start. If its folder has an old results table, the hash of the checkpoint that was tested is
+    added to the table's name.
 
     Raises:
         ValueError: the folder holds a finished or resumable run in another format or with other training settings (the
@@ -39,7 +39,7 @@ def begin_run(run: RunFolder, settings: Mapping[str, Any]) -> None:
         was, now = training_settings(before), training_settings(settings)
         shown = "; ".join(f"{key} was {was.get(key)!r}, now {now.get(key)!r}" for key in changed[:3])
         raise ValueError(
-            f"{run.path} holds a run with other settings ({shown}): choose another --experiment, or remove it"
+            f"{run.path} holds a run with other settings ({shown}): choose another --experiment, or remove that folder"
         )
     elif changed_evaluation(before, settings):
         if table.exists and table.settings is None:  # a table of an older version, without settings

@@ -36,7 +36,7 @@ def test_command_on_the_folder_of_an_old_run_is_refused(plain, old, command_name
 def test_command_that_reads_runs_asks_to_run_an_old_run_again(plain, old, command_name):
     (old / "roar.csv").touch()
     message = refusal(command_name, *([old.parent] if command_name == "racu" else [plain.path, old]))
-    assert message == (f"error: {old} has format 1, but this version reads format 2: run it again with this version")
+    assert message == (f"error: {old} has format 1, but this version reads format 2: repeat the run with this version")
 
 
 @pytest.mark.parametrize("command_name", ["fit", "test"])

@@ -35,9 +35,11 @@ class Forecast(Callback):
 
     The estimate is the number of passes that methods and metrics declare, times the tokens of the explained examples,
     times the measured time of a forward pass per token. The estimate is too low for methods whose passes take longer
-    than a plain forward pass. Some networks cut texts into segments, and encode a segment only once
-    even if several erased versions of a text contain it. For these networks, a second line gives the mean number of
-    segments that are encoded for an erased version, for each method and metric.
+    than a plain forward pass.
+
+    Some networks cut texts into segments, and encode a segment only once even if several erased versions of a text
+    contain it. For these networks, a second line gives the mean number of segments that are encoded for an erased
+    version, for each method and metric.
 
     Args:
         tests_after_fit: whether a test follows the fit.

@@ -39,7 +39,7 @@ class LeftOutRow(ResultRow):
 
 
 class Preflight(Callback):
-    """Tries network, methods, metrics and erasures on two short texts of every split, before the run starts.
+    """Tries the network, methods, metrics and erasures on two short texts of every split, before the run starts.
 
     The texts are cut to eight explainable tokens; one has evidence and one has none, if the split has both. Methods
     take only a few steps or samples. A method that needs passes through the network is tried on the first split, and on
@@ -55,7 +55,7 @@ class Preflight(Callback):
         tests_after_fit: whether a test follows the fit; if so, the preflight covers both.
         enabled: whether to do the preflight. The order of the callbacks is checked even if this is False.
         skip_unfit: whether to leave out methods and metrics that fail. If False, a failure ends the run.
-        key: text that identifies the methods, network and data. Runs with the same key share preflights' outcomes.
+        key: text that identifies the methods, network and data. Runs with equal keys share the outcomes of preflights.
         memory: outcomes of earlier preflights in this command. The fits of a chain also share outcomes through a file.
         remedy: the option that leaves out failing parts. Error messages mention it.
 
@@ -100,7 +100,7 @@ class Preflight(Callback):
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._begin(
             trainer, pl_module, {"train": ["train"]}
-        )  # not in on_fit_start, because some objectives finish their setup only after it
+        )  # not in on_fit_start, because some objectives finish their setup only afterwards
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if trainer.state.fn == TrainerFn.VALIDATING:
@@ -152,7 +152,7 @@ class Preflight(Callback):
     def _new_failures(self, preflight: PreflightRun) -> dict[str, Failure]:
         """Does a preflight and returns its failures. Raises ValueError if not all failing parts may be left out."""
         self._try(preflight)
-        # failures are gathered from all processes, so that all leave out the same methods and metrics
+        # failures are gathered from all processes, so that all processes leave out the same parts
         failures = {subject: failure for part in gather(preflight.failures) for subject, failure in part.items()}
         if failures and not (self.skip_unfit and all(failure.can_be_left_out for failure in failures.values())):
             name = type(preflight.network).__name__

@@ -38,7 +38,7 @@ def made_up_batch(preflight: PreflightRun, source: Any, split: str, *, whole: bo
 
 
 def _predict(preflight: PreflightRun, batch: Batch, probs: Tensor) -> PredictOnce:
-    """Returns a function that predicts with the network, but returns `probs` [B, C] for the unchanged batch."""
+    """Returns a function that predicts with the network, except that it returns `probs` [B, C] for `batch` itself."""
     network, threshold = preflight.network, decision_threshold_of(preflight.module)
     predict = PredictOnce(predict_of(network), batch.inputs, decision_threshold=threshold, pad_id=network.pad_id)
     predict.probs = probs

@@ -60,7 +60,7 @@ class Failure:
 
 
 class WeightsChanged(ValueError):
-    """A method changed the network's weights. Leaving out the method is no remedy, because the weights are lost.
+    """A method changed the network's weights. Leaving out the method is no remedy, as the old weights are lost.
 
     Example:
         >>> str(WeightsChanged("the method changed the network's head.bias"))
@@ -97,9 +97,9 @@ class Scored(NamedTuple):
 
 
 def reason_of(error: Exception) -> str:
-    """Returns an error's message as one line; for lack of device memory, advice.
+    """Returns an error's message as one line, or advice if the device ran out of memory.
 
-    Unless the error is a ValueError, its class and the line of code that raised it are added.
+    If the error is not a ValueError, its class and the line of code that raised it are added.
 
     Example:
         >>> reason_of(ValueError("size is 0: give at least 1"))
@@ -196,7 +196,7 @@ class PreflightRun:
         results: Sequence[ResultKey] = (),
         leave_out: Callable[[], None] | None = None,
     ) -> bool:
-        """Calls `function` and returns whether it raises no error. The first failure of each subject is recorded.
+        """Calls `function` and returns True if no error is raised. The first failure of each subject is recorded.
 
         Args:
             subject: description of what is tried, unique in the run.

@@ -72,7 +72,7 @@ def smallest_max_examples(preflight: PreflightRun, source: Any) -> int | None:
 def explained_examples(preflight: PreflightRun, source: Any, split: str) -> np.ndarray:
     """Returns the indices of the examples of a split that a source explains in the preflight's stages.
 
-    They depend on the source's `max_examples`, and on the trainer's `limit_test_batches` and the like.
+    The indices depend on the source's `max_examples`, and on the trainer's `limit_test_batches` and the like.
     """
     trainer, data = preflight.trainer, data_of(preflight.trainer)
     index, most = data.split(split).index, getattr(source, "max_examples", None)
@@ -199,7 +199,7 @@ def parts_of(method: AttributionMethod) -> list[Any]:
 def _refuse_changes(network: torch.nn.Module, checksums: dict[str, int]) -> None:
     """Raises an error if a method changed the network since `checksums` were computed, and updates `checksums`.
 
-    For changed weights, which the preflight cannot restore, the error is WeightsChanged.
+    If weights have changed, the error is WeightsChanged, because the preflight cannot restore weights.
     """
     before = dict(checksums)
     checksums.update(weight_checksums(network))
@@ -207,7 +207,7 @@ def _refuse_changes(network: torch.nn.Module, checksums: dict[str, int]) -> None
     weights = [name for name in changed if name in dict(network.named_parameters())]
     if changed:
         error = WeightsChanged if weights else ValueError
-        raise error(f"the method changed the network's {(weights or changed)[0]}: let it work on a copy")
+        raise error(f"the method changed the network's {(weights or changed)[0]}: let it work on a copy of the network")
 
 
 def targets_of(preflight: PreflightRun, source: Any, probs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:

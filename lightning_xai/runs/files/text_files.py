@@ -15,13 +15,13 @@ def check_encoding(encoding: str) -> None:
         >>> check_encoding("latin-1")
         >>> check_encoding("utf8mb4")
         Traceback (most recent call last):
-        ValueError: encoding is 'utf8mb4': choose a codec of Python, such as utf-8, latin-1, cp1252 or utf-16
+        ValueError: encoding is 'utf8mb4': choose an encoding known to Python, such as utf-8, latin-1, cp1252 or utf-16
     """
     try:
         "".encode(encoding)
     except (LookupError, ValueError) as error:
         raise ValueError(
-            f"encoding is {encoding!r}: choose a codec of Python, such as utf-8, latin-1, cp1252 or utf-16"
+            f"encoding is {encoding!r}: choose an encoding known to Python, such as utf-8, latin-1, cp1252 or utf-16"
         ) from error
 
 
@@ -89,7 +89,7 @@ def text_lines(path: Path, encoding: str = "utf-8") -> Iterator[str]:
 def other_encoding(
     path: Path, encoding: str, error: UnicodeError | None = None, *, has_option: bool = True
 ) -> ValueError:
-    r"""Returns the error about a file that is not in `encoding`. The message suggests a probable encoding.
+    r"""Returns the ValueError for a file that is not in `encoding`. The message suggests a probable encoding.
 
     Args:
         path: the file.

@@ -23,8 +23,8 @@ IS_THERE = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)  # errors of a rename 
 def write_whole_folder(folder: Path, write: Callable[[Path], Any]) -> bool:
     """Writes a folder atomically, accessible only to its owner. An existing folder is never changed.
 
-    Any number of processes may write the same folder at once. The first to finish renames its temporary folder to
-    `folder`; the others discard theirs. No lock is needed.
+    Any number of processes may write the same folder at once. The first process that finishes renames its
+    temporary folder to `folder`; the others discard their temporary folders. No lock is needed.
 
     Args:
         folder: the folder.

@@ -1,4 +1,4 @@
-"""Lock files. Each names the only process that may write to a folder or to a results file."""
+"""Lock files. Each lock file names the only process that may write to a folder or to a results file."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from lightning_xai.runs.progress import say
 FOLDER_LOCK = "owner.lock"  # the lock file that protects its whole folder; any other lock file protects one file
 TOUCH_SECONDS = 20.0  # interval at which an owner touches its lock file, to show that it is alive
 PATIENCE_SECONDS = 120.0  # an owner on another machine counts as dead after this time without a touch
-CLAIM = ".stale"  # suffix of a claim: the lock file of the only process that may remove a stale lock
-CLAIMED_SECONDS = 0.01  # interval at which others check whether the process with the claim has removed the lock
+CLAIM = ".stale"  # suffix of a claim: a lock file that lets one process remove a stale lock
+CLAIMED_SECONDS = 0.01  # interval at which processes check whether the process with the claim has removed the lock
 WAIT = "wait until that command has ended, stop it, or choose another --experiment"
 
 _held: dict[Path, Lock] = {}  # the locks that this process must hold to write

@@ -46,5 +46,5 @@ def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path):
 
 @pytest.mark.parametrize("encoding", ["utf8mb4", "rot13", "hex", ""])
 def test_an_encoding_that_python_lacks_is_refused(encoding):
-    with pytest.raises(ValueError, match="choose a codec of Python, such as utf-8"):
+    with pytest.raises(ValueError, match="choose an encoding known to Python, such as utf-8"):
         check_encoding(encoding)
