@@ -172,8 +172,8 @@ class Run:
                 signed scores, which sum to the logit of the text minus the logit of the baseline. A method that is
                 given by its name has signed scores if it has the argument `pooling`; a method object keeps the pooling
                 with which it was made.
-            num_classes: for multi-label data: this number of the most probable classes is explained even if some of
-                them are not predicted. All predicted classes are always explained.
+            num_classes: for multi-label data, the smallest number of classes to explain per text. All predicted classes
+                are explained; if there are fewer, the most probable other classes are added.
             text_pair: the second text, if the network reads pairs of texts: a string is the second text of every
                 example; a list has one second text per example.
 
@@ -202,23 +202,23 @@ class Run:
         skip_unfit: bool = False,
         batch_size: int = 32,
     ) -> pd.DataFrame:
-        """Measures explanations as `run.py test` does, and returns the table that it writes to results.csv.
+        """Measures explanations as `run.py test` does, and returns the table that this command writes to results.csv.
 
-        This method itself writes no file.
+        No file is written here.
 
         Args:
             examples: table with the columns `text` and `label` (name of a class) or, for multi-label data, `labels` (a
                 list of names, or names joined by ";"). The columns `rationales`, `text_pair` and `id` are optional.
                 `ColumnSource` describes the cells.
-            methods: as `method` in `explain`, but a method that is given by its name has its default arguments.
+            methods: as `method` in `explain`, except that a method given by its name has its default `pooling`.
             preset: name of a file in configs/presets ("edin", "er", ...), path of such a file, or an
                 AttributionEvaluation.
             validation: table with the format of `examples`, on which presets such as "eraser" tune thresholds.
             max_examples: largest number of examples used from each table; None uses all. The examples are chosen at
                 random, but every call chooses the same examples.
-            rationale_format: "char_spans" if each rationale is a list of character spans [begin, end] (for multi-label
-                data: of {"label": ..., "spans": [...]}); "word_mask" if each rationale is a list with 0 or 1 for each
-                word. White space separates words.
+            rationale_format: "char_spans" if each rationale is a list of character spans [begin, end], or for
+                multi-label data, a list of {"label": ..., "spans": [...]}; "word_mask" if each rationale is a list with
+                0 or 1 for each word. White space separates words.
             skip_unfit: whether to leave out methods and metrics that fail in the preflight, a check on two short texts
                 before the evaluation. If False, a failure raises an error.
             batch_size: largest number of examples in one forward pass.

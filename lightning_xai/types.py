@@ -84,11 +84,11 @@ class TextInputs(TensorFields):
     attention_mask: Tensor  # [B, T] bool, False at padding
     token_mask: Tensor  # [B, T] bool, True where a token may be explained and erased
     special_tokens_mask: Tensor  # [B, T] bool, True at special tokens and padding
-    baseline_ids: Tensor  # [B, T] long, input_ids with the fill token (for erased tokens) where token_mask is True
+    baseline_ids: Tensor  # [B, T] long, input_ids with the fill token (see `of_ids`) wherever token_mask is True
     token_type_ids: Tensor | None = None  # [B, T] long, which text of a pair each token belongs to
     word_ids: Tensor | None = None  # [B, T] long, index of the word that each token belongs to; -1 outside words
-    index: Tensor | None = None  # [B] long, row number of each example in its split; also seeds random methods
-    prompt_mask: Tensor | None = None  # [B, T] bool, True at tokens of a prompt; these are not erased or set to 0
+    index: Tensor | None = None  # [B] long, row number of each example in its split; random methods use it as a seed
+    prompt_mask: Tensor | None = None  # [B, T] bool, True at tokens of a prompt, which are neither erased nor set to 0
 
     @classmethod
     def of_ids(
@@ -99,7 +99,7 @@ class TextInputs(TensorFields):
         Args:
             rows: the token ids of each text.
             pad_id: id of the padding token.
-            fill_id: id of the token that replaces erased tokens.
+            fill_id: id of the fill token, which replaces erased tokens.
             special_ids: ids of special tokens, which are neither explained nor erased.
 
         Example:
@@ -192,7 +192,7 @@ class Batch(TensorFields):
     inputs: TextInputs  # `inputs.index` must not be None
     labels: Tensor  # [B] long, or [B, C] float if multi-label
     rationale: Attribution | None = None
-    evidence_cut: Tensor | None = None  # [B, C] int, number of a class's evidence tokens if truncation cut all, else 0
+    evidence_cut: Tensor | None = None  # [B, C] int, number of evidence tokens if truncation cut all of them, else 0
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -216,7 +216,7 @@ class ClassifierOutput:
 
     logits: Tensor  # [B, C], or [B, K] if only K classes were requested
     readout: Tensor  # [B, 1 or C or K, T], the classification head's weights on the token states; they sum to 1 over T
-    attentions: tuple[Tensor, ...] | None = None  # L tensors [B*N, H, S, S] of attention probabilities, not averaged
+    attentions: tuple[Tensor, ...] | None = None  # L tensors [B*N, H, S, S], the encoder's attention probabilities
     hidden_states: tuple[Tensor, ...] | None = None  # L + 1 tensors [B, T, D]: embeddings, then states after each layer
 
 
@@ -272,13 +272,13 @@ class Selector(ABC):
 
     @abstractmethod
     def passes(self, num_units: int, num_methods: int) -> float:
-        """Returns the approximate number of forward passes in which `rate` rates attributions of one example.
+        """Returns the approximate number of forward passes that `rate` needs for all attributions of one example.
 
         Args:
             num_units: number of units of the example.
-            num_methods: number of attributions to rate.
+            num_methods: number of methods whose attributions are rated.
         """
 
     @abstractmethod
     def rate(self, attribution: Attribution, batch: Batch, network: Any) -> Tensor:
-        """Returns a rating [B, K] float64 of the scores for each example and class; NaN where it is undefined."""
+        """Returns the rating [B, K] float64 of the scores for each example and class; NaN if there is no rating."""

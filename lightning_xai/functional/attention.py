@@ -50,7 +50,7 @@ def read_through(readout: Tensor, mixings: Sequence[Tensor]) -> Tensor:
         >>> read_through(torch.tensor([[[1.0, 0.0]]]), [mixing, mixing]).tolist()
         [[[0.25, 0.75]]]
     """
-    for mixing in reversed(mixings):  # R rows times one matrix after another costs less than matrix times matrix
+    for mixing in reversed(mixings):  # cheaper than multiplying the matrices first, since there are only R rows
         readout = read_tokens(readout, mixing.to(readout.dtype))  # `mixing` may be in half precision
     return readout
 
@@ -143,7 +143,7 @@ def rollout(readout: Tensor, attentions: Sequence[Tensor], *, residual: float = 
         [[[0.25, 0.75]]]
     """
     identity = torch.eye(attentions[0].shape[-1], dtype=readout.dtype, device=readout.device)
-    for attention in reversed(attentions):  # R rows times one matrix after another costs less than matrix times matrix
+    for attention in reversed(attentions):  # cheaper than multiplying the matrices first, since there are only R rows
         mixing = (1 - residual) * attention.mean(dim=1) + residual * identity
         readout = read_tokens(readout, mixing / mixing.sum(dim=-1, keepdim=True))
     return readout

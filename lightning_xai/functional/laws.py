@@ -60,7 +60,7 @@ def random_texts(lengths: list[int], *, seed: int = 0, pad_to: int | None = None
 
 
 def require(holds: bool, rule: str, remedy: str) -> None:
-    """Raises ValueError unless `holds`. The message names the broken rule and its remedy, in one line.
+    """Raises ValueError unless `holds` is True. The message names the broken rule and its remedy, in one line.
 
     Example:
         >>> require(False, "Mine: padding changes scores", "use attention_mask")

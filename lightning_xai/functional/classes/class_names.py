@@ -33,9 +33,9 @@ def says_nothing(names: Sequence[str]) -> bool:
 
 
 def only_number(names: Sequence[str]) -> bool:
-    """Returns whether the names only number the classes: default names such as LABEL_0, or "0", "1", or "class_1", ...
+    """Returns whether the names say nothing because they only number the classes, as "LABEL_0", "1" and "class_1" do.
 
-    Default names may have any numbers. Other names must count from 0 or 1, in order.
+    Default names such as LABEL_0 may have any numbers. Other names must count up from 0 or 1.
 
     Example:
         >>> only_number(["LABEL_0", "LABEL_1"]), only_number(["0", "1"]), only_number(["class 1", "class 2"])

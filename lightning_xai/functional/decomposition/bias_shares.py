@@ -60,7 +60,7 @@ class BiasShares:
         return torch.cat([columns, bias.unsqueeze(1)], dim=1)
 
     def record(self, name: str, vectors: Tensor) -> Tensor:
-        """Stores the inner products that `shares` needs of the vectors [R, c, dim]. Returns the vectors unchanged."""
+        """Stores those inner products of the vectors [R, c, dim] that `shares` needs. Returns the vectors unchanged."""
         if name not in self.biases:
             return vectors
         bias, parts = self.biases[name], []
@@ -113,7 +113,7 @@ class BiasShares:
             given = products.new_zeros(*products.shape[:2], 0)
         weight = torch.ones_like(products[..., 0])
         if self.rule in ("absdot", "abssim"):
-            # adds x's shares of the earlier biases b_q: (x + sum_q given_q b_q) . b = x . b + sum_q given_q b_q . b
+            # with the shares of earlier biases b_q: (x + sum_q given_q b_q) . b = x . b + sum_q given_q b_q . b
             along = (earlier * bias.expand(len(earlier), -1).unsqueeze(1)).sum(-1)  # [R, k]
             weight = (products[..., 0] + (given * along.unsqueeze(1)).sum(-1)).abs()
             products = products[..., 1:]

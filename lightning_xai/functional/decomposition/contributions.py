@@ -95,7 +95,7 @@ def diagonal_vectors(attention: Tensor, vectors: Tensor, residual: Tensor) -> Te
     Args:
         attention: [N, H, S target, S source], the attention probabilities A.
         vectors: [N, S, H, D], the vectors U.
-        residual: [N, S, D], what the residual connection adds to each state.
+        residual: [N, S, D], the vectors that the residual connection adds to the states.
 
     Example:
         >>> attention = torch.tensor([[[[0.5, 0.5], [0.25, 0.75]]]])
@@ -155,7 +155,7 @@ def transformed_norms(attention: Tensor, vectors: Tensor, residual: Tensor) -> T
     Args:
         attention: [N, H, S target, S source], the attention probabilities A.
         vectors: [N, S, H, D], the vectors U.
-        residual: [N, S, D], what the residual connection adds to each state.
+        residual: [N, S, D], the vectors that the residual connection adds to the states.
 
     Example:
         >>> attention = torch.tensor([[[[0.5, 0.5], [0.0, 1.0]]]])
@@ -172,7 +172,7 @@ def l2_distances(attention: Tensor, vectors: Tensor, residual: Tensor, resultant
     Args:
         attention: [N, H, S target, S source], the attention probabilities A.
         vectors: [N, S, H, D], the vectors U.
-        residual: [N, S, D], what the residual connection adds to each state.
+        residual: [N, S, D], the vectors that the residual connection adds to the states.
         resultants: [N, S, D], the states y_i.
 
     Example:
@@ -198,7 +198,7 @@ def l1_distances(
     Args:
         attention: [N, H, S target, S source], the attention probabilities A.
         vectors: [N, S, H, D], the vectors U.
-        residual: [N, S, D], what the residual connection adds to each state.
+        residual: [N, S, D], the vectors that the residual connection adds to the states.
         resultants: [N, S, D], the states y_i.
         chunk_elements: largest number of elements in a block of difference vectors. None chooses a block that fits in
             the cache of a CPU or keeps a GPU busy. The results do not depend on `chunk_elements`.
@@ -273,7 +273,7 @@ def alti_contributions(
     Args:
         attention: [N, H, S target, S source], the attention probabilities A; rows sum to 1.
         vectors: [N, S, H, D], the vectors U.
-        residual: [N, S, D], what the residual connection adds to each state.
+        residual: [N, S, D], the vectors that the residual connection adds to the states.
         resultants: [N, S, D], the states y_i: the sum of T_ij over j, plus biases.
         norm: "l1" or "l2", the norm in which lengths and distances are measured.
 

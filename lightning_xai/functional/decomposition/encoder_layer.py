@@ -37,9 +37,9 @@ class EncoderLayer:
     """
 
     module: nn.Module  # the layer itself; its first argument is the hidden state [B*N, S, D]
-    value: nn.Linear  # maps D to (number of value heads) * (head size)
-    output: nn.Linear  # maps H * (head size) to D
-    attention_norm: nn.Module  # LayerNorm, or RMSNorm (a weight, no bias)
+    value: nn.Linear  # from size D to size (number of value heads) * (head size)
+    output: nn.Linear  # from size H * (head size) to size D
+    attention_norm: nn.Module  # LayerNorm, or RMSNorm (which has a weight, but no bias)
     up: nn.Linear
     activation: Callable[[Tensor], Tensor]
     down: nn.Linear
@@ -183,7 +183,7 @@ def trace_layers(
         >>> [trace.output.shape for trace in trace_layers(model.encoder_layers(), output, inputs.attention_mask)]
         [torch.Size([1, 3, 4])]
     """
-    assert output.hidden_states is not None and output.attentions is not None, "`output` lacks states or attentions"
+    assert output.hidden_states is not None and output.attentions is not None, "`output` lacks attentions or states"
     for place, (layer, hidden, attention) in enumerate(
         zip(layers, output.hidden_states, output.attentions, strict=False)
     ):

@@ -59,7 +59,7 @@ class FrozenLayer:
     feed_forward_norm: FrozenNorm
     slope: Tensor | None  # [R, 1, F] slopes of the activation; None leaves the feed-forward block out
     biases: dict[str, Tensor]  # place -> [dim] or [R, dim], in the order in which the biases are added
-    scratch: Tensor | None = None  # memory for the units of a chunk, reused for every chunk; None: new memory
+    scratch: Tensor | None = None  # memory for a chunk's units, which all chunks share; None: new for each chunk
 
     @property
     def reads_few_rows(self) -> bool:
@@ -68,7 +68,7 @@ class FrozenLayer:
         return num_rows * num_heads < self.hidden.shape[-1]
 
     def attend(self, vectors: Tensor) -> tuple[Tensor, None]:
-        """Returns, without biases, the input plus the output of the attention block [R, c, D]; and None.
+        """Returns the attention block's input plus its output [R, c, D], without biases; and None.
 
         The None tells `after_attention` to apply `up` itself. With gradients off, the sums overwrite `vectors`.
 
@@ -248,7 +248,7 @@ def freeze_layer(
     after = trace.attention_block if layer.norm_first else trace.feed_forward_sum
     feed_forward_norm = freeze_norm(layer.feed_forward_norm, after[0, rows])
     if layer.norm_first and attention_norm.bias is not None:
-        raise ValueError("the norm before attention has a bias, so it cannot be decomposed: choose another method")
+        raise ValueError("the layer cannot be decomposed: its norm before attention has a bias; choose another method")
     biases = {"attention": _attention_bias(layer, is_first=is_first), "attention_norm": attention_norm.bias}
     if layer.norm_first:
         biases["feed_forward_norm"] = feed_forward_norm.bias

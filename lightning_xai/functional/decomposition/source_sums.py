@@ -24,7 +24,9 @@ Attended = Iterable[tuple[Tensor, Tensor | None]]  # results of `attend` and its
 
 @dataclass
 class SourceSums:
-    """States [R, D] as sums of S vectors, one per source. A source's vector includes its shares of the biases.
+    """States [R, D] as sums of S vectors, one per source.
+
+    `chunks` adds each source's shares of the biases to the source's vector.
 
     Example:
         >>> parts, shares = [torch.tensor([[[1.0]]]), torch.tensor([[[2.0]]])], torch.tensor([[[0.25], [0.75]]])

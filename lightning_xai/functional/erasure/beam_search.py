@@ -1,4 +1,4 @@
-"""Beam search for the best order of units: the values of its prefixes (first 1, 2, ... units) have the largest sum."""
+"""Beam search for the order of units whose prefixes (its first 1, 2, ... units) have the largest sum of values."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def require_search(beam_size: int, exact_up_to: int) -> None:
         raise ValueError(f"beam_size is {beam_size}: give a number of at least 1")
     if not 0 <= exact_up_to <= LARGEST_EXACT:
         raise ValueError(
-            f"exact_up_to is {exact_up_to}: give a number from 0 to {LARGEST_EXACT}, since N units have 2^N sets"
+            f"exact_up_to is {exact_up_to}: give a number from 0 to {LARGEST_EXACT}, since N units form 2^N sets"
         )
 
 

@@ -165,7 +165,7 @@ def outputs_of(model: ExplainedModel, output: Output) -> Evaluate:
 
 
 def predict_of(model: ExplainedModel) -> Predict:
-    """Returns the method `predict` of a classifier, with the attribute `for_versions` if this classifier supports it.
+    """Returns the method `predict` of a classifier, with `for_versions` if the classifier has `version_logits`.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

@@ -88,7 +88,7 @@ def version_outputs(
     pad_id: int = 0,
     chunk_size: int | None = None,
 ) -> Tensor:
-    """Returns the outputs [R, K] float64, on the CPU, of R versions of texts for K classes, which differ by version.
+    """Returns the outputs [R, K] float64, on the CPU, of R versions of texts. Each version has its own K classes.
 
     If `evaluate` has a function `for_versions` that can evaluate the versions together, this function is called.
     Otherwise, each version is evaluated as a separate text.
@@ -119,7 +119,10 @@ def version_outputs(
 def _outputs_together(
     evaluate: Evaluate | Predict, inputs: TextInputs, versions: Versions, classes: Tensor, **options: Any
 ) -> Tensor | None:
-    """Returns the outputs [R, K] of `evaluate.for_versions` in float64 on the CPU; None if it cannot compute them."""
+    """Returns the outputs [R, K] of `evaluate.for_versions` in float64 on the CPU.
+
+    Returns None if `evaluate` has no such function, if this function returns None, or if there are no versions.
+    """
     entry = for_versions_of(evaluate)
     if entry is None or not len(versions.example):
         return None

@@ -94,7 +94,7 @@ def count_segments(texts: list[int] | list[None], example: Tensor, ids: Tensor, 
 
     Args:
         texts: [B] index of each text in its split.
-        example: [R] long, the text of each version.
+        example: [R] long, the position in `texts` of each version's text.
         ids: [R, N] long, the ids of the segments of each version, padded with -1. Segments of different texts have
             different ids.
         blocks: slices of versions that are encoded together. Each distinct segment of a slice is encoded once.

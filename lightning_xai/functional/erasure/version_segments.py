@@ -15,7 +15,7 @@ _BLOCK = 2**22  # largest number of tokens, over all versions, that are processe
 
 
 class SegmentedVersions(NamedTuple):
-    """R versions of texts. Each version is divided into at most N segments; all versions have U distinct segments.
+    """R versions of texts, each divided into at most N segments. All versions together have U distinct segments.
 
     Two segments are equal if they contain the same tokens of the same text, with the same tokens erased. Comparing
     token ids would not suffice, since an erasure that sets embeddings to zero leaves the ids unchanged.
@@ -49,7 +49,7 @@ def segmented_versions(
 
     Args:
         attention_mask: [B, T] bool, False at padding.
-        example: [R] long, the row of the text of each version.
+        example: [R] long, the row of `attention_mask` that belongs to the text of each version.
         erased: [R, T] bool, True at the tokens that are erased in each version; padding is never erased.
         segment_length: number S of tokens in a segment.
         erasure: "delete" closes the gaps before the text is divided; the other erasures leave tokens in place.

@@ -127,7 +127,7 @@ def path_gradients(
         ends: the ends of the line.
         quadrature: the points on the line and their weights in the average.
         chunk_size: largest number of rows (examples times points) per forward pass; None lets the device decide. A
-            forward pass contains at least one point for every example, even if these are more rows.
+            forward pass contains at least one point for every example, even if this takes more rows.
         create_graph: whether the averages can be differentiated again.
 
     Example:
@@ -136,8 +136,8 @@ def path_gradients(
         >>> start, end = ends = path_ends(model, inputs, "fill")
         >>> points = quadrature_points(50, "gausslegendre")
         >>> (average,) = path_gradients(model, inputs, torch.tensor([[1]]), ends, points, chunk_size=None)
-        >>> change = (model(inputs, end).logits - model(inputs, start).logits)[0, 1]  # completeness: equals the sum
-        >>> torch.allclose(((end - start) * average).sum(), change, atol=1e-4)
+        >>> change = (model(inputs, end).logits - model(inputs, start).logits)[0, 1]
+        >>> torch.allclose(((end - start) * average).sum(), change, atol=1e-4)  # completeness
         True
     """
     start, end = ends
@@ -179,10 +179,10 @@ def single_token_path_gradients(
     *,
     chunk_size: int | None,
 ) -> list[Tensor]:
-    """Returns K tensors [B, T, D], one per target: the gradient of the target's logit, averaged for each token alone.
+    """Returns K tensors [B, T, D], one per target: for each token, gradients averaged along the line of this token.
 
-    One token at a time moves along its line, while all other tokens stay at `ends.end`, and the gradient with respect
-    to the moved token is averaged. Tokens outside `token_mask` never move; their averages are 0.
+    One token at a time moves along its line, while all other tokens stay at `ends.end`. The gradients of the target's
+    logit with respect to the moved token are averaged. Tokens outside `token_mask` never move; their averages are 0.
 
     Args:
         model: the classifier.

@@ -10,7 +10,7 @@ from pathlib import Path
 def check_class_ids(config_file: Path, path: str) -> None:
     """Raises ValueError if a config.json has an `id2label` that does not map whole numbers to names.
 
-    A missing or damaged file raises no error here, since transformers will report it. `path` starts the error message.
+    A missing or damaged file raises no error here, since transformers will report it. Error messages begin with `path`.
 
     Example:
         >>> import tempfile

@@ -43,7 +43,8 @@ def converted_folder(file: str | Path) -> Path:
         missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
         if missing:
             raise ValueError(
-                f"{file.name}: a GGUF file needs {' and '.join(missing)}: run pip install 'lightning_xai[decoder]'"
+                f"{file.name}: converting a GGUF file needs {' and '.join(missing)}: run pip install "
+                "'lightning_xai[decoder]'"
             )
         cache.mkdir(parents=True, exist_ok=True)
         made = Path(tempfile.mkdtemp(prefix=folder.name, dir=cache))
@@ -85,7 +86,7 @@ def _convert(file: Path, folder: Path) -> None:
             f"{file}: the tokenizer has {len(tokenizer)} ids, but the embedding table has only {rows} rows: choose "
             "another GGUF file"
         )
-    network.hf_quantizer = None  # the weights are not quantized now; otherwise, transformers would refuse to save them
+    network.hf_quantizer = None  # otherwise, transformers would not save the weights, which are no longer quantized
     for name in ("quantization_config", "_pre_quantization_dtype"):
         if hasattr(network.config, name):
             delattr(network.config, name)

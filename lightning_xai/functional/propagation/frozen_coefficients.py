@@ -142,7 +142,7 @@ class FrozenCoefficients(Rules):
             ValueError: `result` is not a linear function of the states; the message names the non-linear function.
         """
         if not isinstance(result, Tracked):
-            raise ValueError("the logits do not depend on the first layer's input")
+            raise ValueError("the logits do not depend on the first layer's input: choose another method")
         if result.nonlinear_function is not None:
             raise ValueError(
                 f"{result.nonlinear_function} has no linear rule, and the logits depend on its result: {WITHOUT_RULE}"

@@ -1,4 +1,4 @@
-"""Pools the D numbers of each token into a score, converts token scores to word scores and back, normalizes scores."""
+"""Pools the D numbers of each token into one score, converts between token and word scores, and normalizes scores."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def ranks(scores: Tensor, mask: Tensor, *, ties: Ties = "first") -> Tensor:
 
     Args:
         scores: [..., N].
-        mask: [..., N] bool.
+        mask: [..., N] bool, True at the scores that are ranked.
         ties: "first" ranks the leftmost of equal scores first; "last" ranks the rightmost first.
 
     Example:
@@ -40,7 +40,9 @@ def ranks(scores: Tensor, mask: Tensor, *, ties: Ties = "first") -> Tensor:
 
 
 def top_mask(scores: Tensor, mask: Tensor, counts: Tensor, *, ties: Ties = "first") -> Tensor:
-    """Returns [..., N] bool: True at the `counts` [...] largest scores inside `mask` (at all of them if too few).
+    """Returns [..., N] bool: True at the `counts` [...] largest scores inside `mask`.
+
+    If there are fewer scores inside `mask`, the result is True at all of them.
 
     Example:
         >>> top_mask(torch.tensor([2.0, 9.0, 5.0]), torch.tensor([True, False, True]), torch.tensor(1)).tolist()
@@ -57,7 +59,7 @@ def percent_of(totals: Tensor, percentage: float | str, *, rounding: Rounding = 
 
     Args:
         totals: [N], whole numbers.
-        percentage: percent in [0, 100].
+        percentage: a number from 0 to 100.
         rounding: "floor", "ceil", or "round". Like Python, "round" rounds halves to the nearest even number.
         minimum: smallest result, unless the total itself is smaller.
 
@@ -122,9 +124,8 @@ def _tie_groups(scores: Tensor, positives: Tensor, mask: Tensor | None) -> tuple
 def average_precision(scores: Tensor, positives: Tensor, mask: Tensor | None = None) -> Tensor:
     """Returns the average precision [...] float64, the area under the stepwise precision-recall curve.
 
-    The curve ranks the N entries of the last dimension by their scores.
-
-    Equal scores share one threshold, as in scikit-learn. The area is NaN if no entry is positive.
+    The curve is that of the N entries of the last dimension. Equal scores share one threshold, as in scikit-learn. The
+    area is NaN if no entry is positive.
 
     Args:
         scores: [..., N].

@@ -15,11 +15,11 @@ Pool = Literal["max", "mean"]
 def overlaps(
     target: Tensor, source: Tensor, target_mask: Tensor | None = None, source_mask: Tensor | None = None
 ) -> Tensor:
-    """Returns [T, W] long: for each target token, the source tokens that share a character with it, padded with -1.
+    """Returns [T, W] long: for each target token, the indices of the source tokens that share a character with it.
 
-    A target token that shares no character with a source token (for example, a token of white space) gets the nearest
-    source token that has characters; of two equally near source tokens, the later one. `without_overlap` finds these
-    target tokens.
+    Rows are padded with -1. A target token that shares no character with a source token (for example, a token of white
+    space) gets the nearest source token that has characters; of two equally near source tokens, the later one.
+    `without_overlap` finds these target tokens.
 
     Args:
         target: [T, 2] character offsets of the tokens that get scores: start and exclusive end of each token, without

@@ -1,4 +1,7 @@
-"""The inputs of a scorer, and the tokens of the explained network that get the scores. The tokenizers may differ."""
+"""The inputs of a scorer (a network that scores tokens), and the tokens of the explained network that get the scores.
+
+The scorer and the explained network may have different tokenizers.
+"""
 
 from __future__ import annotations
 
