@@ -19,6 +19,7 @@ from lightning_xai.callbacks.base import (
     decision_threshold_of,
     is_dry_run,
 )
+from lightning_xai.callbacks.file_suffix import file_suffix_of
 from lightning_xai.callbacks.preflight.preflight_metrics import made_up_batch
 from lightning_xai.callbacks.preflight.preflight_run import PreflightRun
 from lightning_xai.functional.classes.targets import gold_classes, predicted_classes
@@ -34,7 +35,8 @@ from lightning_xai.runs.splits import VALIDATION, log_prefix
 class Heatmaps(ExplainedCallback):
     """Draws heatmaps of the first documents of each split at the end of the evaluation.
 
-    The HTML pages are `heatmaps/<split>.html` in the run's folder.
+    The HTML pages are `heatmaps/<split>.html` in the run's folder. A test that writes `results_<hash>.csv`, because it
+    has other weights, examples or evaluation settings than the run, writes `heatmaps_<hash>/<split>.html`.
 
     Args:
         num_documents: number of documents per split; the documents with the lowest indices are drawn.
@@ -162,7 +164,8 @@ class Heatmaps(ExplainedCallback):
             by_index = {index: document for part in gathered for index, document in part.get(split, {}).items()}
             documents = [by_index[index] for index in sorted(by_index)]
             page = html_page(f"Attributions on {split}", documents, note)
-            write_whole(run.heatmap_page(split), partial(Path.write_text, data=page, encoding="utf-8"))
+            file = run.heatmap_page(split, file_suffix_of(trainer))
+            write_whole(file, partial(Path.write_text, data=page, encoding="utf-8"))
             for logger in trainer.loggers:
                 if isinstance(logger, TensorBoardLogger):
                     self._draw_images(logger, split, documents, trainer.global_step)

@@ -76,6 +76,13 @@ class ResultsFile(Callback):
         """Sets the checkpoint and the result files of the next test."""
         self.test = test
 
+    @property
+    def file_suffix(self) -> str:
+        """See NamesFiles."""
+        if self.test is not None:
+            return self.test.table.suffix
+        return f"_{self.run.other_data}" if self.run.other_data else ""
+
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         if stage == "fit" and self.run.tests_after_fit and data_of(trainer) is not None:
             data_of(trainer).setup("test")

@@ -157,8 +157,8 @@ class XAICLI(LightningCLI):
         config = self.config[self.subcommand]
         give_config_path(self.datamodule, config.data, self._config_files)
         check_linked_ids(self._portable_config, self.model.network, trains=self.subcommand == "fit")
-        tests_after_fit = self.subcommand == "fit" and config.test_after_fit
-        self.facts = RunFacts(config.experiment, self.seed, tests_after_fit, self.settings)
+        tests, other_data = self.subcommand == "fit" and config.test_after_fit, self.run.other_data(self.settings)
+        self.facts = RunFacts(config.experiment, self.seed, tests, self.settings, other_data)
         self.results = ResultsFile(self.facts)
         check_network_tokenizer(config, self.model, self.datamodule)
         if self.subcommand == "fit":
@@ -173,13 +173,13 @@ class XAICLI(LightningCLI):
                 default_hp_metric=False,
             )
         kwargs["plugins"] = plugins_of_job(self.config_init[self.subcommand].trainer.plugins)
-        preflight = preflight_of(config, self.settings, self.preflights, tests_after_fit=tests_after_fit)
+        preflight = preflight_of(config, self.settings, self.preflights, tests_after_fit=tests)
         own = run_callbacks(
             self.config_init[self.subcommand].trainer,
             began=self._began,
             seed=self.seed,
             preflight=preflight,
-            tests_after_fit=tests_after_fit,
+            tests_after_fit=tests,
         )
         self.trainer_defaults["callbacks"] = [self.results, *own, *self._callbacks]
         with trainer_settings(config.trainer):
@@ -234,18 +234,18 @@ class XAICLI(LightningCLI):
         self._end(self.results.table)
 
     def validate(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
-        """Prints the results on the validation split, with thresholds tuned on the same split. Writes no files."""
+        """Prints the results on the validation split, with thresholds tuned on the same split. Writes no results."""
         self.trainer.validate(**(kwargs | {"verbose": False}), ckpt_path=self._resolve(ckpt_path))
         self._end(self.results.table)
 
     def predict(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
         """Predicts the classes of the data's `predict_split`, and writes them to a file in the run's folder."""
-        split, other_data = self.datamodule.predict_split, self.run.hash_of_other_test_data(self.settings)
-        callbacks_of(self.trainer).append(PredictionsFile(self.run.predictions_file(split, other_data)))
+        split, suffix = self.datamodule.predict_split, self.results.file_suffix
+        files = (self.run.predictions_file(split, suffix), self.run.heatmap_page(split, suffix))
+        callbacks_of(self.trainer).append(PredictionsFile(files[0]))
         self.trainer.predict(ckpt_path=self._resolve(ckpt_path), **(kwargs | {"return_predictions": False}))
         self.is_done = True
         if not self.is_dry:
-            files = (self.run.predictions_file(split, other_data), self.run.heatmap_page(split))
             say("\n".join(f"written: {file}" for file in files if file.exists()))
 
     def _fit(self, ckpt_path: str | None, **kwargs: Any) -> None:
@@ -283,7 +283,7 @@ class XAICLI(LightningCLI):
         if self.trainer.is_global_zero and table is not None:
             print(results_tables(table))
             written = self.results.test.table if self.results.test is not None else self.run.results_table
-            for path in [written.csv, self.run.heatmap_page("test")]:
+            for path in [written.csv, self.run.heatmap_page("test", self.results.file_suffix)]:
                 if path.exists() and self.subcommand != "validate":
                     print(f"written: {path}")
         if self.trainer.is_global_zero and (met := seeds_that_met(self.run)):

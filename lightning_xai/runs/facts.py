@@ -20,6 +20,7 @@ class RunFacts:
         seed: the run's random seed.
         tests_after_fit: whether the command is a fit that a test follows.
         settings: the settings on which the run's results depend, from `run_settings`.
+        other_data: hash of the test examples, if the command has others than the run; otherwise "".
 
     Example:
         >>> RunFacts("tm", seed=0).tests_after_fit
@@ -30,6 +31,7 @@ class RunFacts:
     seed: int
     tests_after_fit: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
+    other_data: str = ""
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ def table_of_test(run: RunFolder, checkpoint: str, settings: Mapping[str, Any]) 
         'results'
     """
     table, begun = run.results_table, run.settings
-    if other_data := run.hash_of_other_test_data(settings):
+    if other_data := run.other_data(settings):
         table = ResultsTable(run.path, f"{table.stem}_{checkpoint}_{other_data}")
         begun = None
     elif table.exists and table.checkpoint != checkpoint:

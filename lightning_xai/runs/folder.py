@@ -144,29 +144,23 @@ class RunFolder:
     def checkpoints_dir(self) -> Path:
         return self.path / "checkpoints"
 
-    @property
-    def heatmaps_dir(self) -> Path:
-        """Folder with a heatmap page for each split."""
-        return self.path / "heatmaps"
-
-    def heatmap_page(self, split: str) -> Path:
-        return self.heatmaps_dir / f"{split}.html"
+    def heatmap_page(self, split: str, suffix: str = "") -> Path:
+        """Page with the heatmaps of a split. A later test adds the suffix of its results table to the folder's name."""
+        return self.path / f"heatmaps{suffix}" / f"{split}.html"
 
     @property
     def attributions_dir(self) -> Path:
         """Folder of the stored attribution scores, in subfolders `<split>/<method>`."""
         return self.path / "attributions"
 
-    def predictions_file(self, split: str, other_data: str = "") -> Path:
-        """File with the predictions on a split.
-
-        `other_data` is the result of `hash_of_other_test_data`, "" if the run's own data are used.
+    def predictions_file(self, split: str, suffix: str = "") -> Path:
+        """File with the predictions on a split. `suffix` names data other than the run's.
 
         Example:
             >>> RunFolder(Path("runs/tm/seed0")).predictions_file("test").name
             'predictions_test.csv'
         """
-        return self.path / f"predictions_{split}{other_data and '_' + other_data}.csv"
+        return self.path / f"predictions_{split}{suffix}.csv"
 
     @property
     def stability_dir(self) -> Path:
@@ -275,7 +269,7 @@ class RunFolder:
         if self.holds_work:
             without_format(self._written_manifest, self.path, remedy)
 
-    def hash_of_other_test_data(self, settings: Mapping[str, Any]) -> str:
+    def other_data(self, settings: Mapping[str, Any]) -> str:
         """Returns a short hash of the test examples of `settings` if they differ from this run's test examples.
 
         Returns "" if the test examples do not differ, or if the run has no settings yet.

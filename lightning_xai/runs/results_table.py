@@ -121,6 +121,11 @@ class ResultsTable:
     stem: str = RESULTS
 
     @property
+    def suffix(self) -> str:
+        """What the names of the files add to those of the run's current table, such as "_0a1b"; "" for this table."""
+        return self.stem.removeprefix(RESULTS)
+
+    @property
     def csv(self) -> Path:
         return self.folder / f"{self.stem}.csv"
 

@@ -128,6 +128,16 @@ def test_test_on_other_examples_keeps_the_results_of_the_run(plain, plain_copy):
     assert set(numbers(beside).query("split == 'test' and preset == ''")["num_examples"]) == {3}
 
 
+@pytest.mark.parametrize("subcommand", ["test", "predict"])
+def test_a_command_on_other_examples_keeps_the_heatmaps_of_the_run(fitted, run_copy, subcommand):
+    page = "heatmaps/test.html"
+    printed = command(subcommand, "--config", run_copy / "config.yaml", "--data.init_args.max_examples", '{"test": 2}')
+    assert (run_copy / page).read_bytes() == (fitted.path / page).read_bytes()
+    (beside,) = run_copy.glob("heatmaps_*/test.html")
+    assert f"written: {beside}" in printed
+    assert beside.parent.name.split("_", 1)[1] in "".join(path.stem for path in run_copy.glob("*_*.csv"))
+
+
 @pytest.mark.slow
 def test_validate_measures_the_best_checkpoint(fitted, run_copy):
     printed = command("validate", "--config", run_copy / "config.yaml")

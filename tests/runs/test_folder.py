@@ -96,10 +96,10 @@ def test_folder_of_all_runs_follows_from_the_name_of_the_experiment(tmp_path):
 def test_other_test_data_have_a_hash_but_the_own_ones_none(tmp_path):
     run = RunFolder(tmp_path)
     settings = {"data.init_args.max_examples.test": 7, "lr": 1}
-    assert run.hash_of_other_test_data(settings) == ""  # a run that has not begun has no own data
+    assert run.other_data(settings) == ""  # a run that has not begun has no own data
     begin_run(run, settings)
-    assert run.hash_of_other_test_data(settings | {"lr": 2}) == ""
-    assert len(run.hash_of_other_test_data({"data.init_args.max_examples.test": 8})) == 6
+    assert run.other_data(settings | {"lr": 2}) == ""
+    assert len(run.other_data({"data.init_args.max_examples.test": 8})) == 6
 
 
 @pytest.mark.parametrize("experiment", ["tm", "roar/gradient/030", "a b"])

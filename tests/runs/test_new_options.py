@@ -101,5 +101,5 @@ def test_examples_of_an_older_run_are_its_own(tmp_path):
     source = {"data.init_args.source.class_path": f"{__name__}.Network", "data.init_args.source.init_args.size": 4}
     run = RunFolder(tmp_path)
     begin_run(run, source)
-    assert run.hash_of_other_test_data(source | {"data.init_args.source.init_args.code": False}) == ""
-    assert run.hash_of_other_test_data(source | {"data.init_args.source.init_args.code": True}) != ""
+    assert run.other_data(source | {"data.init_args.source.init_args.code": False}) == ""
+    assert run.other_data(source | {"data.init_args.source.init_args.code": True}) != ""

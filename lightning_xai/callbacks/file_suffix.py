@@ -1,0 +1,37 @@
+"""The suffix in the names of files that a command writes, so that it does not replace files of the run."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+from lightning import Trainer
+
+from lightning_xai.callbacks.base import callbacks_of
+
+
+@runtime_checkable
+class NamesFiles(Protocol):
+    """A callback that knows the suffix of the files that its command writes.
+
+    Example:
+        >>> from lightning_xai.callbacks.results import ResultsFile
+        >>> from lightning_xai.runs.facts import RunFacts
+        >>> results = ResultsFile(RunFacts("tm", seed=0, other_data="0a1b"))
+        >>> isinstance(results, NamesFiles), results.file_suffix
+        (True, '_0a1b')
+    """
+
+    @property
+    def file_suffix(self) -> str:
+        """The suffix, such as "_0a1b"; "" if the command writes the files of the run itself."""
+        ...
+
+
+def file_suffix_of(trainer: Trainer) -> str:
+    """Returns the suffix of the files that the trainer's command writes; "" if no callback knows one.
+
+    Example:
+        >>> file_suffix_of(Trainer(accelerator="cpu", logger=False))
+        ''
+    """
+    return next((part.file_suffix for part in callbacks_of(trainer) if isinstance(part, NamesFiles)), "")
