@@ -162,7 +162,7 @@ class HFClassifier(HuggingFaceClassifier):
 
     @torch.no_grad()
     def differences_from_transformer(self) -> list[str]:
-        """Returns a message if logits differ from the transformer's own, for example due to wrong positions."""
+        """Returns a message if logits differ from the transformer's own logits, for example due to wrong positions."""
         inputs = random_inputs(self, [7])
         with evaluation_mode(self):
             bare = self.transformer(inputs.input_ids, attention_mask=inputs.attention_mask.long()).logits

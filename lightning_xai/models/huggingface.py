@@ -92,7 +92,7 @@ class HuggingFaceClassifier(Classifier):
         self.set_attention("sdpa")
         embeddings: Any = getattr(transformer.base_model, "embeddings", None)
         if embedding == "module" and embeddings is None:
-            raise ValueError(f"{config.model_type} has no embedding module: give embedding='word'")
+            raise ValueError(f"{config.model_type} has no embedding module: set `embedding: word`")
         table = getattr(embeddings, "position_embeddings", None)
         self._set_positions(config, table if isinstance(table, nn.Embedding) else None)
         self.pad_id: int = config.pad_token_id if config.pad_token_id is not None else 0
@@ -283,7 +283,7 @@ class HuggingFaceClassifier(Classifier):
             raise ValueError(f"{model_type} cannot be explained: {'; '.join(violations)}")
 
     def differences_from_transformer(self) -> list[str]:
-        """Returns messages if logits differ from the transformer's own. By default, nothing is compared."""
+        """Returns messages if logits differ from the transformer's own logits. By default, nothing is compared."""
         return []
 
     def architecture(self) -> dict[str, Any]:

@@ -123,7 +123,7 @@ def readout_sums_to_one(model: Classifier) -> None:
     _close(total, torch.ones(readout.shape[:2], dtype=torch.double), rule, "normalize the readout over attention_mask")
     left = _padded_left(inputs)
     rule = f"{_name(model)}: padding on the left changes the readout or the hidden states"
-    remedy = "let column t of readout and hidden states belong to token t"
+    remedy = "put token t into column t of readout and hidden states"
     _close(model(left).readout, readout[1:].roll(4, dims=-1), rule, remedy)
     states = model(left, output_hidden_states=True).hidden_states[-1]
     _close(states[:, 4:], model(inputs[1:], output_hidden_states=True).hidden_states[-1][:, :5], rule, remedy)

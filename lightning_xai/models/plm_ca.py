@@ -258,8 +258,8 @@ class PLMCA(HuggingFaceClassifier):
         """Returns last hidden states [U, S', D] of segments, and a mask [U, S'] of the states that classes attend to.
 
         Args:
-            segments: U segments, each as a text of at most S tokens with padding on the right. With "legacy", a
-                segment with fewer tokens must be the last one of its text.
+            segments: U segments, each as a text of at most S tokens with padding on the right. With mask_mode
+                "legacy", a segment with fewer tokens must be the last segment of its text.
             embed_mask: bool, of the shape of `segments.input_ids`; where it is False, embeddings are set to 0.
         """
         embeds = None if embed_mask is None else self.embed(segments) * embed_mask.unsqueeze(-1)

@@ -229,7 +229,9 @@ def _load_huggingface(path: str, *, trust_remote_code: bool) -> TrainedNetwork:
     names = config.architectures or []
     has_head = any(name.endswith("ForSequenceClassification") for name in names)
     if not has_head and find_adapter(resolve_model_path(path)) is None:
-        raise ValueError(f"{path} has no classification head ({names}): set it as HFClassifier's path and fine-tune it")
+        raise ValueError(
+            f"{path} has no classification head ({names}): give this path to HFClassifier, and fine-tune that network"
+        )
     class_names = [str(name) for name in ordered_class_names(dict(config.id2label or {}), path)]
     arguments = {
         "path": path,

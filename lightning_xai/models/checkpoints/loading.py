@@ -22,7 +22,7 @@ Shape = tuple[int, ...] | Literal["absent"]
 
 
 def read_tensors(path: Path) -> dict[str, Any]:
-    """Returns the tensors and primitives in a file written by torch.save, on the CPU. No code from the file is run.
+    """Returns the tensors (on the CPU) and primitives in a file that torch.save wrote. No code from the file is run.
 
     Raises:
         ValueError: the file holds other objects, or torch.save did not write it.

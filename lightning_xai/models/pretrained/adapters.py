@@ -84,7 +84,7 @@ def base_folder(adapter: Adapter) -> Iterator[str]:
 
 
 def adapter_weights(adapter: Adapter) -> dict[str, Tensor]:
-    """Returns an adapter's weights with their names in the adapted network. Needs peft.
+    """Returns an adapter's weights under the names that they have in the adapted network. Needs peft.
 
     Raises:
         ValueError: the weights are missing or cannot be read.

@@ -54,8 +54,8 @@ def refuse_gaps(gaps: WeightGaps, path: str) -> None:
     """
     if gaps.fresh and gaps.unread:
         raise ValueError(
-            f"{path}: no weights for {shown(gaps.fresh)}, but weights {shown(gaps.unread)}, which this network lacks: "
-            "rename the weights, or fit this network first"
+            f"{path} has no weights for {shown(gaps.fresh)}, but has weights {shown(gaps.unread)}, which this network "
+            "lacks: rename these weights, or fit this network first"
         )
     if gaps.fresh:
         raise ValueError(f"{path}: no weights for {shown(gaps.fresh)}, so they would be random: fit this network first")

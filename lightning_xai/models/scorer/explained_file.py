@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-AML = "aml"  # key in the checkpoints of AML runs: facts about the scorer and the explained network
+AML = "aml"  # under this key, checkpoints of AML runs hold facts about the scorer and the explained network
 
 
 def explained_path(explained: Mapping[str, str], run: str, hash_of: Callable[[str], str]) -> str:

@@ -19,11 +19,11 @@ class Scorer:
     """Settings of the scorer.
 
     Args:
-        path: folder, hub id or "package:NAME/FOLDER" of the scorer's encoder; None takes the pretrained encoder from
-            which the explained network was trained.
+        path: folder, hub id or "package:NAME/FOLDER" of the scorer's encoder; None takes the pretrained encoder with
+            which the training of the explained network began.
         condition: what the scorer reads besides the text. With "probabilities", it reads the probabilities that the
             explained network predicts, and explains the predicted class only. With "class", it reads a one-hot class,
-            and explains that class, predicted or not; in training, half of these are not the predicted class.
+            and explains this class, predicted or not; in training, half of these classes are not the predicted class.
         start: initial weights of the encoder: "pretrained" takes the weights at the encoder's path, "explained" those
             of the explained network.
         align: "none" if the tokenizer at `path` is the explained network's. Otherwise, the scorer scores tokens of its

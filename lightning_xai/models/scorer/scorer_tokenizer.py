@@ -73,7 +73,7 @@ class ScorerTokenizer:
     def __init__(self, path: str, max_length: int | None, pool: Pool) -> None:
         self.tokenizer = tokenizer_of(path)
         if not self.tokenizer.is_fast:
-            raise ValueError(f"{path} has a tokenizer without character offsets: take a tokenizer with tokenizer.json")
+            raise ValueError(f"{path} has a tokenizer without character offsets: use a tokenizer with tokenizer.json")
         self.max_length, self.pool = max_length, pool
 
     def scorer_inputs(self, inputs: TextInputs, rows: Sequence[RowText]) -> ScorerInputs:

@@ -1,4 +1,4 @@
-"""Weights of a module that are tuned separately for each of B examples: one tensor with B rows for each parameter."""
+"""Weights of a module that are tuned separately for each of B examples, stored in tensors with B rows."""
 
 from __future__ import annotations
 

@@ -202,9 +202,9 @@ class _Texts:
 
 
 def _explained_classes(example: Tensor, classes: Tensor, num_texts: int) -> tuple[Tensor, Tensor]:
-    """Returns the classes [B, K'] that the versions of each text request, and columns [R, K] of these classes.
+    """Returns the classes [B, K'] that the versions of each text request, and the positions [R, K] of `classes` there.
 
-    Each column is the position of an entry of `classes` among the K' classes of its text.
+    The positions of a version refer to the K' classes of its text.
     """
     wanted = torch.zeros(num_texts, int(classes.max()) + 1, dtype=torch.bool)
     wanted[example.unsqueeze(1), classes] = True

@@ -34,7 +34,7 @@ class _SegmentedEncoder(Protocol):
 
 @contextmanager
 def gradients_by_segment(network: Any, segments_at_once: int) -> Iterator[None]:
-    """Within the context, computing gradients of a PLMCA stores the graph of at most `segments_at_once` segments.
+    """Within the context, gradients of a PLMCA are computed with graphs of at most `segments_at_once` segments.
 
     Example:
         >>> from types import SimpleNamespace
