@@ -93,7 +93,7 @@ class Encoder(ABC):
         return None
 
     def take_classes(self, class_names: Sequence[str], evaluated: Iterable[str] = ()) -> None:  # noqa: B027
-        """Receives the names of the classes. Called before `fit`, and only if `needs_fit`; by default, does nothing.
+        """Receives the names of the classes. Called before `fit`, and only if `needs_fit`. By default, it does nothing.
 
         Args:
             class_names: names of the classes 0, 1, ...
@@ -172,7 +172,7 @@ class Encoder(ABC):
         """Returns the tokens of every example."""
 
     def encode_table(self, examples: Sequence[dict[str, Any]]) -> TokenTable:
-        """Returns the tokens of all examples in flat arrays. Encoders for large corpora override it, for speed."""
+        """Returns the tokens of all examples in flat arrays. Encoders for large corpora override it to save time."""
         return TokenTable.of(self.encode_batch(examples))
 
     @abstractmethod

@@ -46,7 +46,7 @@ def apply_erasures(
 ) -> EncodedSplit:
     """Returns a split's examples after erasure of the tokens that are marked in the store `<folder>/<split>`.
 
-    For each example, the store has a row [T] under the key (index, 0): 1 for an erased token, 0 for a token that stays.
+    For each example, the store has a row [T] under the key (index, 0): 1 for a token to erase, 0 for any other token.
 
     Args:
         folder, split: the store is read from `<folder>/<split>`.

@@ -219,7 +219,7 @@ class TextDataModule(LightningDataModule, NetworkArguments):
         return f"the splits of {type(self.source).__name__} are {', '.join(self.split_names)}"
 
     def _chosen(self, name: str) -> np.ndarray:
-        """Returns, ascending, the rows that `max_examples` keeps. Only the choice for "train" uses `seed`."""
+        """Returns the row numbers that `max_examples` keeps, ascending. Only the choice for "train" uses `seed`."""
         num_rows, seed = self.encoded_source.table.num_rows[name], self.seed if name == "train" else 0
         return choose_rows(num_rows, max_examples_of(self.max_examples, name), (seed, num_rows))
 

@@ -13,7 +13,7 @@ from lightning_xai.runs.encoder_facts import EncoderFacts
 
 
 class NetworkArguments:
-    """Base of data modules. Its properties are those constructor arguments of networks that the encoder determines.
+    """Base of data modules. Its properties are the constructor arguments of networks that depend on the encoder.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder

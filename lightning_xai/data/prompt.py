@@ -32,7 +32,7 @@ class PromptEncoder(TokenizerEncoder):
 
     Only the text can be explained, erased and truncated. Each part of the prompt is tokenized separately, so the prompt
     has the same tokens around every text. Without `chat`, the prompt begins with the special tokens that the tokenizer
-    puts before texts. All other tokens of the prompt do not count as special.
+    puts before texts. No other token of the prompt counts as special.
 
     Args:
         path: a folder, a hub id, "package:NAME/FOLDER", or a GGUF file. On the command line, None means the tokenizer
@@ -52,7 +52,7 @@ class PromptEncoder(TokenizerEncoder):
         trust_remote_code: whether Python code in the folder at `path` may run.
 
     Raises:
-        ValueError: there are no verbalizers, {text} is not exactly once in the template, or `shots` is negative.
+        ValueError: there are no verbalizers, the template does not contain {text} once, or `shots` is negative.
             `take_classes` raises ValueError if a class has no answer; if an answer has no class, is not exactly one
             known token, or is the answer of another class, too; if a shot has an unknown class, or its text is in an
             evaluated split; or if the prompt leaves no room for a text.
@@ -288,7 +288,7 @@ class PromptEncoder(TokenizerEncoder):
                 raise ValueError(f"the verbalizer {answer!r} of class {name!r} is an unknown token: change the answer")
             if added[-1] in ids:
                 other = self.class_names[ids.index(added[-1])]
-                raise ValueError(f"the verbalizers of classes {other!r} and {name!r} are the same token: change one")
+                raise ValueError(f"classes {other!r} and {name!r} share an answer token: change one of the answers")
             ids.append(added[-1])
         return ids
 

@@ -25,8 +25,8 @@ def remove_tokens(
         table: tokens of the examples.
         keep: [N] bool, False at the tokens to remove.
         removal: "mask" replaces removed tokens by the fill token. "delete" drops removed tokens from every column.
-            "positions" replaces removed tokens by the fill token, and kept tokens that could be removed by the unknown
-            token, so that a model sees only which positions are kept.
+            "positions" replaces removed tokens by the fill token, and all other tokens that may be erased by the
+            unknown token. A model then sees only which positions are kept.
         unk_token_id: id of the unknown token; only "positions" needs it.
 
     Example:
@@ -65,7 +65,7 @@ class StoredErasures:
     If this object is sent to another process, that process opens the store again.
 
     Args:
-        path: folder of the store. For each example, it has a row [T] under the key (index, KEY): 1 for a token to
+        path: folder of the store, which has, for each example, a row [T] under the key (index, KEY): 1 for a token to
             erase, 0 for a token that stays.
         removal, unk_token_id: as in `remove_tokens`.
 

@@ -54,8 +54,8 @@ def read_word_vectors(path: str, words: Sequence[str]) -> np.ndarray:
                 table[row] = vector
     if table is None:
         raise ValueError(
-            f"{path} has no vector for the vocabulary of {quantity(len(words), 'word')}: check that both agree "
-            "in language and in upper or lower case"
+            f"{path} has no vector for any word of the vocabulary ({quantity(len(words), 'word')}): check that file "
+            "and vocabulary agree in language and in upper or lower case"
         )
     return table
 

@@ -178,7 +178,7 @@ class VocabularyEncoder(FastTokenizerEncoder):
         if not self.built and state["words"] != self.words:
             raise ValueError(
                 f"the checkpoint has a vocabulary of {len(state['words'])} words, but the encoder was given "
-                f"another one of {len(self.words or [])} words: set the encoder's words to null to use the checkpoint's"
+                f"another vocabulary of {len(self.words or [])} words: set the encoder's words to null"
             )
         if self.built:
             self._set_words(list(state["words"]))

@@ -193,7 +193,7 @@ class AttributionMetric(Metric, Selector, ABC):
         if self.higher_is_better is None:
             raise ValueError(f"{type(self).__name__} does not say whether higher is better: {remedy}")
         if set(self.aggregate(torch.zeros(1, len(self.columns), dtype=torch.float64))) != {""}:
-            raise ValueError(f"{type(self).__name__} has several values: {remedy}, or set `aggregate` to mean")
+            raise ValueError(f"{type(self).__name__} has several values: {remedy}, or set `aggregate` to 'mean'")
 
     def rate(self, attribution: Attribution, batch: Batch, network: Any) -> Tensor:
         """Returns [B, K] on the CPU: the metric's value for each single row; `network` is the explained Classifier."""

@@ -109,7 +109,7 @@ _TUNED = Percentage()
 class DiscreteRationale(EvidenceMetric):
     """Compares a predicted rationale (the top tokens of an attribution) with a human rationale, by tokens and by spans.
 
-    `iou_precision`, `iou_recall` and `iou_f1` are the means of `macro_scores` for counts of matching spans.
+    `iou_precision`, `iou_recall` and `iou_f1` are the results of `macro_scores` for counts of matching spans.
     `token_precision`, `token_recall` and `token_f1` are means over examples. `token_micro_f1` is computed from counts
     that are summed over examples. `auprc` is the area under the precision-recall curve by the trapezoidal rule,
     averaged over examples; it does not depend on `size`. Rows without evidence are skipped.

@@ -90,7 +90,7 @@ def check_metric(metric: AttributionMetric) -> None:
         ...         return torch.full((*attribution.targets.shape, 1), float(attribution.scores.shape[-1]))
         >>> check_metric(Longest())
         Traceback (most recent call last):
-        ValueError: Longest: padding changes longest from 17 to 30: measure tokens of attribution.token_mask only
+        ValueError: Longest: padding changes longest from 17 to 30: measure only tokens in attribution.token_mask
     """
     require(isinstance(metric, AttributionMetric), f"{metric!r} is not an AttributionMetric", "inherit from that class")
     make = functools.partial(copy.deepcopy, metric)
@@ -126,7 +126,7 @@ def one_batch_equals_batches_of_one(make: MakeMetric) -> None:
 def padding_changes_nothing(make: MakeMetric) -> None:
     """The metric's values do not depend on the amount of padding."""
     padded = [explained_batch(LENGTHS, pad_to=30)]
-    _require_same(make, padded, "padding changes", "measure tokens of attribution.token_mask only")
+    _require_same(make, padded, "padding changes", "measure only tokens in attribution.token_mask")
 
 
 def repeated_examples_count_once(make: MakeMetric) -> None:

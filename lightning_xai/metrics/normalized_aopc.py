@@ -19,7 +19,7 @@ from lightning_xai.types import Attribution, Batch, TextInputs
 
 Order = Literal["comprehensiveness", "sufficiency"]
 
-# bounds that are closer than this count as equal; another batch size changes float32 results by about a tenth of it
+# bounds that are closer than this count as equal; another batch size changes float32 results by a tenth of this number
 _LEAST_ROOM = 1e-6
 
 
@@ -49,7 +49,7 @@ class OrderSearch:
     Example:
         >>> OrderSearch(max_units=0)
         Traceback (most recent call last):
-        ValueError: max_units is 0: give a largest number of units of at least 1
+        ValueError: max_units is 0: give at least 1 unit
     """
 
     beam_size: int = 5
@@ -59,7 +59,7 @@ class OrderSearch:
     def __post_init__(self) -> None:
         require_search(self.beam_size, self.exact_up_to)
         if self.max_units < 1:
-            raise ValueError(f"max_units is {self.max_units}: give a largest number of units of at least 1")
+            raise ValueError(f"max_units is {self.max_units}: give at least 1 unit")
 
 
 _BY_SCORE = Ranking()
@@ -193,7 +193,7 @@ class NormalizedAOPC(AttributionMetric):
         return (ranks < num_units.view(-1, 1, 1) - counts) | (ranks >= num_units.view(-1, 1, 1))
 
     def _bounds(self, rows: _Rows, predict: PredictOnce) -> Tensor:
-        """Returns [R, 2] float64: each row's smallest and largest AOPC, from `predict.memo` if that has them."""
+        """Returns [R, 2] float64: each row's smallest and largest AOPC, which `predict.memo` keeps for later calls."""
         definition = ("aopc bounds", self.erasure, predict.pad_id, self.search.beam_size, self.search.exact_up_to)
         memo: dict[tuple[int, int, bytes], Tensor] = predict.memo.setdefault(definition, {})
         pairs = zip(rows.example.tolist(), rows.target.tolist(), strict=True)

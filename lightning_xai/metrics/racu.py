@@ -112,7 +112,7 @@ def bca_interval(
     size, mean = len(data), float(data.mean())
     if size == 1 or np.isnan(data).any():
         return math.nan, math.nan
-    if data.min() == data.max():  # due to rounding, their mean may differ from them
+    if data.min() == data.max():  # rounding could change the mean of equal values
         return float(data[0]), float(data[0])
     means = data[_resamples(size, num_resamples, seed)].mean(axis=-1)
     normal = NormalDist()

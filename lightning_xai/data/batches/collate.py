@@ -33,7 +33,7 @@ def pad(values: np.ndarray, places: np.ndarray, value: int, dtype: type = np.int
 
 
 def collate_labels(labels: Sequence[Labels], num_classes: int, multilabel: bool) -> Tensor:
-    """Returns labels [B] long, each the class of an example; or, if `multilabel`, [B, C] float, 1 for its classes.
+    """Returns [B] long, the class of each example; or, if `multilabel`, [B, C] float, 1 for its classes and else 0.
 
     Example:
         >>> collate_labels([2, 0], num_classes=3, multilabel=False).tolist()

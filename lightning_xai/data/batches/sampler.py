@@ -44,7 +44,7 @@ def bucket_rows(lengths: np.ndarray, batch_size: int, max_tokens: int | None) ->
 
 
 def longest_first(lengths: np.ndarray) -> np.ndarray:
-    """Returns the row numbers [R] in descending order of length, in int32 if they fit. Equally long rows stay in order.
+    """Returns the row numbers [R] in descending order of length, in int32 if they fit. Equally long rows keep order.
 
     Example:
         >>> longest_first(np.array([2, 9, 2])).tolist()
@@ -178,7 +178,8 @@ class LengthBucketSampler(DistributedSampler):
         shuffle: bool = False,
         seed: int = 0,
     ) -> None:
-        # num_replicas and rank are placeholders, as the process group may not exist yet; `_process_rank` has the values
+        # num_replicas and rank are placeholders, since the process group may not exist yet. The true numbers are read
+        # later, from `_process_rank`
         super().__init__(dataset, num_replicas=1, rank=0, shuffle=shuffle, seed=seed)
         self.lengths = np.asarray(lengths)
         self.batch_size = batch_size

@@ -133,7 +133,7 @@ class CorpusCache:
         Args:
             facts: facts that determine the contents.
             make: function that encodes the corpus into the given folder.
-            name: name of the rows, for messages.
+            name: name of the split, for messages.
         """
         folder = self.folder / key_of(facts)
         if (corpus := self.find(facts)) is not None:

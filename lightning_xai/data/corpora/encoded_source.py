@@ -232,7 +232,7 @@ class EncodedSource:
 
 
 def _says_class_names(source: TextSource) -> bool:
-    """Returns whether a source names its classes without loading its rows."""
+    """Returns whether a source can name its classes without loading its rows."""
     attribute = getattr(type(source), "class_names", None)
     return "class_names" in vars(source) or not isinstance(attribute, cached_property)
 

@@ -98,12 +98,12 @@ class EncodedSplit(Dataset[Items]):
 
     @property
     def encoded(self) -> Sequence[Encoded]:
-        """The tokens of each example; read on access."""
+        """The tokens of each example. An example's tokens are read when this sequence is indexed."""
         return Lazy(len(self), lambda position: self._encoded(int(self._corpus_rows([position])[0])))
 
     @property
     def examples(self) -> Sequence[dict[str, Any]]:
-        """Each example with the columns of TextSource; read on access."""
+        """Each example with the columns of TextSource. An example is read when this sequence is indexed."""
         return Lazy(len(self), lambda position: self.corpus.example(int(self._corpus_rows([position])[0])))
 
     def labels(self, positions: Sequence[int] | np.ndarray) -> list[Labels]:

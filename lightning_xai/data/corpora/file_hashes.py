@@ -12,8 +12,8 @@ from lightning_xai.functional.model_files.file_digest import sha256_of
 from lightning_xai.runs.files.whole_files import read_json, write_json
 from lightning_xai.runs.files.whole_folders import make_private
 
-# the hash of a file that was changed less than this time ago is not stored, since the file may change again without
-# getting a new modification time
+# the hash of a file that was changed less than this many seconds ago is not stored, since the file may change again
+# without getting a new modification time
 SETTLED_SECONDS = 2.0
 
 

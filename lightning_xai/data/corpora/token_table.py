@@ -206,7 +206,7 @@ def runs_of_class(label: int, mask: np.ndarray) -> np.ndarray:
 
 
 def cut_rows(examples: Sequence[Mapping[int, int]]) -> np.ndarray:
-    """Returns the rows [Q, 2] of `TokenTable.cut` for the evidence_cut of each example.
+    """Returns the rows [Q, 2] of `TokenTable.cut` for the `evidence_cut` of each example.
 
     Example:
         >>> cut_rows([{7: 3}, {}, {2: 1}]).tolist()

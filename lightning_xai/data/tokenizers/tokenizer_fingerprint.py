@@ -35,7 +35,8 @@ ROLES = ("pad", "cls", "sep", "mask", "unk", "bos", "eos")
 
 # tokenizer -> (size of its vocabulary, fingerprint); if the size has changed since, the fingerprint is out of date
 _known: WeakKeyDictionary[PreTrainedTokenizerFast, tuple[int, str]] = WeakKeyDictionary()
-_serialized: WeakKeyDictionary[PreTrainedTokenizerFast, tuple[int, str]] = WeakKeyDictionary()  # the same for hashes
+# tokenizer -> (size of its vocabulary, serialization hash)
+_serialized: WeakKeyDictionary[PreTrainedTokenizerFast, tuple[int, str]] = WeakKeyDictionary()
 
 
 def tokenizer_fingerprint(tokenizer: PreTrainedTokenizerFast) -> str:
