@@ -59,7 +59,7 @@ def not_a_number(weights):
 
 BROKEN = {
     "no head": ({"change": without("classifier")}, "no weights for classifier.bias and 1 other"),
-    "head of another name": ({"change": renamed("classifier", "score")}, "and 1 other, but weights score.bias"),
+    "head of another name": ({"change": renamed("classifier", "score")}, "and 1 other, but has weights score.bias"),
     "no bias of the head": ({"change": without("classifier.bias")}, "no weights for classifier.bias"),
     "no pooler": ({"change": without("pooler")}, "no weights for bert.pooler.dense.bias and 1 other"),
     "no layer": ({"change": without("layer.1.")}, r"no weights for bert.encoder.layer.1.*of the encoder"),
