@@ -1,4 +1,4 @@
-"""Pretrains the scorer of AML, which learns to mask texts such that a frozen network still predicts the same."""
+"""Pretrains the scorer of AML, which learns the tokens on which the prediction of a frozen network depends."""
 
 from __future__ import annotations
 
@@ -34,31 +34,33 @@ from lightning_xai.types import Attribution, Batch, TextInputs
 
 
 class AML(Objective):
-    """Pretrains, with the dual-mask loss (AML), a scorer that explains a frozen network.
+    """Pretrains a scorer that explains a frozen network. The loss is the dual-mask loss of AML.
 
     The scorer reads a text and the network's prediction, and gives each token a mask value between 0 and 1. Where the
-    value is 1, the token's embedding is kept; where it is 0, the fill token's embedding replaces it. The scorer learns
-    small masks for which the masked text keeps the prediction and the inversely masked text changes it. The method
-    AMLAttribution explains texts with the scorer.
+    value is 1, the token's embedding is kept; where the value is 0, it is replaced by the fill token's embedding. The
+    scorer learns to give small mask values under which the network's prediction stays the same. When the mask is
+    inverted, the prediction should change. The attribution method `AMLAttribution` explains texts with the scorer.
 
-    Checkpoints hold the scorer, and the path and hash of the explained network. Loading a network from such a
-    checkpoint returns the explained network.
+    Checkpoints contain the scorer, and the path and hash of the explained network instead of its weights. Loading a
+    network from such a checkpoint returns the explained network.
 
     Args:
-        network: the architecture of the explained network.
+        network: a network with the architecture of the explained network. `setup` copies the explained network's
+            weights into it.
         explained: a checkpoint, run folder or model folder of the explained network; or a YAML file (`.yaml`) with the
-            settings of a run, by which the network is then trained first.
-        metric: measures the scorer on the validation split, to choose the best checkpoint. It is logged as
-            `val/aml/<name>`. Set `checkpoint.monitor` to this tag, and `trainer.val_check_interval` to 0.32 as in the
-            paper.
-        loss: factors and forms of the loss. The paper searches the factors for each metric.
+            settings of a run that first trains this network.
+        metric: the metric that rates the scorer on the validation split and thus chooses the best checkpoint. It is
+            logged as `val/aml/<name>`. Set `checkpoint.monitor` to this tag, and `trainer.val_check_interval` to 0.32
+            as in the paper.
+        loss: settings of the dual-mask loss. The paper searches for the best factors of this loss for each metric.
         scorer: settings of the scorer.
         more_metrics: other metrics, which are logged in the same way, but do not affect the choice of the checkpoint.
 
     Raises:
         ValueError: the network is multi-label, the explained network does not exist, or a metric cannot rate scorers.
-            `setup` raises it if the explained network has other classes, another order of classes or other weights than
-            `network`, if it is itself an AML run, or if a text is too long for the scorer.
+            `setup` raises it if the explained network and the data differ in the classes or their order, if the weights
+            of the explained network do not fit `network`, if `explained` is itself an AML run, or if a text is too long
+            for the scorer.
 
     Example:
         >>> import tempfile
@@ -91,12 +93,17 @@ class AML(Objective):
     ) -> None:
         super().__init__(network, optimizer, warmup_fraction, decay)
         if network.multilabel:
-            raise ValueError("AML explains single-label networks, but this one is multi-label: set multilabel: false")
+            raise ValueError(
+                "AML explains single-label networks, but this network is multi-label: set `multilabel: false` for the "
+                "network, and use single-label data"
+            )
         measured = [metric, *(more_metrics or [])]
         for one in measured:
             one.require_selection()
         if len({one.name for one in measured}) < len(measured):
-            raise ValueError(f"metric and more_metrics are {[one.name for one in measured]}: name each of them once")
+            raise ValueError(
+                f"metric and more_metrics together are {[one.name for one in measured]}: give each metric only once"
+            )
         self._source = TrainedFirst(explained, "explained")
         self.explained = explained
         self.metric = metric
@@ -105,17 +112,20 @@ class AML(Objective):
         self.scorer_settings = scorer
         self.scorer = scorer.build(network)
         self._tokenizer = scorer_tokenizer_of(self.scorer, scorer.alignment)
-        self._facts: dict[str, str] = {}  # path, hash and weights of the explained network
+        self._facts: dict[str, str] = {}  # path of the explained network, and hashes of its file and weights
 
     @property
     def monitors(self) -> dict[str, str]:
-        """Tag of the metric that chooses the checkpoint -> "max" or "min", the better direction."""
+        """Tag of the metric that chooses the checkpoint -> "max" if higher values are better, otherwise "min"."""
         tag, mode = next(iter(self.measured_directions.items()))
         return {tag: mode}
 
     @property
     def measured_directions(self) -> dict[str, str]:
-        """Tag -> "max" or "min", the better direction, for all metrics. The first metric chooses the checkpoint."""
+        """Tag of each metric -> "max" if higher values are better, otherwise "min".
+
+        The first metric chooses the checkpoint.
+        """
         return {
             f"{log_prefix(VALIDATION)}/aml/{metric.name}": "max" if metric.higher_is_better else "min"
             for metric in self._measured()
@@ -135,7 +145,7 @@ class AML(Objective):
         return scorer_inputs_of(self._tokenizer, inputs, split, text_rows(self.data_module))
 
     def runs_before(self, trainer: Trainer, data: LightningDataModule) -> list[str]:
-        """Returns command-line options for the run that trains the explained network, or [] if it exists."""
+        """Returns command-line options for the run that trains the explained network, or [] if no run is needed."""
         return self._source.runs_before(trainer)
 
     def runs_after(self, trainer: Trainer, data: LightningDataModule) -> list[str]:
@@ -149,8 +159,8 @@ class AML(Objective):
         trained = load_trained(path, trust_remote_code=bool(self.network.init_args.get("trust_remote_code")))
         if self.data_module is not None:
             check_class_order(trained.class_names, self.data_module.class_names, path)
-        # only checks that the vocabularies are equal. The network's vocabulary is not copied, since texts already have
-        # token ids
+        # with `learned` empty, this only checks that the vocabularies are equal. The network's vocabulary is not copied
+        # to the data, since the texts are already encoded as token ids
         self.take_encoder(trained.encoder and {**trained.encoder, "learned": {}}, path)
         if self.scorer_settings.path is not None and self._tokenizer is None:
             self.take_encoder(tokenizer_at(self.scorer_settings.path), self.scorer_settings.path)
@@ -160,7 +170,7 @@ class AML(Objective):
         copy_weights(trained.network, self.network, path)
         self.network.requires_grad_(False)
         self.train(stage == "fit")
-        # Lightning would warn about the explained network, which must be in eval mode
+        # otherwise, Lightning would warn that the explained network is in eval mode, in which it must stay
         warnings.filterwarnings("ignore", message=r"Found \d+ module\(s\) in eval mode at the start of training")
         if self.scorer_settings.start == "explained":
             self.scorer.copy_encoder(self.network.transformer)
@@ -170,11 +180,13 @@ class AML(Objective):
             self._facts["relative"] = Path(os.path.relpath(place, self._trainer.default_root_dir)).as_posix()
 
     def _refuse_aml(self, path: str) -> None:
-        """Raises ValueError if `path` is an AML run, which has a scorer, but no network to explain."""
+        """Raises ValueError if `path` is an AML run, because its checkpoint contains a scorer instead of a network."""
         file = checkpoint_path(path)
         facts = None if file is None else read_checkpoint(path).get(AML_KEY)
         if facts is not None:
-            raise ValueError(f"{path} is an AML run: give the network that it explains, {facts['explained']['path']}")
+            raise ValueError(
+                f"{path} is an AML run: give the network that this run explains, {facts['explained']['path']}"
+            )
 
     def train(self, mode: bool = True) -> AML:
         super().train(mode)
@@ -182,7 +194,10 @@ class AML(Objective):
         return self
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """Returns the means over the texts with explainable tokens, and the number of other texts ("skipped")."""
+        """Returns the loss and its parts, which are means over the texts with explainable tokens.
+
+        "mean_mask" is the mean mask value, and "skipped" the number of texts without explainable tokens.
+        """
         usable = batch.inputs.token_mask.any(dim=1)
         skipped = (~usable).sum().float()
         inputs = batch.inputs[usable] if skipped else batch.inputs
@@ -199,10 +214,10 @@ class AML(Objective):
 
     @torch.no_grad()
     def conditions(self, inputs: TextInputs) -> Tensor:
-        """Returns the scorer's second input [B, C]: the probabilities, or one-hot classes for the condition "class".
+        """Returns the scorer's second input [B, C]: probabilities, or one-hot classes if its condition is "class".
 
-        With one-hot classes, every second text gets a random class other than the predicted one. It is random whether
-        these are the texts at even or at odd places of the batch.
+        The one-hot class of every second text is the predicted class. The other texts get a random class other than
+        the predicted one. It is random whether these are the texts at even or at odd positions of the batch.
         """
         probs = self.network.probabilities(self.network(inputs).logits)
         if self.scorer.condition == "probabilities":
@@ -257,6 +272,6 @@ class AML(Objective):
         before, now = checkpoint.get(AML_KEY, {}).get("explained", {}), self._facts
         if before and now and before["hash"] != now["hash"]:
             raise ValueError(
-                f"the scorer explains the network {before['path']} with hash {before['hash']}, but {now['path']} has "
-                f"hash {now['hash']}: put the first network back, or start a new run"
+                f"the scorer explains the network {before['path']} with hash {before['hash']}, but now {now['path']} "
+                f"has hash {now['hash']}: restore the former network, or start a new run"
             )

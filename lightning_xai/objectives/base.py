@@ -38,27 +38,27 @@ class Objective(LightningModule, ABC):
 
     A loss is a mean over the examples of a micro-batch. Lightning averages over the micro-batches and processes of an
     optimizer step with equal weights, so an example in a smaller micro-batch has a larger weight. If an option makes
-    the loss depend on the division into micro-batches in another way, its description says so.
+    the loss depend on the micro-batches in any other way, the description of the option says so.
 
     Args:
-        network: the classifier. Every checkpoint stores its class and arguments, from which it can be rebuilt.
+        network: the classifier. Every checkpoint stores its Python class and the arguments to rebuild it.
         optimizer: function that returns an optimizer for given parameters. Adam and AdamW use their fused kernel where
             the device has one, unless an argument such as `foreach` is set.
         warmup_fraction: fraction of all steps during which the learning rate rises linearly from 0.
         decay: the learning rate after the warm-up: "linear" (falls to 0) or "constant".
-        head_lr_factor: factor of the learning rate for the head, whose weights usually start at random.
-        network_classes: the data's names for the network's classes, in the order of the logits; None takes the names
-            that are stored with the network.
+        head_lr_factor: factor of the learning rate for the classification head, whose weights usually start at random.
+        network_classes: for each class of the network, in the order of the logits, the name of this class in the data.
+            If None, the names that are stored with the network are used.
 
     Attributes:
         decision_threshold: [] probability above which a multi-label network predicts a class, tuned on the validation
             split; 0.5 before tuning and for single-label networks.
         val_metrics: classification metrics on the validation split, reset after every validation.
-        test_metrics: test split -> classification metrics on it, in the order of the test loaders.
-        test_results: test split -> (metric name -> value, number of examples).
+        test_metrics: name of a test split -> classification metrics on this split, in the order of the test loaders.
+        test_results: name of a test split -> pair of a dictionary (metric name -> value) and the number of examples.
 
     Raises:
-        ValueError: a number is out of range, or the network was compiled, but the loss contains a gradient.
+        ValueError: a number is out of range, or the loss contains a gradient although the network was compiled.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -89,7 +89,7 @@ class Objective(LightningModule, ABC):
         if head_lr_factor <= 0:
             raise ValueError(f"head_lr_factor is {head_lr_factor}: give a factor above 0")
         if not 0 <= warmup_fraction <= 1:
-            raise ValueError(f"warmup_fraction is {warmup_fraction}: give a fraction of all steps from 0 to 1")
+            raise ValueError(f"warmup_fraction is {warmup_fraction}: give a number from 0 to 1 (fraction of all steps)")
         self.network = network
         self.network_classes = network_classes
         self._class_names = pretrained_class_names(network, network_classes)
@@ -107,10 +107,9 @@ class Objective(LightningModule, ABC):
             self.use_double_backward()
 
     def use_double_backward(self) -> None:
-        """Prepares the network for a loss that contains a gradient, which is then differentiated again.
+        """Prepares the network for a loss that contains a gradient. Raises ValueError if the network was compiled.
 
-        Raises:
-            ValueError: the network was compiled.
+        To minimize such a loss, training differentiates the gradient, so the network is differentiated twice.
         """
         check_uncompiled(self.network, type(self).__name__)
         self.needs_double_backward = True
@@ -125,8 +124,8 @@ class Objective(LightningModule, ABC):
         loss = losses["loss"]
         if not torch.isfinite(loss):
             raise ValueError(
-                f"the loss of examples {batch.index.tolist()} is {loss.item()}: lower the learning rate, or train in "
-                "float32 or bf16-mixed instead of 16-mixed"
+                f"the loss of the examples with indices {batch.index.tolist()} is {loss.item()}: lower the learning "
+                "rate, or train in float32 or bf16-mixed instead of 16-mixed"
             )
         logged = {f"train/{name}": value.detach() for name, value in losses.items()}
         self.log_dict(logged, batch_size=len(batch), prog_bar=False)
@@ -142,7 +141,7 @@ class Objective(LightningModule, ABC):
 
     @property
     def step_seed(self) -> int:
-        """A seed for the current training step, the same on every process and in resumed and uninterrupted runs."""
+        """A seed for the current training step. It is equal on all processes, and in resumed and uninterrupted runs."""
         num_batches = self.trainer.fit_loop.total_batch_idx if self._trainer else 0
         return (self.run_seed + 1_000_003 * num_batches) % 2**63
 
@@ -152,15 +151,14 @@ class Objective(LightningModule, ABC):
         return getattr(self._trainer, "datamodule", None)
 
     def take_encoder(self, stored: EncoderFacts | None, path: str) -> None:
-        """Copies the vocabulary learned by a network's text encoder to the data, and checks that tokenizers are equal.
+        """Gives the data the vocabulary that a network's text encoder learned, and checks that tokenizers are equal.
 
         Args:
             stored: facts about the network's text encoder; None if they are not known.
             path: path of the network, for messages.
 
         Raises:
-            ValueError: the tokenizers differ, so token ids would not have the same meaning as in the network's
-                training.
+            ValueError: the tokenizers differ, so token ids would not mean the same as in the network's training.
         """
         if hasattr(self.data_module, "take_encoder"):  # data modules of other packages may lack this method
             self.data_module.take_encoder(stored, path)
@@ -169,7 +167,7 @@ class Objective(LightningModule, ABC):
         """Checks the trainer and the data before training or evaluation.
 
         Raises:
-            ValueError: the trainer's precision casts the weights, a text is too long for the network, the vocabulary is
+            ValueError: the weights would not stay in float32, a text is too long for the network, the vocabulary is
                 larger than the network's embedding table, the classes of network and data differ, or the loss contains
                 a gradient although the network cannot be differentiated twice.
         """
@@ -183,7 +181,7 @@ class Objective(LightningModule, ABC):
             )
         if stage != "fit":
             return
-        self.network.train()  # otherwise Lightning keeps pretrained networks in eval mode, without dropout
+        self.network.train()  # otherwise, Lightning would keep a pretrained network in eval mode, without dropout
         if self.needs_double_backward:
             check_twice_differentiable(self, self.network)
 
@@ -203,12 +201,14 @@ class Objective(LightningModule, ABC):
         """Returns "logits" and "probs", both [B, C].
 
         Raises:
-            ValueError: a logit is not finite; the error names the examples.
+            ValueError: a logit is not finite; the message has the indices of the examples.
         """
         logits = logits_only(self.network, batch.inputs)
         finite = logits.isfinite().all(dim=-1)
         if not finite.all():
-            raise ValueError(f"non-finite logits for examples {batch.index[~finite].tolist()}: evaluate in float32")
+            raise ValueError(
+                f"logits of examples with indices {batch.index[~finite].tolist()} are not finite: evaluate in float32"
+            )
         return {"logits": logits, "probs": self.network.probabilities(logits)}
 
     def validation_step(self, batch: Batch, batch_idx: int) -> dict[str, Tensor]:
@@ -227,11 +227,11 @@ class Objective(LightningModule, ABC):
 
     @property
     def more_validation_names(self) -> list[str]:
-        """Names of those values of `more_validation_values` that are losses, so that lower is better."""
+        """Names of the values in `more_validation_values` that are losses, for which lower values are better."""
         return []
 
     def more_validation_values(self) -> dict[str, Tensor]:
-        """Returns name -> scalar: more values to log in validation. By default none. Called on all processes."""
+        """Returns name -> scalar, more values to log in validation (by default, none). All processes call it."""
         return {}
 
     def on_test_epoch_start(self) -> None:
@@ -258,7 +258,7 @@ class Objective(LightningModule, ABC):
         return self.evaluate(batch)
 
     def parameter_groups(self) -> list[list[nn.Parameter]]:
-        """Returns groups of the parameters to train: by default, the encoder's and then the head's."""
+        """Returns the parameters to train, in groups; by default, those of the encoder and those of the head."""
         return encoder_and_head(self.network)
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
@@ -275,7 +275,7 @@ class Objective(LightningModule, ABC):
         """Returns the number of optimizer steps of the whole training."""
         num_steps = self.trainer.estimated_stepping_batches
         if num_steps == float("inf"):
-            raise ValueError("the schedule needs the number of steps: set trainer.max_epochs or trainer.max_steps")
+            raise ValueError("the number of training steps is unknown: set trainer.max_epochs or trainer.max_steps")
         return int(num_steps)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
@@ -294,7 +294,7 @@ class Objective(LightningModule, ABC):
         if "network" in checkpoint:
             check_architecture(checkpoint["network"], self.network, "the checkpoint")
         else:
-            say("the checkpoint does not store its architecture: only the shapes of weights are compared")
+            say("the checkpoint does not store the network's architecture: only the shapes of weights are compared")
         if "encoder" in checkpoint:
             self.take_encoder(stored_encoder(checkpoint), str(self.trainer.ckpt_path or "the checkpoint"))
-        self.network.weight_gaps = WeightGaps()  # all weights come from the checkpoint
+        self.network.weight_gaps = WeightGaps()  # no weight is missing: the checkpoint has all of them

@@ -9,7 +9,7 @@ from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.settings import changed_settings
 
 BoundPreset = Literal["paper", "code"]
-LOGGED_STEPS = 50  # the authors' code logs the loss of every 50th batch only
+LOGGED_STEPS = 50  # the authors' code logs only the loss of every 50th batch
 MARGIN = 1.5  # a bound is this multiple of the smallest mean training loss
 # settings that affect how small a loss can get. They must be equal in the constrained run and in the runs that find
 # its bounds
@@ -30,7 +30,9 @@ class Bounds(NamedTuple):
 
 
 def bound_run(run: RunFolder, name: str, seed: int) -> RunFolder:
-    """Returns the folder of the run that minimizes only the loss `name`. All seeds of an experiment share this run.
+    """Returns the folder of the run with the given seed that minimizes only the loss `name`.
+
+    All runs of an experiment, whatever their own seeds, share this folder.
 
     Example:
         >>> from pathlib import Path
@@ -42,14 +44,18 @@ def bound_run(run: RunFolder, name: str, seed: int) -> RunFolder:
 
 
 def bounds_from(minima: Sequence[Mapping[str, float]], name: str, preset: BoundPreset = "paper") -> Bounds:
-    """Returns 1.5 times the mean over runs of the smallest training loss, and the mean of the smallest validation loss.
+    """Returns the bounds of a loss that follow from runs that minimized only this loss.
+
+    The bound in training is 1.5 times the mean, over these runs, of the smallest training loss. The bound in validation
+    is the mean, over these runs, of the smallest validation loss.
 
     Args:
-        minima: for each run, "train/<name>" and "val/<name>" -> the smallest mean loss of an epoch, and "batch/<name>"
-            -> the smallest loss of every 50th training batch.
+        minima: for each run, a dictionary of its smallest losses: "train/<name>" -> the smallest mean over a training
+            epoch, "val/<name>" -> the smallest mean over the validation split, and "batch/<name>" -> the smallest among
+            the losses of every 50th training batch.
         name: name of the loss.
-        preset: which training losses are used: "paper" takes means over epochs; "code" takes losses of single batches,
-            like the authors' code, which gives smaller bounds.
+        preset: which training losses are used. "paper" takes means over epochs. "code" takes losses of single batches,
+            as the authors' code does, which makes the bounds smaller.
 
     Raises:
         ValueError: `preset` is "code", but a run has fewer than 50 steps.
@@ -66,22 +72,22 @@ def bounds_from(minima: Sequence[Mapping[str, float]], name: str, preset: BoundP
     source = "train" if preset == "paper" else "batch"
     if not all(f"{source}/{name}" in found for found in minima):
         raise ValueError(
-            f"bound_preset is {preset}, which takes the loss of every {LOGGED_STEPS}th step, but a run that found the "
-            f"bound of {name} has fewer steps: set bound_preset: paper, or train for longer"
+            f"bound_preset is '{preset}', which uses the loss of every {LOGGED_STEPS}th step, but a run for the bound "
+            f"of {name} has fewer steps: set `bound_preset: paper`, or train for more steps"
         )
     train, validation = (sum(found[f"{part}/{name}"] for found in minima) / len(minima) for part in (source, "val"))
     return Bounds(round(MARGIN * train, 12), round(validation, 12))
 
 
 def check_same_settings(run: RunFolder, other: RunFolder, name: str) -> None:
-    """Raises ValueError if a run that found a bound had other data, another network or another optimizer.
+    """Raises ValueError if a run for a bound had other data, another network or another optimizer than this run.
 
     Args:
         run: the constrained run.
         other: the run that minimized only the loss `name`.
         name: name of the loss.
     """
-    if run.settings is None:  # a dry run leaves no manifest
+    if run.settings is None:  # a dry run writes no manifest, so its settings are not known
         return
     ours, theirs = (
         {key: value for key, value in (part.settings or {}).items() if _is_shared(key, name)} for part in (run, other)
@@ -90,8 +96,8 @@ def check_same_settings(run: RunFolder, other: RunFolder, name: str) -> None:
     if changed:
         shown = ", ".join(changed[:3])
         raise ValueError(
-            f"{other.path} found the bound of {name} with other settings ({shown}): name another --experiment, or "
-            f"remove {other.experiment_dir}"
+            f"{other.path} found the bound of {name} with other settings ({shown}): choose another name by "
+            f"--experiment, or remove the folder {other.experiment_dir}"
         )
 
 

@@ -13,24 +13,24 @@ def check_precision(precision: str) -> None:
         >>> check_precision("bf16-mixed")
         >>> check_precision("16-true")
         Traceback (most recent call last):
-        ValueError: trainer.precision is 16-true: scores need float32 weights: set 32-true, or bf16-mixed for speed
+        ValueError: trainer.precision is 16-true, but attributions need float32 weights: set 32-true or bf16-mixed
     """
     if precision.endswith("-true") and precision != "32-true":
         raise ValueError(
-            f"trainer.precision is {precision}: scores need float32 weights: set 32-true, or bf16-mixed for speed"
+            f"trainer.precision is {precision}, but attributions need float32 weights: set 32-true or bf16-mixed"
         )
 
 
 def check_uncompiled(network: nn.Module, objective: str) -> None:
-    """Raises ValueError if `network` was compiled; `objective` is the name of the objective's class, for the message.
+    """Raises ValueError if `network` was compiled by torch.compile. The message contains `objective`, a class name.
 
     Example:
         >>> check_uncompiled(nn.Linear(1, 1), "Supervised")
     """
     if isinstance(network, OptimizedModule):
         raise ValueError(
-            f"{objective} differentiates twice, where torch.compile gives wrong gradients without an error "
-            "(pytorch #91469): pass the network uncompiled"
+            f"{objective} differentiates the network twice, for which torch.compile computes wrong gradients without "
+            "an error (pytorch issue #91469): do not compile the network"
         )
 
 
@@ -42,7 +42,10 @@ def check_twice_differentiable(objective: nn.Module, network: nn.Module) -> None
     """
     name = type(objective).__name__
     if getattr(objective, "_compiler_ctx", None) is not None:
-        raise ValueError(f"{name} differentiates twice: train it without torch.compile")
+        raise ValueError(
+            f"{name} differentiates the network twice, for which torch.compile computes wrong gradients without an "
+            "error: do not compile the objective"
+        )
     for path, module in network.named_modules():
         options = getattr(getattr(module, "_gradient_checkpointing_func", None), "keywords", {})
         if getattr(module, "gradient_checkpointing", False) and options.get("use_reentrant", True):

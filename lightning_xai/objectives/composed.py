@@ -35,30 +35,30 @@ class ComposedObjective(Objective):
     """Minimizes task_weight * (the objective's own loss) + the sum of weight * term over all terms.
 
     The objective's own loss and all terms share one forward pass over the unchanged inputs. A subclass defines `task`,
-    and may override `own_loss` and `prepare`. Validation logs each term with `validate` as val/<name>, and the weighted
-    sum of the own loss and these terms as val/loss. If a weight is a schedule, val/loss uses its final value.
+    and may override `own_loss` and `prepare`. Validation logs every term whose `validate` is True as val/<name>, and
+    the weighted sum of own loss and these terms as val/loss. If a weight is a schedule, val/loss uses its final value.
 
     Args:
         network: the classifier.
-        terms: name -> term. The name is also the name in logs.
+        terms: name -> term. Logs use the same name.
         task_weight: factor of the objective's own loss; with 0, only the terms are minimized.
         **kwargs: arguments of `Objective`.
 
     Attributes:
-        minima: "train/<term>", "val/<term>", "train/task" and "val/task" -> the smallest epoch mean of this loss so
-            far.
+        minima: "train/<term>", "val/<term>", "train/task" and "val/task" -> the smallest mean of this loss so far, over
+            a training epoch or over the validation split. "task" stands for the objective's own loss.
         expected_weights: name of a term -> mean weight of a training example, for terms that weigh examples.
 
     Raises:
-        ValueError: a term's name is taken, a weight is negative, nothing is minimized, or a term cannot train the
-            network. `setup` raises it if a term cannot use the training data, or if all examples have weight 0 in it.
+        ValueError: a term's name is in use, a weight is negative, all weights are 0, or a term cannot train the
+            network. `setup` raises it if a term cannot use the data, or gives every training example the weight 0.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
         >>> from lightning_xai.objectives.supervised import Supervised
         >>> Supervised(random_bert(), task_weight=0.0)
         Traceback (most recent call last):
-        ValueError: task_weight is 0 and no term has a weight above 0: raise one of them
+        ValueError: task_weight is 0 and no term has a weight above 0: set at least one weight above 0
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class ComposedObjective(Objective):
         self.terms = nn.ModuleDict(terms)
         self.task_weight = task_weight
         if not task_weight and not any(is_ever_active(term.weight) for term in terms.values()):
-            raise ValueError("task_weight is 0 and no term has a weight above 0: raise one of them")
+            raise ValueError("task_weight is 0 and no term has a weight above 0: set at least one weight above 0")
         for term in self.used_terms().values():
             term.check_network(network)
         needs = self._needs(self.used_terms())
@@ -86,25 +86,25 @@ class ComposedObjective(Objective):
             network.set_attention("eager")
         self.expected_weights: dict[str, float | None] = {}
         self.minima: dict[str, float] = {}
-        # validation means of the objective's own loss ("loss") and of the terms that validation measures
+        # means over the validation split, of the objective's own loss ("loss") and of each term with `validate`
         self._means = {name: ExampleMean() for name in (["loss", *self._validated_terms()] if terms else [])}
         self._epoch = EpochMeans()
 
     @property
     def own_loss_reads_readout(self) -> bool:
-        """Whether `own_loss` uses the readout (the head's weights on tokens) of the clean pass, and not only logits."""
+        """Whether `own_loss` uses the clean pass's readout (the head's weights on tokens) in addition to its logits."""
         return type(self).own_loss is not ComposedObjective.own_loss
 
     @abstractmethod
     def task(self, batch: Batch) -> Task:
-        """Returns the network, the batch, and the function that maps logits to the objective's loss of each example."""
+        """Returns the network, the batch, and a function from logits to the objective's own loss for each example."""
 
     def prepare(self, task: Task) -> Any:
-        """Returns the argument `prepared` of `own_loss`, by default None. Called before the clean pass."""
+        """Returns what `own_loss` gets as `prepared` (by default, None). Called before the clean pass."""
         return None
 
     def own_loss(self, clean: CleanPass, prepared: Any) -> tuple[Tensor, dict[str, Tensor]]:
-        """Returns the objective's own loss [] (by default the mean of the examples' losses), and scalars to log."""
+        """Returns the objective's own loss [] (by default, the mean over examples), and name -> scalar to log."""
         loss = clean.losses.mean()
         return loss, {"classification": loss}
 
@@ -123,21 +123,21 @@ class ComposedObjective(Objective):
         if stage != "fit":
             return
         for name, term in self.used_terms().items():
-            if self._trainer is not None:  # None while laws.py checks the objective
+            if self._trainer is not None:  # there is no trainer while laws.py checks the objective
                 term.check_precision(str(self.trainer.precision), self.network)
             term.check_data(self.data_module)
             if term.weighs_examples:
                 self.expected_weights[name] = expected_weight(self.data_module, term.example_weights)
                 if self.expected_weights[name] == 0:
                     raise ValueError(
-                        f"no training example counts for term {name}: check that truncation leaves some evidence, and "
-                        "that rationales are for the examples' own labels"
+                        f"no training example counts for the term {name}: check that truncation leaves some evidence, "
+                        "and that rationales are for gold classes"
                     )
                 if self.needs_validation(name):
                     require_validation_examples(name, self.data_module, term.example_weights)
 
     def needs_validation(self, name: str) -> bool:
-        """Returns whether a callback monitors val/<name> of the term `name`, or val/loss if it contains the term."""
+        """Returns whether a callback monitors the term `name`, either as val/<name> or as a part of val/loss."""
         callbacks = self.trainer.callbacks if self._trainer is not None else []  # type: ignore[attr-defined]
         monitored = {getattr(callback, "monitor", None) for callback in callbacks}
         totals = {f"{VAL}/loss"} if self.final_weights().get(name) else set()
@@ -155,7 +155,7 @@ class ComposedObjective(Objective):
         for name, value in values.items():
             logged |= {name: means[name], **{f"{name}_{key}": scalar for key, scalar in value.logged.items()}}
         self._epoch.add("task", clean.losses, torch.ones_like(clean.losses))
-        # DDP requires a gradient for every weight; 0 * logits gives one to all weights on which logits depend
+        # DDP needs a gradient for every weight; 0 * logits gives a gradient of 0 to all weights on which logits depend
         anchor = 0.0 if self.minimizes_own_loss else 0.0 * clean.output.logits.sum()
         return {"loss": self.combined(loss, means, weights) + anchor, **logged}
 
@@ -165,7 +165,7 @@ class ComposedObjective(Objective):
         return self.task_weight > 0
 
     def combined(self, own_loss: Tensor, values: Mapping[str, Tensor], weights: Mapping[str, float]) -> Tensor:
-        """Returns the loss [] to minimize, given the objective's own loss [] and the terms' means []."""
+        """Returns the loss [] to minimize, from the objective's own loss [], and each term's mean [] and weight."""
         return self._sum(values, weights, self.task_weight * own_loss)
 
     @staticmethod
@@ -182,7 +182,7 @@ class ComposedObjective(Objective):
             say(f"terms: own loss {self.task_weight:g}, {', '.join(shown)}")
 
     def shown_weight(self, name: str) -> str:
-        """Returns a term's weight as text. A line at the start of training shows it."""
+        """Returns a term's weight as text, for the line that training prints at its start."""
         weight = self._term(name).weight
         return str(weight) if isinstance(weight, list) else f"{weight:g}"
 
@@ -193,7 +193,7 @@ class ComposedObjective(Objective):
         for name, mean in self._epoch_means().items():
             if math.isnan(mean):
                 raise ValueError(
-                    f"no training example of this epoch counted for term {name}: check that the training data have "
+                    f"no training example of this epoch counted for the term {name}: check that the training data have "
                     "evidence for gold classes"
                 )
 
@@ -207,7 +207,7 @@ class ComposedObjective(Objective):
             return outputs
         terms = self._validated_terms()
         with torch.inference_mode(False):
-            batch = batch.map(torch.clone)  # copies, because tensors made in inference mode cannot enter a graph
+            batch = batch.map(torch.clone)  # copies, because autograd refuses tensors that inference mode created
             task = self.task(batch)
             with frozen(self.network):
                 values = self._term_values(task, terms, create_graph=False) if terms else {}
@@ -239,7 +239,7 @@ class ComposedObjective(Objective):
             metric.reset()
         named = {("task" if name == "loss" else name): float(mean) for name, mean in means.items()}
         if self.is_in_training:
-            # in a validation within an epoch, the epoch's mean is not known yet
+            # in a validation before the end of a training epoch, the means over this epoch are not known yet
             epoch_means = self._epoch_means() if self.trainer.is_last_batch else {}
             train = {f"train/{name}": mean for name, mean in epoch_means.items()}
             self.minima = smaller(self.minima, {**train, **{f"val/{name}": mean for name, mean in named.items()}})
@@ -247,7 +247,7 @@ class ComposedObjective(Objective):
         return {name: value.float().cpu() for name, value in (means | {"loss": total}).items()}
 
     def term_values(self, batch: Batch, terms: dict[str, Term]) -> dict[str, TermValue]:
-        """Returns name -> value on a batch for each of `terms`, in the graph."""
+        """Returns name -> value on a batch for each of `terms`, with its autograd graph."""
         return self._term_values(self.task(batch), terms, create_graph=True)
 
     def try_terms(self, batch: Batch) -> None:

@@ -1,4 +1,4 @@
-"""Training under constraints on terms or on the task's own loss, by dual ascent."""
+"""Trains a network under constraints on terms or on the classification loss, by dual ascent."""
 
 from __future__ import annotations
 
@@ -33,37 +33,40 @@ class Constrained(Supervised):
     """Minimizes the classification loss and the unconstrained terms, while constrained terms stay below their bounds.
 
     The loss is task_weight * classification + the sum of weight * term over the unconstrained terms + the sum of
-    alpha * (term - bound) over the constrained terms. After each step of the network's optimizer, the multipliers alpha
-    take a step that depends on the violations, term - bound, averaged over all micro-batches and processes of the
-    optimizer step. With the constraint "task", the classification loss is constrained, and the terms are minimized.
+    alpha * (term - bound) over the constrained terms. After each step of the network's optimizer, the dual optimizer
+    updates the multipliers alpha. Its step depends on the violations (term - bound), averaged over all micro-batches
+    and processes of the network's step. With the constraint "task", the classification loss is constrained, and the
+    unconstrained terms are minimized.
 
     An epoch can become the best checkpoint only if every constrained loss in validation is below 1.1 times its
-    `validation_bound`. Among epochs with equal scores, the latest is the best. If no epoch meets the bounds, the run
-    ends without a best checkpoint and is not tested.
+    `validation_bound`. Among epochs with equal values of the monitored metric, the latest is the best. If no epoch
+    meets the bounds, the run ends without a best checkpoint and is not tested.
 
-    Accumulation and clipping are arguments of this class, because Lightning refuses its own options for them if an
-    objective, like this one, calls its optimizer itself.
+    Gradient accumulation and gradient clipping are arguments of this class, because it calls the optimizer itself.
+    Lightning refuses the trainer's options for both in this case.
 
     Args:
         network: the classifier.
-        constraints: name of a term, or "task" -> the bound on its loss.
-        terms: name -> term. Leave the `weight` of a constrained term at its default, since alpha takes its place.
+        constraints: name of a term, or "task" for the classification loss -> the bound on this loss.
+        terms: name -> term. Leave the `weight` of a constrained term at its default, since alpha replaces the weight.
         dual_optimizer: function that returns the optimizer of alpha.
-        dual_decay: learning rate of alpha: "network" applies the warm-up and decay of the network's learning rate,
-            "constant" keeps it constant.
+        dual_decay: schedule of alpha's learning rate: "network" applies the warm-up and decay of the network's learning
+            rate to it, "constant" keeps it constant.
         averaging: factor of the moving average of violations, as in `DualAscent`.
-        accumulate_grad_batches: number of micro-batches of an optimizer step.
+        accumulate_grad_batches: number of micro-batches in an optimizer step.
         gradient_clip_val: largest L2 norm of the network's gradient; None for no clipping.
         bound_seeds: number of runs, each with its own seed, from which a bound "auto" is computed.
         bound_preset: "paper" or "code": which training losses `bounds_from` uses to compute a bound "auto".
-        only: name of a constraint. Only its loss is minimized, without constraints, to find a bound "auto".
+        only: name of a constraint. If given, only the loss of this constraint is minimized, and nothing is constrained,
+            to find a bound "auto".
         **kwargs: arguments of `Supervised`.
 
     Attributes:
         bound_met: [] bool, whether any validation so far met all constraints.
 
     Raises:
-        ValueError: a constraint names no term, a constrained term has a weight of its own, or a number is out of range.
+        ValueError: no term has the name of a constraint, a constrained term has a weight of its own, or a number is out
+            of range.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -75,8 +78,8 @@ class Constrained(Supervised):
 
     Reference: Ferreira et al. (2024), "Explanation Regularisation through the Lens of Attributions", arXiv 2407.16693,
         Section 3.
-    Differs: the authors' code updates alpha twice in a step, once by each of the two optimizers. Here, only the dual
-        optimizer updates it.
+    Differs: the authors' code updates alpha twice in a step, by the network's optimizer and by the dual optimizer.
+        Here, only the dual optimizer updates alpha.
     """
 
     bound_met: Tensor
@@ -111,7 +114,7 @@ class Constrained(Supervised):
         if bound_seeds < 1:
             raise ValueError(f"bound_seeds is {bound_seeds}: give at least 1")
         if only is not None and only not in constraints:
-            raise ValueError(f"only is {only!r}, which has no constraint: choose one of {', '.join(constraints)}")
+            raise ValueError(f"only is {only!r}, not the name of a constraint: choose one of {', '.join(constraints)}")
         self.automatic_optimization = False
         self.bound_seeds = bound_seeds
         self.bound_preset: BoundPreset = bound_preset
@@ -123,7 +126,7 @@ class Constrained(Supervised):
         self.gradient_clip_val = gradient_clip_val
         self.register_buffer("bound_met", torch.tensor(False))
         self.may_be_best = False
-        self._violations: list[Tensor] = []  # [n] for each micro-batch of the current optimizer step
+        self._violations: list[Tensor] = []  # one tensor [n] for each micro-batch of this step
 
     def combined(self, own_loss: Tensor, values: Mapping[str, Tensor], weights: Mapping[str, float]) -> Tensor:
         if self.only is not None:
@@ -156,7 +159,7 @@ class Constrained(Supervised):
         """Returns command-line options for the next run needed to find a bound "auto", or [] if no run is needed.
 
         Raises:
-            ValueError: an earlier run of this kind had other data, another network or another optimizer.
+            ValueError: a finished run for a bound had other data, another network or another optimizer than this run.
         """
         for name, seed, run in self._bound_runs(trainer):
             if not run.is_finished:
@@ -171,7 +174,7 @@ class Constrained(Supervised):
         return []
 
     def runs_after(self, trainer: Trainer, data: LightningDataModule) -> list[str]:
-        """Returns []: nothing is trained afterwards."""
+        """Returns []: nothing is trained after this run."""
         return []
 
     def setup(self, stage: str) -> None:
@@ -181,7 +184,10 @@ class Constrained(Supervised):
         minima_by_term: dict[str, list[dict[str, float]]] = {}
         for name, _, run in self._bound_runs(self.trainer):
             if not run.is_finished:
-                raise ValueError(f"the bound of {name} is auto, but {run.path} is not finished: use run.py fit")
+                raise ValueError(
+                    f"the bound of {name} is 'auto', but the run {run.path}, which finds this bound, is not finished: "
+                    "use run.py fit, which finishes that run first"
+                )
             minima_by_term.setdefault(name, []).append(read_checkpoint(str(run.checkpoint("last")))["minima"])
         for name, minima in minima_by_term.items():
             self.constraints[name] = Constraint(*bounds_from(minima, name, self.bound_preset))

@@ -12,23 +12,25 @@ TASK = "task"  # name of the constraint on the objective's own loss
 
 
 def check_constraints(constraints: Mapping[str, Constraint], terms: Mapping[str, Term]) -> None:
-    """Raises ValueError if a constraint names no term, or if a constrained term has a weight of its own.
+    """Raises ValueError if no term has the name of a constraint, or if a constrained term has a weight of its own.
 
     Example:
         >>> check_constraints({"guidance": Constraint(0.1)}, {})
         Traceback (most recent call last):
-        ValueError: constraints name 'guidance', but no term has this name: choose one of task
+        ValueError: constraints refer to a term 'guidance', but there is no such term: choose one of task
     """
     if not constraints:
-        raise ValueError("there are no constraints: name a term and its bound, or use Supervised")
+        raise ValueError("there are no constraints: give the name of a term and its bound, or use Supervised")
     known = [*terms, TASK]
     for name in constraints:
         if name not in known:
-            raise ValueError(f"constraints name {name!r}, but no term has this name: choose one of {', '.join(known)}")
+            raise ValueError(
+                f"constraints refer to a term {name!r}, but there is no such term: choose one of {', '.join(known)}"
+            )
     for name, term in terms.items():
         default = inspect.signature(type(term)).parameters.get("weight")
         if name in constraints and term.weight != (1.0 if default is None else default.default):
             raise ValueError(
-                f"term {name} has the weight {term.weight} and a constraint, which makes alpha its weight: leave out "
-                "one of them"
+                f"the term {name} has the weight {term.weight}, but also a constraint, for which alpha replaces the "
+                "weight: leave out the weight or the constraint"
             )

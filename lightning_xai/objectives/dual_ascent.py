@@ -18,9 +18,9 @@ class Constraint:
 
     Args:
         bound: largest value that the loss should have in training. With "auto", separate runs first minimize only this
-            loss, and both bounds are computed from these runs.
-        validation_bound: the constraint counts as met if the loss in validation is below 1.1 times this value. None
-            takes `bound`.
+            loss, and both `bound` and `validation_bound` are computed from these runs.
+        validation_bound: the constraint counts as met if the loss in validation is below 1.1 times this value. If None,
+            `bound` is used.
 
     Raises:
         ValueError: a bound is not above 0, or `validation_bound` is given for the bound "auto".
@@ -36,12 +36,13 @@ class Constraint:
     def __post_init__(self) -> None:
         if self.bound == "auto" and self.validation_bound is not None:
             raise ValueError(
-                f"bound is auto, but validation_bound is {self.validation_bound}: leave validation_bound out"
+                f"bound is 'auto', which also sets validation_bound, but validation_bound is {self.validation_bound}: "
+                "leave out validation_bound"
             )
         for name, value in {"bound": self.bound, "validation_bound": self.validation_bound}.items():
             is_number = isinstance(value, int | float) and math.isfinite(value) and value > 0
             if not (is_number or (name, value) in {("bound", "auto"), ("validation_bound", None)}):
-                raise ValueError(f"{name} is {value}: give a number above 0, or auto as bound")
+                raise ValueError(f"{name} is {value}: give a number above 0 (for `bound`, 'auto' is allowed, too)")
 
     def is_met(self, validation_loss: float) -> bool:
         """Returns whether a loss in validation is below 1.1 times the validation bound."""
@@ -51,7 +52,7 @@ class Constraint:
 
 
 class DualAscent(nn.Module):
-    """The multipliers alpha of constraints loss <= bound. They start at 1 and never fall below 0.
+    """The multipliers alpha of constraints of the form loss <= bound. They start at 1 and never fall below 0.
 
     In each step, their optimizer minimizes -alpha * violation, where the violation is loss - bound. The multipliers are
     buffers, so checkpoints contain them, but the network's optimizer and gradient clipping do not affect them.
@@ -60,7 +61,7 @@ class DualAscent(nn.Module):
         num_constraints: number n of constraints.
         optimizer: function that returns the optimizer of the multipliers.
         averaging: factor a of the moving average a * average + (1 - a) * violation, which is used in place of the
-            violation; with 0, each step uses its own violation only.
+            violation. With 0, each step uses only its own violation.
 
     Attributes:
         alpha: [n] the multipliers.
@@ -85,14 +86,14 @@ class DualAscent(nn.Module):
     def __init__(self, num_constraints: int, optimizer: OptimizerCallable, averaging: float = 0.0) -> None:
         super().__init__()
         if not 0 <= averaging < 1:
-            raise ValueError(f"averaging is {averaging}: give a factor from 0 to below 1")
+            raise ValueError(f"averaging is {averaging}: give a factor of at least 0 and below 1")
         self.averaging = averaging
         self.make_optimizer = optimizer
         self.register_buffer("alpha", torch.ones(num_constraints))
         self.register_buffer("average", torch.full((num_constraints,), float("nan")))
-        self._optimizer: torch.optim.Optimizer | None = None  # built at the first step, since `to` replaces buffers
+        self._optimizer: torch.optim.Optimizer | None = None  # built at the first step, since `to` replaces alpha
         self._rates: list[float] = []
-        self._loaded: dict[str, Any] | None = None  # the optimizer's state in a checkpoint
+        self._loaded: dict[str, Any] | None = None  # optimizer state, kept until the optimizer is built
 
     def step(self, violations: Tensor, rate_factor: float = 1.0) -> None:
         """Updates the multipliers by one step of their optimizer.

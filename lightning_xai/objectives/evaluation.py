@@ -18,18 +18,18 @@ class Evaluation(Objective):
     """Evaluates a trained network with the decision threshold from its training, in `validate`, `test` and `predict`.
 
     Args:
-        path: a .ckpt of any objective; a run folder; a Hugging Face model with a classification head (a folder, hub id
-            or "package:NAME/FOLDER"); or a folder of released PLM-CA weights.
+        path: a checkpoint (.ckpt) of any objective; a run folder; a Hugging Face model with a classification head (a
+            folder, hub id or "package:NAME/FOLDER"); or a folder of released PLM-CA weights.
         trust_remote_code: whether Python code in a Hugging Face folder may run.
-        network_classes: the data's names for the network's classes, in the order of the logits; None takes the names
-            that are stored with the network.
-        network: used instead of `path`: a network that needs no training beyond its pretrained weights, such as a
-            language model that classifies texts in a prompt.
+        network_classes: for each class of the network, in the order of the logits, the name of this class in the data.
+            If None, the names that are stored with the network are used.
+        network: a network to evaluate in place of one at `path`. It must need no training beyond its pretrained
+            weights, such as a language model that classifies texts by a prompt.
 
     Raises:
-        ValueError: there is no trained network at `path`, or weights of `network` are random. `setup` raises it if the
-            trainer is asked to fit, if network and data have different classes, or if the network's classes cannot be
-            put in the order of the data's classes.
+        ValueError: there is no trained network at `path`, or some weights of `network` are random. `setup` raises it if
+            the trainer is asked to fit, if network and data have different classes, or if the network's classes cannot
+            be put in the order of the data's classes.
 
     Example:
         >>> import tempfile
@@ -53,7 +53,7 @@ class Evaluation(Objective):
             self._hold(_pretrained(network), str(network.init_args["path"]), network_classes)
         else:
             given = "both a path and a network" if path is not None else "neither path nor network"
-            raise ValueError(f"Evaluation has {given}: give one of them")
+            raise ValueError(f"Evaluation has {given}: give either `path` or `network`")
 
     @classmethod
     def of(cls, trained: TrainedNetwork, path: str) -> Evaluation:
@@ -81,15 +81,18 @@ class Evaluation(Objective):
 
     def setup(self, stage: str) -> None:
         if stage == "fit":
-            raise ValueError(f"Evaluation does not train {self.path}: use run.py test, or another objective")
+            raise ValueError(
+                f"Evaluation does not train {self.path}: use run.py test to evaluate it, or choose an objective that "
+                "trains, such as Supervised"
+            )
         super().setup(stage)
         data, network = self.data_module, self.network
         if data is None:
             return
         if (data.num_classes, data.multilabel) != (network.num_classes, network.multilabel):
             raise ValueError(
-                f"{self.path} has {quantity(network.num_classes, 'class')} (multi-label {network.multilabel}), the "
-                f"data has {data.num_classes} (multi-label {data.multilabel}): choose other data with --data"
+                f"{self.path} has {quantity(network.num_classes, 'class')} (multi-label: {network.multilabel}), but "
+                f"the data have {data.num_classes} (multi-label: {data.multilabel}): choose other data by --data"
             )
         self.take_encoder(self.encoder, self.path)
 
@@ -102,7 +105,8 @@ def _pretrained(network: Classifier) -> TrainedNetwork:
     path = network.init_args.get("path")
     if path is None or not network.init_args.get("pretrained", True):
         raise ValueError(
-            f"the weights of {type(network).__name__} are random: give its pretrained path, or fit it first"
+            f"the weights of {type(network).__name__} are random: give the `path` of pretrained weights, or train the "
+            "network first"
         )
     refuse_gaps(network.weight_gaps, path)
     return TrainedNetwork(network.eval(), pretrained_class_names(network), encoder=tokenizer_at(path))

@@ -58,14 +58,14 @@ def require_validation_examples(name: str, data: Any, weights: Callable[[Batch],
         return
     if not any(bool((weights(batch) > 0).any()) for batch in examples(data, VALIDATION)):
         raise ValueError(
-            f"no validation example counts for term {name}, so val/{name} and val/loss are NaN, but the "
-            "checkpoint, early stopping or a bound needs them: use validation data with rationales, or monitor "
-            "another value and set the term's validate: false"
+            f"no validation example counts for the term {name}, so val/{name} and val/loss are NaN, but the best "
+            "checkpoint, early stopping or a bound depends on them: use validation data with rationales, or monitor "
+            "another value and set `validate: false` for the term"
         )
 
 
 def expected_weight(data: Any, weights: Callable[[Batch], Tensor]) -> float | None:
-    """Returns the mean weight of a training example; None if `data` is not a data module with a training split.
+    """Returns the mean weight of a training example; None if `data` is not a data module.
 
     A loss that averages over some of the examples, sum(weight * value) / sum(weight), depends on how the examples of
     an optimizer step are divided into micro-batches and processes. The loss sum(weight * value) / (B * mean weight)

@@ -1,4 +1,4 @@
-"""Searches within a training step, which find adversarial noise or a mask for every example by gradient steps."""
+"""Inner searches: within a training step, they find adversarial noise or a mask for each example by gradient steps."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class AdamWState(NamedTuple):
 def adamw_step(
     variable: Tensor, gradient: Tensor, moments: AdamWState, *, lr: float, weight_decay: float
 ) -> tuple[Tensor, AdamWState]:
-    """Returns `variable` after one step of AdamW with torch's default betas and epsilon, and the new moments.
+    """Returns `variable` after one step of AdamW with torch's default betas and epsilon, and the new state of AdamW.
 
     Elements are updated independently, so the rows of a batch do not affect each other.
 
@@ -106,7 +106,7 @@ class Minimum(NamedTuple):
         tensor([4, 4])
     """
 
-    variable: Tensor  # [B, ...]
+    variable: Tensor  # [B, ...] the variable after the search
     num_steps: Tensor  # [B] long, number of steps that each row took
 
 
@@ -125,7 +125,8 @@ def minimize_rows(
         start: [B, ...] float32 or float64, the variable before the first step.
         search: number and size of the steps, and when the search stops.
         step_rule: "adamw", or "sign" for steps of length `search.lr` against the sign of the gradient.
-        gradient_scale: factor of the gradients. It affects AdamW only if gradients are near AdamW's epsilon, 1e-8.
+        gradient_scale: factor by which gradients are multiplied. It affects "adamw" only if gradients are about as
+            small as AdamW's epsilon, 1e-8, and "sign" not at all.
 
     Example:
         >>> def squares(variable):
@@ -167,7 +168,7 @@ def require_finite(variable: Tensor, index: Tensor, name: str) -> Tensor:
         name: name of the variable, for the error message.
 
     Raises:
-        ValueError: a row has values that are not finite; the message names its example.
+        ValueError: a row has values that are not finite; the message has the index of its example.
 
     Example:
         >>> require_finite(torch.tensor([[0.5]]), torch.tensor([7]), "token mask").tolist()
@@ -176,7 +177,7 @@ def require_finite(variable: Tensor, index: Tensor, name: str) -> Tensor:
     finite = variable.isfinite().flatten(1).all(dim=1)
     if not finite.all():
         raise ValueError(
-            f"the {name} of examples {index[~finite].tolist()} is not finite: lower the learning rate, or train in "
-            "float32 or bf16-mixed instead of 16-mixed"
+            f"the {name} of the examples with indices {index[~finite].tolist()} is not finite: lower the learning "
+            "rate, or train in float32 or bf16-mixed instead of 16-mixed"
         )
     return variable

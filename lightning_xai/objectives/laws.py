@@ -38,7 +38,7 @@ def check_objective(make: MakeObjective, *, multilabel: bool = True) -> None:
     """Checks that an objective keeps the laws that this package's own objectives keep.
 
     Args:
-        make: builds the objective on a network: its class, or a function such as
+        make: function that builds the objective for a network: the objective's class, or, for example,
             `lambda network: MyObjective(network, weight=0.5)`. The networks are tiny PLM-CAs.
         multilabel: whether the networks and texts for the checks are multi-label.
 
@@ -53,7 +53,7 @@ def check_objective(make: MakeObjective, *, multilabel: bool = True) -> None:
         Traceback (most recent call last):
         ValueError: Mean: the loss has no gradient for the first layer: do not detach the logits
     """
-    silent = redirect_stdout(io.StringIO())  # a fit prints lines
+    silent = redirect_stdout(io.StringIO())  # hides the lines that a fit prints
     with silent, quiet(), warnings.catch_warnings(), random_states_kept(), _environment_kept():
         warnings.simplefilter("ignore")
         for law in LAWS:
@@ -139,20 +139,20 @@ def tiny_plm_ca(num_classes: int = 5, *, multilabel: bool = True, dropout: float
 
 @functools.cache
 def _tiny_plm_ca(num_classes: int, multilabel: bool, dropout: float) -> PLMCA:
-    """Returns the one network of which `tiny_plm_ca` returns copies, since a copy takes less time than a build."""
+    """Builds, only once, the network that `tiny_plm_ca` copies, since a copy takes less time than a new network."""
     sizes: dict[str, Any] = {"config": TINY_BERT, "segment_length": 8, "dropout": dropout}
     with torch.inference_mode(False):
         return with_large_weights(lambda: PLMCA(num_classes=num_classes, multilabel=multilabel, **sizes))
 
 
 def loss_reaches_the_encoder(make: MakeObjective, *, multilabel: bool = True) -> None:
-    """All losses are finite scalars, and "loss" has a gradient for the first layer."""
+    """All losses are finite scalars, and the gradient of "loss" with respect to the first layer is not 0."""
     objective = _ready(make, multilabel)
     losses, name = objective.losses(planted_batch(**_kind(multilabel))), type(objective).__name__
-    require("loss" in losses, f"{name}: losses has {', '.join(losses)}", 'return the loss to minimize as "loss"')
+    require("loss" in losses, f"{name}: `losses` has only {', '.join(losses)}", 'name the loss to minimize "loss"')
     for key, value in losses.items():
         fits = value.dim() == 0 and bool(value.isfinite())
-        require(fits, f"{name}: {key} is {value.detach()}", "return finite scalars, the means over a batch")
+        require(fits, f"{name}: {key} is {value.detach()}", "return finite scalars, such as means over a batch")
     weight = objective.network.encoder_layers()[0].value.weight
     rule, remedy = f"{name}: the loss has no gradient for the first layer", "do not detach the logits"
     require(losses["loss"].requires_grad, rule, remedy)
@@ -177,7 +177,7 @@ def losses_leave_the_network_as_it_was(make: MakeObjective, *, multilabel: bool 
     }
     changed = ", ".join(name for name, same in kept.items() if not same)
     rule = f"{type(objective).__name__}: after `losses`, {changed} are not as before"
-    require(not changed, rule, "use torch.autograd.grad in inner loops, and restore what they change")
+    require(not changed, rule, "use torch.autograd.grad in inner loops, and restore what `losses` changes")
 
 
 def losses_draw_no_numbers_in_eval_mode(make: MakeObjective, *, multilabel: bool = True) -> None:
@@ -185,8 +185,8 @@ def losses_draw_no_numbers_in_eval_mode(make: MakeObjective, *, multilabel: bool
     objective = _ready(make, multilabel).eval()
     before = torch.get_rng_state()
     objective.losses(planted_batch(**_kind(multilabel)))
-    rule = f"{type(objective).__name__}: losses draws from torch's random state in eval mode"
-    require(torch.equal(torch.get_rng_state(), before), rule, "use a torch.Generator that is seeded by step_seed")
+    rule = f"{type(objective).__name__}: in eval mode, `losses` draws from torch's global random generator"
+    require(torch.equal(torch.get_rng_state(), before), rule, "use a torch.Generator, seeded by `step_seed`")
 
 
 def fit_changes_the_weights(make: MakeObjective, *, multilabel: bool = True) -> None:
@@ -195,14 +195,14 @@ def fit_changes_the_weights(make: MakeObjective, *, multilabel: bool = True) -> 
     options: dict[str, Any] = {"max_epochs": 1, "precision": "bf16-mixed"}
     if objective.automatic_optimization:
         options |= {"gradient_clip_val": 1.0, "accumulate_grad_batches": 2}
-    objective.setup("fit")  # before the copy, so that weights taken from a teacher do not count as a change
+    objective.setup("fit")  # first, because it may copy a teacher's weights, which must not count as a change
     before = {name: value.clone() for name, value in objective.network.named_parameters()}
     with tempfile.TemporaryDirectory() as folder:
         trainer = quiet_trainer(folder, **options)
         trainer.fit(objective, loader(4, **_kind(multilabel)), loader(1, **_kind(multilabel)))
     name, logged = type(objective).__name__, trainer.callback_metrics
     reports = "loss" in logged and bool(logged["loss"].isfinite()) and "val/macro_f1" in logged
-    require(reports, f"{name}: a fit logs no loss or no val/macro_f1", "call the hooks of Objective by super()")
+    require(reports, f"{name}: a fit logs no loss or no val/macro_f1", "in each hook that you define, call super()")
     changed = any(not torch.equal(before[key], value) for key, value in objective.network.named_parameters())
     require(changed, f"{name}: a fit changes no weight", "minimize a loss that depends on the network")
 
@@ -225,7 +225,7 @@ def resumed_fit_ends_equal(make: MakeObjective, *, multilabel: bool = True) -> N
         resumed = fit(Path(folder, "resumed"), ckpt_path=Path(folder, "whole", "epoch=0.ckpt"))
     name = whole.pop("")
     same = all(torch.equal(whole[key], resumed[key]) for key in whole)
-    remedy = "seed random numbers by step_seed, and store other state as buffers"
+    remedy = "seed random numbers by `step_seed`, and keep all other state in buffers, which checkpoints contain"
     require(same, f"{name}: a resumed fit ends with other weights than an uninterrupted one", remedy)
 
 
@@ -244,7 +244,7 @@ def _kind(multilabel: bool) -> dict[str, Any]:
 
 def _ready(make: MakeObjective, multilabel: bool) -> Objective:
     objective = make(tiny_plm_ca(multilabel=multilabel))
-    require(isinstance(objective, Objective), f"{objective!r} is no Objective", "derive it from that class")
+    require(isinstance(objective, Objective), f"{objective!r} is not an Objective", "derive its class from Objective")
     objective.setup("fit")
     return objective
 

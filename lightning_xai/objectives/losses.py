@@ -12,7 +12,7 @@ Reduction = Literal["per_code", "paper"]
 
 
 def example_losses(logits: Tensor, labels: Tensor) -> Tensor:
-    """Returns each example's cross-entropy [B] in nats; if multi-label, binary cross-entropy averaged over C.
+    """Returns the cross-entropy [B] of each example, in nats; for multi-label data, the binary one averaged over C.
 
     Example:
         >>> example_losses(torch.zeros(1, 4), torch.tensor([[1.0, 0.0, 1.0, 0.0]]))  # log 2
@@ -25,7 +25,7 @@ def example_losses(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def probability_distances(probs: Tensor, reference: Tensor) -> Tensor:
-    """Returns the L1 distance [B] between two probability vectors of every example, summed over C.
+    """Returns the L1 distances [B] between two vectors of probabilities [B, C] for each example.
 
     Example:
         >>> probability_distances(torch.tensor([[0.75, 0.25]]), torch.tensor([[0.5, 0.5]]))
@@ -39,7 +39,7 @@ def evidence_divergences(attention: Tensor, evidence: Tensor) -> Tensor:
 
     Args:
         attention: [B, K, T] probabilities over T.
-        evidence: [B, K, T] bool.
+        evidence: [B, K, T] bool, True at evidence tokens.
 
     Example:
         >>> evidence = torch.tensor([[[True, True, False, False]]])
@@ -47,7 +47,7 @@ def evidence_divergences(attention: Tensor, evidence: Tensor) -> Tensor:
         tensor([[0.6931]])
     """
     attention = attention if attention.dtype == torch.float64 else attention.float()
-    # only softmax weights that underflowed to (almost) 0 are clamped, and these have no gradient anyway
+    # the clamp only affects softmax weights that underflowed to (almost) 0, which have no gradient anyway
     logs = attention.clamp_min(torch.finfo(torch.float32).tiny).log().masked_fill(~evidence, 0.0)
     num_tokens = evidence.sum(dim=-1).clamp_min(1).to(logs.dtype)
     divergences = -logs.sum(dim=-1) / num_tokens - num_tokens.log()

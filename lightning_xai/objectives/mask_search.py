@@ -1,4 +1,4 @@
-"""The inner search of token masking: searches a small mask for which the masked input keeps the probabilities."""
+"""The inner search of token masking. It looks for a small mask that hardly changes the predicted probabilities."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ INITIAL_MASK = 2.0  # sigmoid(2) = 0.881
 
 
 def mask_sizes(masks: Tensor, token_mask: Tensor, *, sparsity: Sparsity) -> Tensor:
-    """Returns each example's mean or sum [B] of `masks` [B, T, 1 or D] over the tokens of `token_mask` [B, T].
+    """Returns the sizes [B] of `masks` [B, T, 1 or D]: their means or sums over the tokens in `token_mask` [B, T].
 
     Example:
         >>> masks, token_mask = torch.tensor([[[0.5], [0.25], [1.0]]]), torch.tensor([[True, True, False]])
@@ -46,17 +46,17 @@ def sparse_variable(
     fidelity_weight: float = 0.01,
     sparsity: Sparsity = "mean",
 ) -> Minimum:
-    """Searches m [B, T, 1 or D] such that the mask sigmoid(m) is small and hardly changes the probabilities.
+    """Searches for m [B, T, 1 or D] such that the mask sigmoid(m) is small and hardly changes the probabilities.
 
-    The masked input is mask * x + (1 - mask) * baseline, where x are the embeddings of the tokens and `baseline` the
-    embeddings of the `baseline_ids`. The search minimizes (size of the mask) + fidelity_weight * (L1 change of the
-    probabilities).
+    The masked input is mask * x + (1 - mask) * baseline. Here x are the embeddings of `inputs.input_ids`, and baseline
+    are the embeddings of `inputs.baseline_ids`. The search minimizes (size of the mask) + fidelity_weight * (L1 change
+    of the probabilities).
 
     Args:
         search: settings of the search.
         mask: "token" for one value per token, "dimension" for one value per embedding dimension of each token.
-        fidelity_weight: factor of the change of probabilities.
-        sparsity: size of the mask: its "mean" or its "sum" over the tokens that are not padding.
+        fidelity_weight: factor of the change of the probabilities.
+        sparsity: how the size of the mask is computed: as its "mean" or its "sum" over the tokens that are not padding.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -85,14 +85,14 @@ def sparse_variable(
             values,
             start,
             search,
-            # the mean over D dimensions divides gradients by D; this factor undoes it, because AdamW's epsilon would
-            # distort small gradients
+            # the mean over D dimensions divides gradients by D; this factor undoes the division, because for small
+            # gradients, AdamW's epsilon would shorten the steps
             gradient_scale=width,
         )
 
 
 def masked_logits(network: Classifier, inputs: TextInputs, keep: Tensor) -> Tensor:
-    """Returns the logits [B, C] after everything outside `keep` is replaced by the embeddings of the baseline.
+    """Returns the logits [B, C] when everything outside `keep` is replaced by embeddings of `inputs.baseline_ids`.
 
     Args:
         keep: [B, T, 1] bool for whole tokens, or [B, T, D] for embedding dimensions.

@@ -9,7 +9,10 @@ Decay = Literal["linear", "constant"]
 
 
 def warmup_decay_factor(step: int, *, num_steps: int, warmup_fraction: float, decay: Decay) -> float:
-    """Returns the learning rate's factor at `step`: it rises linearly from 0 to 1, then falls linearly to 0 or stays 1.
+    """Returns the factor of the learning rate at `step`.
+
+    The factor rises linearly from 0 to 1 during the warm-up. After this, it falls linearly to 0 (decay "linear") or
+    stays 1 (decay "constant").
 
     Example:
         >>> [warmup_decay_factor(step, num_steps=20, warmup_fraction=0.1, decay="linear") for step in (0, 1, 2, 11, 20)]

@@ -1,4 +1,4 @@
-"""Training on labels, alone or together with terms."""
+"""The objective that trains a network on labels, alone or together with terms."""
 
 from functools import partial
 
@@ -9,9 +9,9 @@ from lightning_xai.types import Batch
 
 
 class Supervised(ComposedObjective):
-    """Minimizes cross-entropy, or binary cross-entropy if multi-label. Edin et al. (2024) call this objective B_U.
+    """Minimizes cross-entropy (binary cross-entropy for multi-label data). Edin et al. (2024) call this objective B_U.
 
-    With terms, it becomes IGR, PGD or B_S of that paper, or a sum of these.
+    With the terms `InputGradient`, `PGD` or `SupervisedAttention`, it becomes IGR, PGD or B_S of that paper.
 
     Example:
         >>> import torch

@@ -33,30 +33,34 @@ from lightning_xai.types import Batch
 
 
 class TokenMasking(ComposedObjective):
-    """Distills a teacher into a student whose predictions stay the same for a sparsely masked input (TM).
+    """Distills a teacher into a student whose predictions hardly change when most tokens are masked (TM).
 
-    A search in eval mode finds a mask for every example. Where the mask is below 0.5, the fill token's embedding
-    replaces the token's embedding, or a single dimension of it if `mask` is "dimension". The student minimizes
-    |p_student(x) - p_teacher(x)| + masked_weight * |p_student(x) - p_student(masked x)|, summed over classes and
-    averaged over examples.
+    A search in eval mode finds a mask for every example. Where the mask is below 0.5, the token's embedding is replaced
+    by the fill token's embedding. If `mask` is "dimension", this is done for each embedding dimension separately.
+
+    The student minimizes |p_student(x) - p_teacher(x)| + masked_weight * |p_student(x) - p_student(masked x)|, summed
+    over classes and averaged over examples.
 
     Args:
-        teacher: a checkpoint, run folder or model folder; or a YAML file (`.yaml`) with the settings of a run, by which
-            the teacher is then trained first. The student starts with the teacher's weights. Checkpoints contain only
-            the student.
-        masked_weight: factor lambda_3 of the second term.
-        mask: "token" for one mask value per token, "dimension" for one per embedding dimension of each token.
+        teacher: a checkpoint, run folder or model folder; or a YAML file (`.yaml`) with the settings of a run that
+            first trains the teacher. The student starts with the teacher's weights. Checkpoints contain only the
+            student.
+        masked_weight: factor lambda_3 of the second summand.
+        mask: "token" for one mask value per token, "dimension" for one value per embedding dimension of each token.
         fidelity_weight: factor beta of the change of probabilities in the search. The paper's 0.01 is for documents of
             thousands of tokens. Short texts need a larger factor, because dropping one of T tokens lowers the mean mask
             by 1 / T, which is large for small T. If the factor is too small, the search drops every token, and
             `train/kept_fraction` is 0.
-        sparsity: size of the mask in the search: its "mean" or its "sum" over the tokens that are not padding.
-        search: settings of the search. At a learning rate of 0.1 a mask needs 20 steps to fall from 0.88 to 0.5.
-        stop_gradient: whether p_student(x) is treated as a constant in the second term.
+        sparsity: how the search computes the size of the mask: as its "mean" or its "sum" over the tokens that are not
+            padding.
+        search: settings of the search. At a learning rate of 0.1, a mask value needs 20 steps to fall from its start,
+            0.88, to 0.5.
+        stop_gradient: whether p_student(x) is treated as a constant in the second summand.
 
     Raises:
         ValueError: a number is out of range, or the teacher does not exist. `setup` raises it if the teacher's run is
-            unfinished, or if teacher and network differ in their classes, in the order of classes or in weight shapes.
+            unfinished, if the teacher's classes cannot be put in the order of the data's classes, or if the teacher's
+            weights do not fit the network.
 
     Example:
         >>> import tempfile
@@ -106,7 +110,7 @@ class TokenMasking(ComposedObjective):
         self.sparsity: Sparsity = sparsity
         self.search = search
         self.stop_gradient = stop_gradient
-        self._teacher: tuple[Classifier, ...] = ()  # a tuple, so that torch registers no submodule for the teacher
+        self._teacher: tuple[Classifier, ...] = ()  # in a tuple, so that torch does not register it as a submodule
         self._teacher_facts: dict[str, str] = {}  # path and hash of the teacher's file
 
     def runs_before(self, trainer: Trainer, data: LightningDataModule) -> list[str]:
@@ -129,14 +133,14 @@ class TokenMasking(ComposedObjective):
         if stage != "fit" and not measures_terms:
             return
         path = self._source.trained_path(self._trainer)
-        trusted = bool(self.network.init_args.get("trust_remote_code"))  # the teacher has the student's architecture
+        trusted = bool(self.network.init_args.get("trust_remote_code"))  # the teacher uses the same code as the student
         trained = load_trained(path, trust_remote_code=trusted)
         if self.data_module is not None:
             align_classes(trained.network, trained.class_names, self.data_module.class_names, path)
         teacher = trained.network
         if stage == "fit":
-            # only checks that the vocabularies are equal. The teacher's vocabulary is not copied: texts already have
-            # token ids
+            # with `learned` empty, this only checks that the vocabularies are equal. The teacher's vocabulary is not
+            # copied to the data, since the texts are already encoded as token ids
             self.take_encoder(trained.encoder and {**trained.encoder, "learned": {}}, path)
             copy_weights(teacher, self.network, path)
         teacher.eval().requires_grad_(False)
@@ -161,8 +165,8 @@ class TokenMasking(ComposedObjective):
         before, now = checkpoint.get("teacher", {}).get("teacher_hash"), self._teacher_facts.get("teacher_hash")
         if before and now and before != now:
             raise ValueError(
-                f"the fit began with teacher {before}, but {self._teacher_facts['teacher']} is now {now}: put the old "
-                "teacher back, or start a new run"
+                f"the fit began with a teacher whose hash is {before}, but {self._teacher_facts['teacher']} now has "
+                f"the hash {now}: restore the former teacher, or start a new run"
             )
 
     @property

@@ -35,7 +35,7 @@ class TrainedFirst:
 
     @property
     def is_trained_here(self) -> bool:
-        """Whether this command trains the network first, in a run of its own, because `path` names a YAML file."""
+        """Whether `path` is a YAML file, so that this command first trains the network in a separate run."""
         return self.path.endswith(".yaml")
 
     def runs_before(self, trainer: Trainer) -> list[str]:
@@ -69,14 +69,16 @@ class TrainedFirst:
         assert trainer is not None
         path = self.location(trainer)
         if not self._is_trained(path):
-            raise ValueError(f"the {self.option}'s run {path} is not finished: use run.py fit, which trains it first")
+            raise ValueError(
+                f"`{self.option}` needs the run {path}, which is not finished: use run.py fit, which finishes it first"
+            )
         return str(path)
 
     def _is_trained(self, folder: Path) -> bool:
         """Returns whether the run is finished and has a best checkpoint.
 
         Raises:
-            ValueError: the run is in another format; if it has a checkpoint, the message tells how to use it.
+            ValueError: the run has a checkpoint, but is in another format; the message says how to use the checkpoint.
         """
         run = RunFolder(folder)
         if run.best_checkpoint is not None:

@@ -182,7 +182,7 @@ def test_a_changed_or_moved_network_is_refused_with_both_hashes(explained, tmp_p
 
 def test_an_aml_run_is_no_network_to_explain(explained, tmp_path):
     fit(explained, tmp_path, callbacks=[ModelCheckpoint(tmp_path, "last")])
-    with pytest.raises(ValueError, match=f"is an AML run: give the network that it explains, {explained}"):
+    with pytest.raises(ValueError, match=f"is an AML run: give the network that this run explains, {explained}"):
         ready(str(tmp_path / "last.ckpt"))
     with pytest.raises(ValueError, match="holds no scorer: give the checkpoint or the run folder of an AML"):
         load_scorer(explained)
@@ -202,7 +202,7 @@ def test_the_explained_network_is_trained_first_if_it_is_a_file_of_settings(tmp_
     run = tmp_path / "aml_teacher" / "seed3"
     missing = ["--config", "aml_teacher.yaml", "--experiment", "aml_teacher"]
     assert objective.runs_before(trainer, LightningDataModule()) == missing
-    with pytest.raises(ValueError, match="the explained's run .*seed3 is not finished"):
+    with pytest.raises(ValueError, match="`explained` needs the run .*seed3, which is not finished"):
         trainer.fit(objective, loader(1))
     save_teacher(tiny_classifier("bert", seed=1), run / "checkpoints" / "best.ckpt")
     (run / "manifest.json").write_text(json.dumps(with_format({"status": "finished"})))

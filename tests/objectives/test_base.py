@@ -44,7 +44,7 @@ def test_test_logs_metrics_without_a_datamodule(tmp_path):
 def test_loss_that_is_not_finite_names_the_examples(tiny_hf, tmp_path):
     with torch.no_grad():
         tiny_hf.embedding_matrix.fill_(float("nan"))
-    with pytest.raises(ValueError, match=r"the loss of examples \[0, 1, 2, 3, 4, 5\] is nan"):
+    with pytest.raises(ValueError, match=r"the loss of the examples with indices \[0, 1, 2, 3, 4, 5\] is nan"):
         quiet_trainer(tmp_path, max_epochs=1).fit(Supervised(tiny_hf), loader(1))
 
 

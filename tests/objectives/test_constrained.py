@@ -186,8 +186,12 @@ def test_constrained_attention_ends_below_its_bound_and_joint_training_without_w
     ("constraints", "terms", "message"),
     [
         ({}, {}, "there are no constraints"),
-        ({"sise": Constraint(1.0)}, {"size": LogitSize()}, "constraints name 'sise'.*choose one of size, task"),
-        ({"size": Constraint(1.0)}, {"size": LogitSize(weight=0.5)}, "term size has the weight 0.5 and a constraint"),
+        (
+            {"sise": Constraint(1.0)},
+            {"size": LogitSize()},
+            "constraints refer to a term 'sise'.*choose one of size, task",
+        ),
+        ({"size": Constraint(1.0)}, {"size": LogitSize(weight=0.5)}, "term size has the weight 0.5, but also a constraint"),
     ],
 )
 def test_constraints_that_make_no_sense_are_refused(constraints, terms, message, tiny_plm_ca):
@@ -231,7 +235,7 @@ def test_the_smallest_loss_of_every_fiftieth_batch_is_kept_for_bounds_of_the_pre
 
 
 def test_bound_of_the_preset_code_needs_fifty_steps():
-    with pytest.raises(ValueError, match="bound_preset is code.*fewer steps: set bound_preset: paper"):
+    with pytest.raises(ValueError, match="bound_preset is 'code'.*fewer steps: set `bound_preset: paper`"):
         bounds_from([{"train/size": 1.0, "val/size": 1.0}], "size", "code")
 
 

@@ -77,5 +77,5 @@ def test_validation_bound_out_of_range_is_refused():
 
 def test_a_bound_that_is_another_word_than_auto_is_refused():
     word: Any = "aut"
-    with pytest.raises(ValueError, match="bound is aut: give a number above 0, or auto as bound"):
+    with pytest.raises(ValueError, match="bound is aut: give a number above 0 .for `bound`, 'auto' is allowed, too"):
         Constraint(word)

@@ -161,7 +161,9 @@ def test_a_network_whose_pretrained_weights_suffice_is_evaluated_as_it_is(tmp_pa
 
 
 def test_a_network_with_random_weights_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="the weights of VerbalizerLM are random: give its pretrained path"):
+    with pytest.raises(
+        ValueError, match="the weights of VerbalizerLM are random: give the `path` of pretrained weights"
+    ):
         Evaluation(network=language_model(tmp_path, pretrained=False))
     with pytest.raises(ValueError, match="no weights for score.weight, so they would be random"):
         Evaluation(network=HFClassifier(str(tmp_path), num_classes=3))

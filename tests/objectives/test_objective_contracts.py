@@ -150,10 +150,10 @@ class HidesState(Outside):
 @pytest.mark.parametrize(
     ("objective", "message"),
     [
-        (LacksLoss, 'losses has cross_entropy: return the loss to minimize as "loss"'),
+        (LacksLoss, '`losses` has only cross_entropy: name the loss to minimize "loss"'),
         (ReturnsExamples, "return finite scalars"),
         (LeavesGradients, "after `losses`, gradients are not as before"),
-        (DrawsNumbers, "draws from torch's random state in eval mode"),
+        (DrawsNumbers, "in eval mode, `losses` draws from torch's global random generator"),
         (HidesState, "a resumed fit ends with other weights"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),

@@ -157,7 +157,7 @@ def test_resume_with_another_teacher_is_refused(hf_teacher, tmp_path):
     fit().save_checkpoint(student)
     fit(ckpt_path=student)
     save_teacher(tiny_classifier("bert", seed=2), tmp_path / "teacher.ckpt")
-    with pytest.raises(ValueError, match="the fit began with teacher .* put the old teacher back"):
+    with pytest.raises(ValueError, match="the fit began with a teacher .* restore the former teacher"):
         fit(ckpt_path=student)
 
 
@@ -195,7 +195,7 @@ def test_teacher_from_a_config_is_asked_for_until_its_run_is_finished(tiny_hf, t
 
 def test_fit_without_the_teachers_run_is_an_error(tiny_hf, tmp_path):
     trainer = quiet_trainer(tmp_path / "tm" / "seed0", max_epochs=1)
-    with pytest.raises(ValueError, match="seed0 is not finished"):
+    with pytest.raises(ValueError, match="seed0, which is not finished"):
         trainer.fit(TokenMasking(tiny_hf, "tm_teacher.yaml"), loader(1))
 
 

@@ -27,7 +27,9 @@ def test_a_configuration_asks_for_a_run_beside_the_experiment_with_the_same_seed
     first = TrainedFirst("tm_teacher.yaml", "teacher")
     assert first.is_trained_here and first.location(trainer) == tmp_path / "runs" / "tm_teacher" / "seed3"
     assert first.runs_before(trainer) == ["--config", "tm_teacher.yaml", "--experiment", "tm_teacher"]
-    with pytest.raises(ValueError, match="the teacher's run .*tm_teacher/seed3 is not finished: use run.py fit"):
+    with pytest.raises(
+        ValueError, match="`teacher` needs the run .*tm_teacher/seed3, which is not finished: use run.py fit"
+    ):
         first.trained_path(trainer)
 
 

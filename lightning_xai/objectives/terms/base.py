@@ -42,12 +42,12 @@ class CleanPass(ForwardPass):
 
     Args:
         task: network, batch and loss.
-        needs: the union of the needs of the objective and all terms.
-        create_graph: True in training, False in validation.
+        needs: what the objective and its terms together need from this pass.
+        create_graph: whether gradients of this pass are differentiated again: True in training, False in validation.
 
     Attributes:
         task: network, batch and loss.
-        losses: [B] the objective's own loss of every example, in the graph.
+        losses: [B] the objective's own loss of every example, with its autograd graph.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -65,7 +65,7 @@ class CleanPass(ForwardPass):
 
     @cached_property
     def loss_gradient(self) -> Tensor:
-        """Gradients [B, T, D] of the examples' own losses with respect to embeddings, computed once for all terms."""
+        """Gradients [B, T, D] of the objective's own losses with respect to embeddings, computed once for all terms."""
         return self.gradient(self.losses * GRADIENT_SCALE) / GRADIENT_SCALE
 
 
@@ -77,30 +77,30 @@ class TermValue(NamedTuple):
         tensor(1.)
     """
 
-    values: Tensor  # [B] the term of every example, in the graph
+    values: Tensor  # [B] the term's value for every example, with its autograd graph
     logged: Mapping[str, Tensor] = MappingProxyType({})  # name -> scalar, logged as train/<term>_<name>
 
 
 class Term(nn.Module, ABC):
-    """A loss that an objective adds to its own. It may have buffers, but no parameters.
+    """A loss that an objective adds to its own loss. A term may have buffers, but no parameters.
 
-    An objective minimizes task_weight * mean(own losses) + the sum of weight * sum(w * v) / (B * mean w) over its
-    terms. Here v are the term's values [B], w its `example_weights` [B], and mean w is the mean of w over the training
-    split. The loss is thus a sum over examples, and does not depend on how an optimizer step is divided into equal
+    An objective minimizes task_weight * mean(own losses) + the sum of weight * sum(w * v) / (B * mean(w)) over its
+    terms. Here v are the term's values [B], w its `example_weights` [B], and mean(w) is the mean over the training
+    split. The loss is thus a mean over the examples, and does not depend on how an optimizer step is divided into equal
     micro-batches and processes.
 
-    Before each call of a term's `value`, the random generators are set to their state after the clean pass. A term
-    seeds its own random numbers by `Task.seed` and the example's index. No term thus affects the random numbers of
-    another.
+    Before each call of a term's `value`, the random generators are set to their state after the clean pass. If a term
+    draws other random numbers, it seeds them by `Task.seed` and the example's index. So no term affects the random
+    numbers of another term.
 
     Args:
         weight: factor of the term; or a schedule, a list of pairs (fraction of the training steps, factor) between
             which the factor changes linearly. At weight 0, the term is not computed in training.
-        validate: whether the term is computed in validation, and logged as val/<name of the term>. None takes
-            `measured`, the default of the class.
+        validate: whether the term is computed in validation, and logged as val/<name of the term>. If None, the class
+            attribute `measured` decides.
 
     Raises:
-        ValueError: a weight is negative or not finite, or the fractions of a schedule do not rise from 0 to 1.
+        ValueError: a weight is negative or not finite, or the fractions of a schedule do not rise or are not in [0, 1].
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -117,7 +117,7 @@ class Term(nn.Module, ABC):
 
     measured: ClassVar[bool] = False  # default of `validate`
     suits_multilabel: ClassVar[bool] = True  # whether the term can train on multi-label data
-    independent_of_batch: bool = True  # False if values depend by definition on other examples or on padding
+    independent_of_batch: bool = True  # False if an example's value is defined by other examples or padding, too
 
     def __init__(self, weight: Weight = 1.0, validate: bool | None = None) -> None:
         super().__init__()
@@ -129,7 +129,7 @@ class Term(nn.Module, ABC):
         """Raises ValueError if the term cannot train `network`. Called when the objective is built."""
         if network.multilabel and not self.suits_multilabel:
             raise ValueError(
-                f"{type(self).__name__} needs one class per text: choose single-label data, or leave it out"
+                f"{type(self).__name__} needs one class per text: choose single-label data, or leave out this term"
             )
 
     def check_data(self, data: Any) -> None:
@@ -143,7 +143,7 @@ class Term(nn.Module, ABC):
         return Needs()
 
     def describe(self) -> str:
-        """Returns a text about settings in use, to print at the start of training. By default empty."""
+        """Returns a text about the term's settings (by default, empty). It is printed at the start of training."""
         return ""
 
     def passes(self, num_tokens: int) -> float:
@@ -168,10 +168,10 @@ class Term(nn.Module, ABC):
         return type(self).example_weights is not Term.example_weights
 
     def prepare(self, task: Task) -> Any:
-        """Computes, before the clean pass, what does not depend on it, such as a search or a detached target.
+        """Returns what can be computed before the clean pass, such as the result of a search or a detached target.
 
-        The network is in train mode when `prepare` is called. An implementation therefore puts it in eval mode for its
-        computations (`functional.network.modes.frozen`), and keeps no graph.
+        The network is in train mode when `prepare` is called. An implementation therefore puts the network in eval mode
+        for its computations (`functional.network.modes.frozen`), and returns tensors without an autograd graph.
         """
         return None
 

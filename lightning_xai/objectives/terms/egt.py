@@ -55,11 +55,11 @@ def divergences(first: Tensor, second: Tensor, mask: Tensor) -> Tensor:
 def lowest_words(scores: Tensor, units: Tensor, fraction: float) -> Tensor:
     """Returns [B, T] bool: True at the tokens of the ceil(fraction * number of words) words with the lowest scores.
 
-    A word's score is the sum over its tokens. Of equal scores, earlier words count as lower.
+    A word's score is the sum over its tokens. If words have equal scores, the earlier words are chosen.
 
     Args:
         scores: [B, T].
-        units: [B, T] long, the word of each token, or -1 if it has none.
+        units: [B, T] long, index of the word that each token belongs to; -1 for tokens that belong to no word.
         fraction: fraction of the words that are chosen.
 
     Example:
@@ -85,12 +85,12 @@ def lowest_words(scores: Tensor, units: Tensor, fraction: float) -> Tensor:
 class EGT(Term):
     """The sum of KL(attention || attribution) for the input and for the input without its least important words.
 
-    An attribution method scores the tokens for the gold class in eval mode, without a graph. The absolute scores are
-    divided by their sum over the tokens that are not special. If the classification head attends to tokens, its
-    attention for the gold class is compared with the scores. Otherwise, the attention of the last layer, averaged over
-    attention heads, is compared with the scores. Both divergences use the scores for the whole input. With several gold
-    classes, the value is the mean over these classes, and words are masked by the sum of their scores over these
-    classes.
+    An attribution method scores the tokens for the gold class, in eval mode and without an autograd graph. The absolute
+    scores are divided by their sum over the tokens that are not special. If the classification head attends to tokens,
+    its attention for the gold class is compared with the scores. Otherwise, the attention of the last layer, averaged
+    over attention heads, is compared with the scores. Both divergences use the scores for the whole input. With several
+    gold classes, the value is the mean over these classes, and the least important words are those with the lowest sum
+    of scores over these classes.
 
     Args:
         method: the attribution method. The paper compares Gradient, InputXGradient, DeepLift and IntegratedGradients,
@@ -138,13 +138,13 @@ class EGT(Term):
 
     def passes(self, num_tokens: int) -> float:
         made = self.method.passes(num_tokens, 1)
-        return float(made.forward + made.backward) + 3.0  # 3 for the pass over the masked input, with its backward pass
+        return float(made.forward + made.backward) + 3.0  # + 3: forward and backward pass for the masked input
 
     def example_weights(self, batch: Batch) -> Tensor:
         return gold_targets(batch.labels)[1].any(dim=1).float()
 
     def prepare(self, task: Task) -> Tensor:
-        """Returns the normalized scores [B, K, T] for K gold classes; all 0 for a class that is only padding."""
+        """Returns the normalized scores [B, K, T] for up to K gold classes; 0 where a text has fewer gold classes."""
         inputs, (targets, gold) = task.batch.inputs, gold_targets(task.batch.labels)
         scores = self.method.attribute(task.network, inputs, targets, gold).scores
         return smoothed(scores.abs(), inputs.token_mask) * gold.unsqueeze(-1)

@@ -13,7 +13,8 @@ class EpochMeans:
 
     Attributes:
         sums: name -> [2], the sum of weight * value and the sum of weights on this process. None before `begin` is
-            called. A fit that resumes within an epoch does not call it, since the earlier batches are unknown.
+            called. If a fit resumes within an epoch, the sums stay None until the next epoch, since the values of the
+            earlier batches are not known.
 
     Example:
         >>> means = EpochMeans()
@@ -27,7 +28,7 @@ class EpochMeans:
         self.sums: dict[str, Tensor] | None = None
 
     def begin(self) -> None:
-        """Discards the sums of the last epoch and starts a new one."""
+        """Starts an epoch: discards the sums of the previous epoch."""
         self.sums = {}
 
     def add(self, name: str, values: Tensor, weights: Tensor) -> None:
@@ -38,7 +39,7 @@ class EpochMeans:
             self.sums[name] = self.sums[name] + total if name in self.sums else total
 
     def means(self, reduce: Callable[[Tensor], Tensor] = lambda sums: sums) -> dict[str, float]:
-        """Returns name -> mean; NaN if no example of the epoch counted.
+        """Returns name -> weighted mean over the epoch; NaN if no example of the epoch had a weight above 0.
 
         Args:
             reduce: function that sums a tensor over all processes.
@@ -48,11 +49,13 @@ class EpochMeans:
 
 
 def smaller(minima: Mapping[str, float], values: Mapping[str, float]) -> dict[str, float]:
-    """Returns the smaller value of each name, or the only one if a name is in one argument. NaN in `values` is ignored.
+    """Returns the smaller of the two values of each name. If only one argument has a name, its value is returned.
+
+    NaN in `values` is ignored.
 
     Example:
         >>> smaller({"train/igr": 2.0}, {"train/igr": 1.5, "val/igr": 3.0})
         {'train/igr': 1.5, 'val/igr': 3.0}
     """
-    known = {name: value for name, value in values.items() if value == value}  # leaves out NaN
+    known = {name: value for name, value in values.items() if value == value}  # False for NaN
     return {**minima, **{name: min(value, minima.get(name, value)) for name, value in known.items()}}

@@ -12,7 +12,7 @@ from lightning_xai.objectives.terms.base import CleanPass, Task, Term, TermValue
 
 
 def needs_of(terms: Mapping[str, Term], network: Classifier, own_needs: Needs) -> Needs:
-    """Returns what all terms and the objective itself (`own_needs`) need together from the clean pass of a network.
+    """Returns what all terms and the objective itself (`own_needs`) together need from the clean pass of a network.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -40,7 +40,7 @@ def prepare_all(terms: Mapping[str, Term], task: Task) -> dict[str, Any]:
 
 
 def term_values(terms: Mapping[str, Term], clean: CleanPass, prepared: Mapping[str, Any]) -> dict[str, TermValue]:
-    """Returns name -> value of each term. Each is computed from the random state just after the clean pass.
+    """Returns name -> value of each term. Random generators start, for each term, in their state after the clean pass.
 
     Args:
         terms: name -> term.

@@ -39,24 +39,26 @@ GuidedClasses = Literal["gold", "predicted"]
 
 
 class ExplanationGuidance(Term):
-    """The error of an attribution method's scores, compared with targets from human rationales.
+    """The difference between an attribution method's scores and targets, which come from human rationales.
 
-    The scores of all tokens are compared, including special tokens, whose target is 0. A text has a row of scores for
-    its gold class, or in multi-label data for each gold class with evidence. The loss of a text is the mean over its
-    rows.
+    The scores of all tokens are compared, including special tokens, whose target is 0. In single-label data, a text has
+    one row of scores, for its gold class. In multi-label data, it has a row for each gold class with evidence. The loss
+    of a text is the mean over its rows.
 
-    The default of options that are None depends on the method; the values in use are printed at the start of training.
-    For Attention, scores are multiplied by 100 and normalized by softmax, and targets sum to 1. For Rollout and ALTI,
-    scores are left unchanged, and targets sum to 1. For InputXGradient, integrated gradients, DecompXReverse and other
-    signed scores, absolute scores are divided by their L2 norm, targets are binary, and texts without evidence count.
-    All other scores are divided by their sum, and their targets sum to 1.
+    If an option is None, its value depends on the method; the values in use are printed at the start of training. For
+    Attention, scores are multiplied by 100 and normalized by softmax, and targets sum to 1. For AttentionRollout and
+    ALTI, scores are left unchanged, and targets sum to 1. For InputXGradient, IntegratedGradients, DecompXReverse and
+    other methods with signed scores, absolute scores are divided by their L2 norm, targets are binary, and texts
+    without evidence count, too. All other scores are divided by their sum, and their targets sum to 1. The losses
+    "bce", "kl" and "order" change some of these values, see `default_settings`.
 
     Args:
         method: the differentiable method whose scores are trained. The paper's InputXGradient has `pooling: sum`.
         weight: factor of the term, as in `Term`.
-        score: "mae", "mse" or "huber", as the mean over tokens; "bce", also as the mean over tokens, for scores in
-            [0, 1]; "kl" (target || scores), in nats, for scores that sum to 1; or "order", the sum over evidence tokens
-            of (min(score / largest score outside the evidence, 1) - 1)^2.
+        score: the loss that compares scores with targets. "mae", "mse" and "huber" are means over tokens. "bce" is also
+            a mean over tokens, and needs scores in [0, 1]. "kl" is KL(target || scores) in nats, and needs scores that
+            sum to 1. "order" is the sum over evidence tokens of
+            (min(score / largest score outside the evidence, 1) - 1)^2.
         average: "example" gives every text the same weight. "token" gives every token the same weight, so long texts
             count more, and "kl" and "order" are divided by the number of tokens. The paper's bounds are for "token".
         normalization: "softmax" over the tokens of a text; "sum" (magnitudes sum to 1); "l2" (the L2 norm is 1); or
@@ -67,19 +69,19 @@ class ExplanationGuidance(Term):
         unannotated: what to do with single-label texts without evidence for their class: "leave_out", or "empty_target"
             to compare them with targets of 0. A text whose evidence was truncated is always left out.
         explained: class whose scores are trained, "gold" or "predicted"; multi-label data need "gold".
-        layers: only for `Attention`: indices of encoder layers, from 0, or negative from the last layer, -1. None takes
-            the last layer.
+        layers: only for `Attention`: indices of encoder layers. 0 is the first layer, and -1 the last. If None, the
+            last layer is used.
         combine_layers: how several layers are combined: "losses" takes the mean of their losses, "scores" the loss of
             their mean attention.
-        heads: only for `Attention`: indices of attention heads, whose losses are averaged. None takes the loss of the
-            attention averaged over heads.
+        heads: only for `Attention`: indices of attention heads, whose losses are averaged. If None, the loss is that of
+            the mean attention over all heads.
         positive_weight: factor of "bce" at evidence tokens.
         huber_delta: error up to which "huber" is quadratic.
         **kwargs: arguments of `Term`.
 
     Raises:
         ValueError: a setting is out of range, settings contradict each other, the method is not differentiable, or it
-            cannot explain the network. Before training: no training text has evidence.
+            cannot explain the network. The objective's `setup` raises it if no training text has evidence.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -97,8 +99,8 @@ class ExplanationGuidance(Term):
     Reference: Ferreira et al. (2024), "Explanation Regularisation through the Lens of Attributions", arXiv 2407.16693,
         Section 3; the scores are those of Joshi et al. (2022), arXiv 2205.12542.
     Differs: the published code computes InputXGradient in a second forward pass with other dropout masks, and its
-        network embeds texts twice. With "token", it divides by the number of tokens in each batch; here, the sum is
-        divided by the expected number.
+        network embeds texts twice. If `average` is "token", the published code divides the sum over a batch by the
+        batch's number of tokens; here, the sum is divided by the expected number.
     """
 
     measured = True
@@ -134,15 +136,16 @@ class ExplanationGuidance(Term):
                 raise ValueError(f"{name} is {number}: give a number above 0")
         if not isinstance(method, DifferentiableAttribution):
             raise ValueError(
-                f"{type(method).__name__} has no graph for a loss: choose a differentiable method, such as Attention, "
-                "AttentionRollout or InputXGradient"
+                f"the scores of {type(method).__name__} are not differentiable, so no loss can train them: choose a "
+                "differentiable method, such as Attention, AttentionRollout or InputXGradient"
             )
         if (layers is not None or heads is not None) and not isinstance(method, Attention):
             raise ValueError(
-                f"layers and heads are for Attention, but the method is {type(method).__name__}: leave them out"
+                f"layers and heads are for Attention, but the method is {type(method).__name__}: leave out layers and "
+                "heads"
             )
         if layers == [] or heads == []:
-            raise ValueError("layers or heads is []: name at least one, or leave the option out")
+            raise ValueError("layers or heads is []: give at least one index, or leave out the option")
         numbers: dict[str, Any] = {} if scaling is None else {"scaling": scaling}
         self.used: GuidanceSettings = default_settings(method, score)._replace(**given, **numbers)
         check_settings(method, score, self.used)
@@ -166,9 +169,11 @@ class ExplanationGuidance(Term):
     def check_network(self, network: Classifier) -> None:
         self.method.needs(network)  # raises an error if the method wraps a method that is not differentiable
         if network.multilabel and self.explained == "predicted":
-            raise ValueError("explained is predicted, but the data are multi-label: set explained: gold")
+            raise ValueError("explained is 'predicted', but the data are multi-label: set `explained: gold`")
         if network.multilabel and self._unannotated_given == "empty_target":
-            raise ValueError("unannotated is empty_target, but the data are multi-label: set unannotated: leave_out")
+            raise ValueError(
+                "unannotated is 'empty_target', but the data are multi-label: set `unannotated: leave_out`"
+            )
         if self.layers or self.heads:
             check_layers_and_heads(network, self.layers, self.heads)
         else:
@@ -189,7 +194,7 @@ class ExplanationGuidance(Term):
 
     def passes(self, num_tokens: int) -> float:
         made = self.method.passes(num_tokens, 1)
-        # a backward pass that is differentiated again costs 1 + 2; a forward pass with its backward pass also 1 + 2
+        # both cost 3: a backward pass that is differentiated again (1 + 2), and a forward with a backward pass (1 + 2)
         return 3.0 * made.backward + (0.0 if self.method.shares_pass else 3.0 * made.forward)
 
     def example_weights(self, batch: Batch) -> Tensor:

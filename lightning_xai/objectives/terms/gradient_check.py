@@ -27,13 +27,14 @@ def try_term(
 
     Args:
         term: the term.
-        values_of: function that returns name -> value on a batch for this term only, in the graph.
+        values_of: function from a batch to name -> value for this term only, with its autograd graph.
         batch: some examples. If none of them counts for the term, nothing is checked.
         data: the data module of the fit, or None.
         network: the network that the term trains.
 
     Raises:
-        ValueError: the values are not [B], or the gradient is zero, not finite, or reaches no trainable weight.
+        ValueError: the values are not of shape [B], or the gradient is zero, not finite, or reaches no trainable
+            weight.
     """
 
     def check(part: Batch) -> None:
@@ -61,23 +62,25 @@ def check_term_gradient(subject: str, values: Tensor, network: nn.Module, *, num
 
     Args:
         subject: name of the term in messages.
-        values: [B] the term's values, in the graph.
+        values: [B] the term's values, with their autograd graph.
         network: the network that the term trains.
         num_examples: number B of examples.
 
     Raises:
-        ValueError: the values are not [B], or the gradient is zero, not finite, or reaches no trainable weight.
+        ValueError: the values are not of shape [B], or the gradient is zero, not finite, or reaches no trainable
+            weight.
 
     Example:
         >>> layer = nn.Linear(1, 1)
         >>> check_term_gradient("term size", layer(torch.ones(1, 1)).squeeze(1), layer)
         >>> check_term_gradient("term size", torch.ones(1), layer)
         Traceback (most recent call last):
-        ValueError: term size: its gradient reaches no trainable weight: do not detach it, and unfreeze the network
+        ValueError: term size: its gradient reaches no trainable weight: do not detach values or freeze all weights
     """
     if values.shape != (num_examples,):
         raise ValueError(
-            f"{subject}: its values have shape {list(values.shape)}, but [B] is [{num_examples}]: return [B] values"
+            f"{subject}: its values have shape {list(values.shape)} instead of [{num_examples}]: return one value per "
+            "example"
         )
     trained = [parameter for parameter in network.parameters() if parameter.requires_grad]
     gradients: list[Tensor] = []
@@ -86,11 +89,11 @@ def check_term_gradient(subject: str, values: Tensor, network: nn.Module, *, num
         gradients = [gradient for gradient in all_gradients if gradient is not None]
     if not gradients:
         raise ValueError(
-            f"{subject}: its gradient reaches no trainable weight: do not detach it, and unfreeze the network"
+            f"{subject}: its gradient reaches no trainable weight: do not detach values or freeze all weights"
         )
     if not all(bool(gradient.isfinite().all()) for gradient in gradients):
         raise ValueError(
-            f"{subject}: its gradient is not finite: train in float32 or bf16-mixed, or change its settings"
+            f"{subject}: its gradient is not finite: train in float32 or bf16-mixed, or change the term's settings"
         )
     if not any(bool(gradient.any()) for gradient in gradients):
-        raise ZeroGradient(f"{subject}: its gradient is 0, so it trains nothing: change its settings, or remove it")
+        raise ZeroGradient(f"{subject}: its gradient is 0, so it trains nothing: change or remove the term")

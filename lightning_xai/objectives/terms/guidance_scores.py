@@ -26,8 +26,8 @@ class NormalizedScores(NamedTuple):
         1.0
     """
 
-    values: Tensor  # [B, K, T], 0 at padding
-    logs: Tensor  # [B, K, T], 0 at padding
+    values: Tensor  # [B, K, T] normalized scores, 0 at padding
+    logs: Tensor  # [B, K, T] logarithms of these scores, 0 at padding
 
 
 def normalized_scores(

@@ -37,9 +37,9 @@ class GuidanceSettings(NamedTuple):
 
 
 def default_settings(method: AttributionMethod, score: GuidanceLoss) -> GuidanceSettings:
-    """Returns the default settings for a method. For methods in Ferreira et al. (2024), they are the paper's.
+    """Returns the default settings for a method. For methods in Ferreira et al. (2024), they are the paper's settings.
 
-    Some of them depend on `score`: "bce" needs binary targets, and "kl" needs scores and targets that sum to 1. With
+    Some settings depend on `score`: "bce" needs binary targets, and "kl" needs scores and targets that sum to 1. With
     "kl" and "order", texts without evidence are left out, since their loss is always 0 and would only lower the mean.
 
     Example:
@@ -68,21 +68,23 @@ def check_settings(method: AttributionMethod, score: GuidanceLoss, settings: Gui
         >>> check_settings(Attention(), "mae", default_settings(Attention(), "mae"))
         >>> check_settings(InputXGradient("sum"), "order", GuidanceSettings())
         Traceback (most recent call last):
-        ValueError: score is order, but scores of InputXGradient may be negative: set sign: absolute
+        ValueError: `score: order` needs scores without a sign, unlike those of InputXGradient: set `sign: absolute`
     """
     name = type(method).__name__
     if score in ("kl", "bce", "order"):
         if method.has_sign and settings.sign == "keep" and settings.normalization != "softmax":
-            raise ValueError(f"score is {score}, but scores of {name} may be negative: set sign: absolute")
+            raise ValueError(
+                f"`score: {score}` needs scores without a sign, unlike those of {name}: set `sign: absolute`"
+            )
     is_distribution = settings.normalization in ("softmax", "sum") or (
         settings.normalization == "none" and settings.scaling == 1 and _sums_to_one(method)
     )
     if score == "kl" and not is_distribution:
-        raise ValueError(f"score is kl, but scores of {name} do not sum to 1: set normalization: sum")
+        raise ValueError(f"`score: kl` needs scores that sum to 1, unlike those of {name}: set `normalization: sum`")
     if score == "kl" and settings.target != "distribution":
-        raise ValueError(f"score is kl, but target is {settings.target}: set target: distribution")
+        raise ValueError(f"`score: kl` does not suit `target: {settings.target}`: set `target: distribution`")
     if score == "bce" and not is_distribution and settings.normalization != "l2":
-        raise ValueError(f"score is bce, but scores of {name} may exceed 1: set normalization: l2")
+        raise ValueError(f"`score: bce` needs scores of at most 1, unlike those of {name}: set `normalization: l2`")
 
 
 def _sums_to_one(method: AttributionMethod) -> bool:

@@ -24,7 +24,8 @@ from lightning_xai.types import ClassifierOutput
 
 Combine = Literal["losses", "scores"]
 
-# a token's score, a sum of products, counts as 0 up to rounding if |sum| / (sum of magnitudes) is at most this value
+# a token's score is a sum of products. It counts as 0, apart from rounding errors, if |sum of the products| is at most
+# this multiple of the sum of their magnitudes
 _ROUNDING = 1e-4
 
 
@@ -36,13 +37,15 @@ def attention_maps(
     heads: Sequence[int] | None = None,
     combine_layers: Combine = "losses",
 ) -> list[Tensor]:
-    """Returns the attention [B, K, T] of the tokens that the classification head reads, for each chosen layer and head.
+    """Returns a tensor [B, K, T] for each chosen layer and attention head: the attention to each of the T tokens.
+
+    The attention is that of the tokens whose states the classification head reads, such as [CLS].
 
     Args:
         output: output of a forward pass with attentions.
         targets: [B, K] long; the attention is the same for all classes.
-        layers: indices of encoder layers, from 0, or negative from the last layer, -1; None takes the last layer.
-        heads: indices of attention heads, each of which gives a tensor; None takes the mean over all heads.
+        layers: indices of encoder layers; 0 is the first layer, and -1 the last. If None, the last layer is used.
+        heads: indices of attention heads, each of which gives a tensor. If None, the mean over all heads is used.
         combine_layers: "losses" returns separate tensors for each layer, "scores" averages over the layers first.
 
     Example:
@@ -63,10 +66,10 @@ def attention_maps(
 
 
 def method_map(method: DifferentiableAttribution, forward_pass: ForwardPass, targets: Tensor) -> Tensor:
-    """Returns a method's scores [B, K, T], in the graph.
+    """Returns a method's scores [B, K, T], with their autograd graph.
 
-    Methods with `shares_pass` compute them from `forward_pass`. Other methods run forward passes of
-    their own, in eval mode, so that they draw no dropout masks.
+    Methods with `shares_pass` compute the scores from `forward_pass`. Other methods run forward passes of their own, in
+    eval mode, so that no dropout masks are drawn.
 
     Example:
         >>> from lightning_xai.attributions.alti import ALTI
@@ -79,7 +82,7 @@ def method_map(method: DifferentiableAttribution, forward_pass: ForwardPass, tar
     """
     if method.shares_pass:
         return method.from_pass(forward_pass, targets, create_graph=forward_pass.create_graph)
-    # cuDNN's recurrent layers have no backward pass in eval mode
+    # cuDNN is off, because its recurrent layers have no backward pass in eval mode
     with evaluation_mode(forward_pass.network), torch.backends.cudnn.flags(enabled=False):
         return method.scores(forward_pass.network, forward_pass.inputs, targets, create_graph=forward_pass.create_graph)
 
@@ -98,7 +101,7 @@ def check_guided_method(method: DifferentiableAttribution, network: Classifier) 
     inputs = random_inputs(network, [5])
     inputs = replace(inputs, index=torch.zeros(1, dtype=torch.long, device=inputs.device))
     target = torch.zeros(1, 1, dtype=torch.long, device=inputs.device)
-    method = copy.deepcopy(method)  # a method warns only once, so the original must not warn here
+    method = copy.deepcopy(method)  # a method warns only once; so the original can still do so later, unlike the copy
     with warnings.catch_warnings(), eager_attention(network), explaining(network, inputs.device.type):
         warnings.simplefilter("ignore")
         method.scores(network, inputs, target)
@@ -108,7 +111,8 @@ def check_guided_method(method: DifferentiableAttribution, network: Classifier) 
             if bool((signed <= _ROUNDING * InputXGradient("l1").scores(network, inputs, target)).all()):
                 raise ValueError(
                     f"InputXGradient with pooling {product.pooling} is 0 for every token, since a LayerNorm acts "
-                    "directly on the embeddings: set embedding: module in the network, or pooling: l2 in the method"
+                    "directly on the embeddings: set `embedding: module` for the network, or `pooling: l2` for the "
+                    "method"
                 )
 
 
@@ -119,11 +123,12 @@ def check_layers_and_heads(network: Classifier, layers: Sequence[int] | None, he
         >>> from lightning_xai.models.hf_classifier import random_bert
         >>> check_layers_and_heads(random_bert(), [-1], [0, 2])
         Traceback (most recent call last):
-        ValueError: heads has 2, but the network has 2 attention heads: give numbers from 0 to 1
+        ValueError: heads contains 2, but the network has 2 attention heads: give indices from 0 to 1
     """
     if network.readout_is_attention:
         raise ValueError(
-            "layers and heads are those of an encoder, but the network's head attends to tokens: leave them out"
+            "layers and heads choose attention in an encoder, but in this network, the classification head itself "
+            "attends to tokens: leave out layers and heads"
         )
     inputs = random_inputs(network, [3])
     with torch.no_grad(), eager_attention(network), evaluation_mode(network):
@@ -132,13 +137,13 @@ def check_layers_and_heads(network: Classifier, layers: Sequence[int] | None, he
     for layer in layers or []:
         if not -num_layers <= layer < num_layers:
             raise ValueError(
-                f"layers has {layer}, but the network has {quantity(num_layers, 'layer')}: give numbers from "
+                f"layers contains {layer}, but the network has {quantity(num_layers, 'layer')}: give indices from "
                 f"{-num_layers} to {num_layers - 1}"
             )
     for head in heads or []:
         if not 0 <= head < num_heads:
             raise ValueError(
-                f"heads has {head}, but the network has {num_heads} attention heads: give numbers from 0 to "
+                f"heads contains {head}, but the network has {num_heads} attention heads: give indices from 0 to "
                 f"{num_heads - 1}"
             )
 

@@ -13,7 +13,7 @@ Unannotated = Literal["leave_out", "empty_target"]
 
 
 class GuidedRows(NamedTuple):
-    """Up to K rows (classes) per example whose scores are compared with a rationale.
+    """The rows of a batch: for each example, up to K classes whose scores are compared with a rationale.
 
     Example:
         >>> import torch

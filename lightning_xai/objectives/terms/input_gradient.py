@@ -38,7 +38,7 @@ def gradient_norms(gradient: Tensor, *, norm: GradientNorm) -> Tensor:
 
 
 def scaled_gradient(loss: Tensor, variable: Tensor) -> Tensor:
-    """Returns the gradient of `loss` [] with respect to `variable`, differentiable, and without underflow in float16.
+    """Returns the gradient of `loss` [] with respect to `variable`. Losses can depend on it, and float16 is safe.
 
     Example:
         >>> variable = torch.tensor([3.0], requires_grad=True)
@@ -92,8 +92,8 @@ class InputGradient(Term):
     """The L2 norm of the loss's gradient with respect to the input (IGR).
 
     Args:
-        wrt: whether the gradient is taken with respect to the "sequence" (the embeddings of the text's tokens) or the
-            "table" (of word embeddings, for which the gradients of all occurrences of a token are added).
+        wrt: the input of which the gradient is taken: "sequence" for the embeddings of the text's tokens, or "table"
+            for the table of word embeddings, where the gradients of all occurrences of a token are added.
         per: "example" computes a norm for each example, so that examples do not affect each other. "micro_batch"
             computes one norm, of the gradient of the micro-batch's mean loss. This norm depends on how an optimizer
             step is divided into micro-batches and processes.
@@ -139,11 +139,11 @@ class InputGradient(Term):
 
     def check_network(self, network: Classifier) -> None:
         if self.wrt == "table" and not network.embedding_matrix.requires_grad:
-            raise ValueError("wrt is 'table', but the embedding table is frozen: unfreeze it, or use wrt: sequence")
+            raise ValueError("wrt is 'table', but the embedding table is frozen: unfreeze it, or set `wrt: sequence`")
         if self.wrt == "table" and self.validate:
             raise ValueError(
-                "wrt is 'table', but the term is also measured in validation, where weights have no gradient: use wrt: "
-                "sequence, or set validate: false and no bound"
+                "wrt is 'table', but the term is also computed in validation, where weights have no gradient: set "
+                "`wrt: sequence`, or set `validate: false` and give the term no bound"
             )
         self._trained = {name for name, parameter in network.named_parameters() if parameter.requires_grad}
 
@@ -151,7 +151,7 @@ class InputGradient(Term):
         return Needs(embeds=True, double_backward=True, readout=False)
 
     def passes(self, num_tokens: int) -> float:
-        return 3.0  # the gradient of the loss, and the backward pass through this gradient
+        return 3.0  # 1 for the gradient of the loss, and 2 for the backward pass through this gradient
 
     def value(self, clean: CleanPass, prepared: None) -> TermValue:
         norms = self._norms(clean)

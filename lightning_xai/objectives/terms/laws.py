@@ -30,8 +30,8 @@ def check_term(make: MakeTerm) -> None:
     """Checks that a term keeps the laws that this package's own terms keep.
 
     Args:
-        make: builds the term: its class, or a function such as `lambda: MyTerm(weight=0.5)`. The term is added to
-            `Supervised` on a tiny PLM-CA, on texts with rationales.
+        make: function that builds the term: the term's class, or, for example, `lambda: MyTerm(weight=0.5)`. The term
+            is added to `Supervised` for a tiny PLM-CA, and computed on texts with rationales.
 
     Raises:
         ValueError: a law is broken; the message names the law and the remedy.
@@ -42,7 +42,7 @@ def check_term(make: MakeTerm) -> None:
         ...         return TermValue(clean.losses.detach())
         >>> check_term(Constant)
         Traceback (most recent call last):
-        ValueError: term Constant: its gradient reaches no trainable weight: do not detach it, and unfreeze the network
+        ValueError: term Constant: its gradient reaches no trainable weight: do not detach values or freeze all weights
     """
     with quiet(), warnings.catch_warnings(), random_states_kept():
         warnings.simplefilter("ignore")
@@ -54,12 +54,12 @@ def check_term(make: MakeTerm) -> None:
 
 
 def gradient_trains_the_network(make: MakeTerm) -> None:
-    """The term has one value per example, and its gradient for the network's weights is finite and not 0."""
+    """The term has one value per example. Its gradient with respect to the network's weights is finite and not 0."""
     term = make()
     objective = _objective(term)
     objective.try_terms(_batch(term))
     values = _values(objective, _batch(term))
-    require(values.shape == (6,), f"{_name(term)}: values have shape {list(values.shape)} for 6 examples", "return [B]")
+    require(values.shape == (6,), f"{_name(term)}: 6 examples give values {list(values.shape)}", "return values [B]")
 
 
 def values_depend_on_their_own_example_alone(make: MakeTerm) -> None:
@@ -71,10 +71,10 @@ def values_depend_on_their_own_example_alone(make: MakeTerm) -> None:
     together = _values(objective, batch)
     alone = torch.cat([_values(objective, batch[row : row + 1]) for row in range(len(batch))])
     padded = _values(objective, with_padding(batch, 3))
-    remedy = "compute every value from its own example and its attention mask, or set independent_of_batch to False"
-    for name, other in {"neighbors": alone, "padding": padded}.items():
+    remedy = "compute each value from one example and its attention mask, or set `independent_of_batch` to False"
+    for name, other in {"other examples": alone, "padding": padded}.items():
         same = torch.allclose(together, other, rtol=1e-6, atol=1e-9)
-        require(same, f"{_name(term)}: {name} change the values from {together} to {other}", remedy)
+        require(same, f"{_name(term)}: due to {name}, the values change from {together} to {other}", remedy)
 
 
 def accumulated_micro_batches_give_the_gradient_of_their_union(make: MakeTerm) -> None:
@@ -91,8 +91,8 @@ def accumulated_micro_batches_give_the_gradient_of_their_union(make: MakeTerm) -
 
     halves = (gradient(batch[:3]) + gradient(batch[3:])) / 2
     same = torch.allclose(gradient(batch), halves, rtol=1e-6, atol=1e-10)
-    rule = f"{_name(term)}: two micro-batches of 3 give another gradient than one of 6"
-    require(same, rule, "return values [B] and let example_weights say which examples count")
+    rule = f"{_name(term)}: two micro-batches of 3 examples have another gradient than one micro-batch of 6"
+    require(same, rule, "return a value for each example, and let `example_weights` say which examples count")
 
 
 def other_terms_keep_their_numbers(make: MakeTerm) -> None:
@@ -114,8 +114,8 @@ def other_terms_keep_their_numbers(make: MakeTerm) -> None:
 
     alone, both = losses(second=_SecondPass()), losses(checked=checked, second=_SecondPass())
     same = all(torch.allclose(alone[key], both[key], rtol=1e-5) for key in ("classification", "second"))
-    remedy = "draw random numbers from Task.seed and the examples' indices, and switch modes in `prepare` alone"
-    require(same, f"{_name(checked)}: it changes the own loss or the terms after it", remedy)
+    remedy = "seed random numbers by `Task.seed` and the examples' indices, and use eval mode only in `prepare`"
+    require(same, f"{_name(checked)}: it changes the objective's own loss or the terms after it", remedy)
 
 
 LAWS = (
@@ -151,8 +151,8 @@ def with_padding(batch: Batch, columns: int) -> Batch:
 class _SecondPass(Term):
     """The loss of a second pass with new dropout masks.
 
-    It requests every output whose computation changes the random numbers of the clean pass. So a request by the checked
-    term changes them no further.
+    This term requests every output whose computation changes the random numbers of the clean pass. So no request of the
+    checked term can change them further.
     """
 
     def needs(self, network: Classifier) -> Needs:

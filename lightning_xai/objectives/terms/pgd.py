@@ -1,4 +1,4 @@
-"""Adversarial training: a term that is the loss for token embeddings with the small noise that raises it most."""
+"""Adversarial training: a term that is the loss under the small noise on token embeddings that raises the loss most."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from lightning_xai.objectives.terms.weights import Weight
 
 Initialization = Literal["zeros", "uniform"]
 # The search takes all 30 steps. Each step changes Z by at most about 0.1, so tanh(Z) grows from 0 to at most 0.97.
-# Since noise of 1e-5 cannot change a loss by 0.5 %, the authors' tolerance of 0.005 would end the search at its third
-# step, when tanh(Z) is at most 0.29.
+# Since noise of size 1e-5 cannot change a loss by 0.5 %, the authors' tolerance of 0.005 would end the search at its
+# third step, when tanh(Z) is at most 0.29.
 DEFAULT_SEARCH = Search(num_steps=30, lr=0.1, weight_decay=0.01, tolerance=None)
 
 
@@ -70,7 +70,7 @@ def worst_variable(
     step_rule: StepRule = "adamw",
     initialization: Initialization = "zeros",
 ) -> Minimum:
-    """Searches Z [B, T, D] whose `bounded_noise` raises each example's loss most. The network is not changed.
+    """Searches for Z [B, T, D] whose `bounded_noise` raises each example's loss most. The network is not changed.
 
     Args:
         task: network, batch and loss.
@@ -114,7 +114,7 @@ def worst_variable(
 
 
 class PGD(Term):
-    """The loss for inputs with the noise on their embeddings that raises the loss most (projected gradient descent).
+    """The loss under the noise on the embeddings that raises the loss most (projected gradient descent, PGD).
 
     The noise is epsilon * tanh(Z), so no element exceeds epsilon. The search for Z runs in eval mode, and the loss is
     computed in train mode. With an epsilon of 1e-5, bfloat16 is too coarse: the first matrix product rounds the noise
@@ -129,7 +129,7 @@ class PGD(Term):
             change the loss by more than this fraction. For example, with an epsilon of 1e-5, a tolerance of 0.005
             always ends the search at its third step.
         step_rule: "adamw", or "sign" for steps of `search.lr` along the sign of the gradient.
-        initialization: initial value of Z: "zeros", or "uniform" in [-epsilon, epsilon].
+        initialization: initial value of Z: "zeros", or "uniform" for random numbers in [-epsilon, epsilon].
         **kwargs: arguments of `Term`.
 
     Raises:

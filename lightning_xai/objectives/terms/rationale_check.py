@@ -9,7 +9,7 @@ from lightning_xai.objectives.terms.guided_rows import guided_rows
 
 
 def require_evidence(data: Any, owner: str) -> None:
-    """Checks that at least one training text has evidence for a gold class. Without a data module, checks nothing.
+    """Checks that at least one training text has evidence for a gold class. Does nothing without a data module.
 
     Args:
         data: the data module of the fit, or None.
@@ -37,5 +37,5 @@ def require_evidence(data: Any, owner: str) -> None:
         )
     raise ValueError(
         f"the training data have no rationales for gold classes, but {owner} needs them: use data with evidence, such "
-        "as data/vader.yaml, or leave the term out"
+        "as data/vader.yaml, or leave out this term"
     )

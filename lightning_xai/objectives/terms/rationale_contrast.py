@@ -1,4 +1,4 @@
-"""A term that trains a network such that a rationale supports the gold class more than the rest of the text does."""
+"""A term that trains a network so that a rationale supports the gold class more than the rest of the text does."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class RationaleContrast(Term):
         **kwargs: arguments of `Term`.
 
     Raises:
-        ValueError: the network is multi-label. Before training: no training text has evidence.
+        ValueError: the network is multi-label. The objective's `setup` raises it if no training text has evidence.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

@@ -17,9 +17,9 @@ from lightning_xai.types import Attribution, Batch
 
 
 class SupervisedAttention(Term):
-    """KL(uniform over evidence tokens || readout attention), in nats (B_S).
+    """KL(uniform over evidence tokens || the classification head's attention to tokens), in nats (B_S).
 
-    Only gold classes with evidence count. The evidence of a class is compared with the attention of the same class.
+    Only gold classes with evidence count. The evidence of a class is compared with the attention for the same class.
 
     Args:
         weight: factor of the divergence, as in `Term`. The published value, 2.5, is for the reduction "paper". Since
@@ -64,8 +64,8 @@ class SupervisedAttention(Term):
     def check_network(self, network: Classifier) -> None:
         if not network.readout_is_attention:
             raise ValueError(
-                f"{type(network).__name__} does not read tokens by attention, so its attention cannot be supervised: "
-                "use PLMCA"
+                f"the classification head of {type(network).__name__} does not attend to tokens, so no attention can "
+                "be supervised: use PLMCA"
             )
 
     def example_weights(self, batch: Batch) -> Tensor:
@@ -79,7 +79,7 @@ class SupervisedAttention(Term):
 
 
 def gold_evidence(batch: Batch) -> tuple[Attribution, Tensor, Tensor]:
-    """Returns the rationale and two masks: [B, K, T] of its evidence tokens, and [B, K] of the gold classes.
+    """Returns the rationale, a mask [B, K, T] of its evidence tokens, and a mask [B, K] of its gold classes.
 
     Raises:
         ValueError: the batch has no rationales.
@@ -94,6 +94,6 @@ def gold_evidence(batch: Batch) -> tuple[Attribution, Tensor, Tensor]:
     """
     rationale = batch.rationale
     if rationale is None:
-        raise ValueError("the training data has no rationales: use data with evidence, or Supervised")
+        raise ValueError("the data have no rationales: use data with evidence, or leave out SupervisedAttention")
     evidence = (rationale.scores > 0) & rationale.token_mask.unsqueeze(1)
     return rationale, evidence, rationale.target_mask & gold_pairs(batch.labels, rationale.targets)

@@ -1,4 +1,4 @@
-"""A term for predictions that change without an attribution's top tokens, and stay equal with these tokens alone."""
+"""A term that trains predictions to change without an attribution's top tokens, and to stay with these tokens alone."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class UNIREX(Term):
         weight: factor of the sum, as in `Term`.
         comprehensiveness_weight, sufficiency_weight: factors of the two losses. A loss with factor 0 is not computed.
         comprehensiveness_margin, sufficiency_margin: margins, in nats.
-        percentages: sizes k, in percent of the tokens that may be explained, rounded up.
+        percentages: sizes k, in percent of the explainable tokens; k is rounded up.
         removal: "mask" replaces tokens by the fill token, "delete" removes them.
         **kwargs: arguments of `Term`.
 
@@ -89,13 +89,13 @@ class UNIREX(Term):
         for name, factor in factors.items():
             check_weight(factor, name)
         if not any(factors.values()):
-            raise ValueError("comprehensiveness_weight and sufficiency_weight are 0: give one of them above 0")
+            raise ValueError("comprehensiveness_weight and sufficiency_weight are 0: set at least one of them above 0")
         margins = {"comprehensiveness_margin": comprehensiveness_margin, "sufficiency_margin": sufficiency_margin}
         for name, margin in margins.items():
             if not 0 <= margin < float("inf"):
-                raise ValueError(f"{name} is {margin}: give a number of nats from 0")
+                raise ValueError(f"{name} is {margin}: give a finite number of nats, at least 0")
         if not percentages or not all(0 < percentage < 100 for percentage in percentages):
-            raise ValueError(f"percentages is {list(percentages)}: give one or more between 0 and 100")
+            raise ValueError(f"percentages is {list(percentages)}: give at least one number, each between 0 and 100")
         self.method = method
         self.comprehensiveness_weight, self.sufficiency_weight = comprehensiveness_weight, sufficiency_weight
         self.comprehensiveness_margin, self.sufficiency_margin = comprehensiveness_margin, sufficiency_margin

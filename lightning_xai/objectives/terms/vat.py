@@ -61,10 +61,11 @@ def project(noise: Tensor, epsilon: float, *, projection: Projection) -> Tensor:
 class VAT(Term):
     """The divergence between the predictions for an input and for the same input with adversarial noise (VAT, SMART).
 
-    The noise on the embeddings starts as normal random numbers. Each step adds to it a multiple of the divergence's
-    gradient, and then projects it. The search uses the dropout masks of the clean pass. If the final pass with noise
-    uses them, too (`dropout: shared`), the divergence measures only the effect of the noise. With an epsilon of 1e-5,
-    bfloat16 is too coarse: the divergence then measures rounding errors.
+    The noise on the embeddings starts as normal random numbers. Each step of a search adds a multiple of the
+    divergence's gradient to the noise, and then projects the noise (`project`). The search uses the dropout masks of
+    the clean pass. If the final pass with noise uses the same masks (`dropout: shared`), the divergence measures only
+    the effect of the noise. With an epsilon of 1e-5, bfloat16 is too coarse: the divergence then measures rounding
+    errors.
 
     Args:
         weight: factor lambda_3 of the divergence, as in `Term`.
@@ -74,8 +75,8 @@ class VAT(Term):
         noise_std: standard deviation of the noise before the first step.
         projection: as in `project`.
         dropout: "shared" uses the dropout masks of the clean pass for the pass with noise, too. "independent" draws
-            other masks, as in SMART's code. With an epsilon of 1e-5, almost all of the divergence then comes from
-            dropout: it is about 1e-4 instead of 7e-9.
+            other masks for the pass with noise, as in SMART's code. With an epsilon of 1e-5, almost all of the
+            divergence then comes from dropout: the divergence is about 1e-4 instead of 7e-9.
         **kwargs: arguments of `Term`.
 
     Raises:
@@ -94,7 +95,7 @@ class VAT(Term):
 
     Reference: Li et al. (2023), "Towards Faithful Explanations for Text Classification with Robustness Improvement and
         Explanation Guided Training", arXiv 2312.17591, Section 3.2; after SMART, Jiang et al. (2019), arXiv 1911.03437.
-    Differs: there is no code of the paper. Code of related work uses `projection: divide`.
+    Differs: the authors published no code. The code of related work uses `projection: divide`.
     """
 
     def __init__(

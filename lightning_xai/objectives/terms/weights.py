@@ -11,22 +11,22 @@ Weight = float | list[tuple[float, float]]
 
 
 def check_weight(weight: Weight, name: str = "weight") -> None:
-    """Raises ValueError if a weight is negative or not finite, or if a schedule's fractions do not rise.
+    """Raises ValueError if a weight is negative or infinite, or if a schedule's fractions do not rise or leave [0, 1].
 
     Example:
         >>> check_weight([(0.0, 0.0), (0.1, 1.0)])
         >>> check_weight(-1.0)
         Traceback (most recent call last):
-        ValueError: weight is -1.0: give a number from 0
+        ValueError: weight is -1.0: give a finite number of at least 0
     """
     points = weight if isinstance(weight, list) else [(0.0, weight)]
     for _, value in points:
         if not (math.isfinite(value) and value >= 0):
-            raise ValueError(f"{name} is {value}: give a number from 0")
+            raise ValueError(f"{name} is {value}: give a finite number of at least 0")
     fractions = [fraction for fraction, _ in points]
     if not points or min(fractions) < 0 or max(fractions) > 1 or any(b <= a for a, b in pairwise(fractions)):
         raise ValueError(
-            f"{name} is {weight}: give pairs (fraction of the steps, factor) whose fractions rise from 0 to 1"
+            f"{name} is {weight}: give pairs (fraction of the steps, factor) with rising fractions between 0 and 1"
         )
 
 

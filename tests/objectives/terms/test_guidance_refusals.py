@@ -29,20 +29,20 @@ from tests.objectives.terms.test_explanation_guidance import guided, planted_dat
 @pytest.mark.parametrize(
     ("method", "options", "message"),
     [
-        (Occlusion(), {}, "Occlusion has no graph for a loss"),
+        (Occlusion(), {}, "the scores of Occlusion are not differentiable"),
         (Transformed(Occlusion(), ["absolute"]), {}, "Occlusion has no graph for a loss"),
         (
             InputXGradient("sum"),
             {"score": "kl", "sign": "keep"},
-            "score is kl, but scores of InputXGradient may be neg",
+            "`score: kl` needs scores without a sign, unlike those of InputXGradient: set `sign",
         ),
-        (InputXGradient("sum"), {"score": "bce", "sign": "keep"}, "score is bce, .* may be negative: set sign"),
-        (InputXGradient("sum"), {"score": "order", "sign": "keep"}, "score is order, .* may be negative: set sign"),
-        (InputXGradient("sum"), {"score": "kl", "normalization": "l2"}, "do not sum to 1: set normalization: sum"),
-        (Attention(), {"score": "kl", "target": "binary"}, "target is binary: set target: distribution"),
-        (Gradient(), {"score": "bce", "normalization": "none"}, "may exceed 1: set normalization: l2"),
-        (Attention(), {"layers": [2]}, "layers has 2, but the network has 2 layers"),
-        (Attention(), {"heads": [-1]}, "heads has -1, but the network has 2 attention heads"),
+        (InputXGradient("sum"), {"score": "bce", "sign": "keep"}, "`score: bce` needs .* a sign, .*: set `sign"),
+        (InputXGradient("sum"), {"score": "order", "sign": "keep"}, "`score: order` needs .* a sign, .*: set `sign"),
+        (InputXGradient("sum"), {"score": "kl", "normalization": "l2"}, "sum to 1, .*: set `normalization: sum"),
+        (Attention(), {"score": "kl", "target": "binary"}, "`target: binary`: set `target: distribution"),
+        (Gradient(), {"score": "bce", "normalization": "none"}, "at most 1, .*: set `normalization: l2"),
+        (Attention(), {"layers": [2]}, "layers contains 2, but the network has 2 layers"),
+        (Attention(), {"heads": [-1]}, "heads contains -1, but the network has 2 attention heads"),
         (AttentionRollout(), {"heads": [0]}, "layers and heads are for Attention, but the method is AttentionRollout"),
         (Attention(), {"layers": []}, r"layers or heads is \[\]"),
         (Attention(), {"scaling": 0.0}, "scaling is 0.0: give a number above 0"),
@@ -103,7 +103,7 @@ def test_a_monitor_or_bound_without_rationales_in_validation_is_refused(tmp_path
     monitors = [EarlyStopping("val/loss"), EarlyStopping("val/guidance"), EarlyStopping("val/log_loss")]
     for objective, callback in ((joint, monitors[0]), (joint, monitors[1]), (bounded, monitors[2])):
         trainer = quiet_trainer(tmp_path, max_epochs=1, callbacks=[callback])
-        with pytest.raises(ValueError, match="no validation example counts for term guidance"):
+        with pytest.raises(ValueError, match="no validation example counts for the term guidance"):
             trainer.fit(objective, datamodule=data)
     quiet_trainer(tmp_path, max_epochs=1, callbacks=[monitors[2]]).fit(joint, datamodule=data)
 

@@ -136,7 +136,9 @@ def test_training_lowers_the_loss_under_noise(tmp_path):
 def test_search_with_weights_that_overflow_names_the_examples(tiny_hf):
     with torch.no_grad():
         tiny_hf.transformer.classifier.weight.fill_(float("inf"))
-    with pytest.raises(ValueError, match=r"adversarial noise of examples \[0, 1, 2, 3, 4, 5\] is not finite"):
+    with pytest.raises(
+        ValueError, match=r"adversarial noise of the examples with indices \[0, 1, 2, 3, 4, 5\] is not finite"
+    ):
         trained_by_pgd(tiny_hf).losses(planted_batch())
 
 

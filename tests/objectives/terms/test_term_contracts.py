@@ -109,8 +109,8 @@ class Detached(Own):
     ("term", "message"),
     [
         (Scalar, r"its values have shape \[\]"),
-        (LooksAtNeighbors, "neighbors change the values"),
-        (SwitchesModes, "it changes the own loss or the terms after it"),
+        (LooksAtNeighbors, "due to other examples, the values change"),
+        (SwitchesModes, "it changes the objective's own loss or the terms after it"),
         (Detached, "its gradient reaches no trainable weight"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),

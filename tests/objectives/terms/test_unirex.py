@@ -97,7 +97,7 @@ def test_training_makes_predictions_depend_on_the_top_tokens():
         ({"percentages": (100.0,)}, r"percentages is \[100.0\]"),
         ({"sufficiency_margin": -1.0}, "sufficiency_margin is -1.0"),
         ({"comprehensiveness_weight": float("nan")}, "comprehensiveness_weight is nan"),
-        ({"comprehensiveness_weight": 0.0, "sufficiency_weight": 0.0}, "are 0: give one of them above 0"),
+        ({"comprehensiveness_weight": 0.0, "sufficiency_weight": 0.0}, "are 0: set at least one of them above 0"),
     ],
 )
 def test_number_out_of_range_is_refused(arguments, message):
