@@ -191,7 +191,7 @@ def test_constrained_attention_ends_below_its_bound_and_joint_training_without_w
             {"size": LogitSize()},
             "constraints refer to a term 'sise'.*choose one of size, task",
         ),
-        ({"size": Constraint(1.0)}, {"size": LogitSize(weight=0.5)}, "term size has the weight 0.5, but also a constraint"),
+        ({"size": Constraint(1.0)}, {"size": LogitSize(weight=0.5)}, "size has the weight 0.5, but also a constraint"),
     ],
 )
 def test_constraints_that_make_no_sense_are_refused(constraints, terms, message, tiny_plm_ca):
