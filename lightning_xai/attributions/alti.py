@@ -1,4 +1,4 @@
-"""ALTI: multiplies, over all layers, the contributions of tokens to each other's states."""
+"""ALTI: matrices of the contributions of tokens to each other's states, multiplied over all layers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def alti_mixing(layer: EncoderLayer, trace: LayerTrace, *, norm: Norm) -> Tensor
 
     Args:
         layer: the parts of the layer.
-        trace: the values inside the layer for M rows of S tokens.
+        trace: the intermediate results of the layer for M rows of S tokens.
         norm: the norm that measures distances between vectors.
 
     Example:
@@ -48,7 +48,7 @@ def alti_mixing(layer: EncoderLayer, trace: LayerTrace, *, norm: Norm) -> Tensor
         assert isinstance(layer_norm, nn.LayerNorm)
         vectors, residual = source_vectors(layer, trace, [layer_norm])
         # `source_vectors` does not divide by the LayerNorm's standard deviation, so `resultants` are multiplied by this
-        # deviation to have the same scale. The scale cancels when contributions are divided by their sum
+        # deviation to have the same scale. Contributions are later divided by their sum, so the scale has no effect
         resultants = trace.attention_block * layer_norm_deviation(layer_norm, trace.attention_sum)
     return alti_contributions(trace.attention, vectors, residual, resultants, norm=norm)
 
@@ -56,16 +56,16 @@ def alti_mixing(layer: EncoderLayer, trace: LayerTrace, *, norm: Norm) -> Tensor
 class ALTI(DifferentiableAttribution):
     """Scores tokens by their contributions to the output of each attention block, multiplied over layers.
 
-    The output y_i of an attention block, with residual connection and LayerNorm, is a sum of biases and of one vector
-    T_ij for each source token j, if the standard deviation in the LayerNorm is held fixed. The contribution c_ij of
-    token j to token i is max(0, |y_i| - |y_i - T_ij|), divided by the sum of these values over all j. Feed-forward
-    layers are left out, because they do not mix tokens. The head reads a weighted sum of token states. The sum of the
-    scores equals the sum of these weights, which is usually 1. All classes have the same scores, unless the head
-    attends to tokens for each class separately.
+    Let y_i be the output of an attention block for token i, after the residual connection and LayerNorm. With the
+    standard deviation in the LayerNorm held fixed, y_i is a sum of biases and one vector T_ij for each source token j.
+    The contribution c_ij of token j to token i is max(0, |y_i| - |y_i - T_ij|), divided by the sum of these numbers
+    over all j. Feed-forward layers are left out, because they do not mix tokens. The classification head reads a
+    weighted sum of token states. The scores add up to the sum of these weights, which is usually 1. All classes have
+    the same scores, unless the classification head attends to tokens for each class separately.
 
-    In networks that normalize before attention (Llama), y_i is the residual stream after attention, without a norm.
-    T_ij is then the vector that attention adds to y_i from source j; T_ii also contains the residual stream before
-    attention.
+    In networks that normalize before attention (such as Llama), y_i is the residual stream after attention, before any
+    norm. T_ij is then the vector that attention adds to y_i from source token j; T_ii also contains the residual stream
+    before attention.
 
     Passes: one forward pass for all classes.
 
@@ -74,8 +74,8 @@ class ALTI(DifferentiableAttribution):
 
     Reference: Ferrando et al. (2022), "Measuring the Mixing of Contextual Information in the Transformer",
     arXiv 2203.04212, Section 3.
-    Differs: the released code adds 1e-6 to every coordinate of y_i - T_ij and skips texts of more than 200 tokens. If
-    max(0, ...) is 0 for every j, which makes c_ij undefined, token i contributes to itself only.
+    Differs: the released code adds 1e-6 to every coordinate of y_i - T_ij and skips texts of more than 200 tokens.
+    Here, if max(0, ...) is 0 for every j, so that c_ij is undefined, token i contributes only to itself.
 
     Example:
         >>> import torch

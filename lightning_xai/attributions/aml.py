@@ -22,17 +22,17 @@ from lightning_xai.models.scorer.tuned_scorer import row_logits, tuned_rows
 from lightning_xai.types import Attribution, Batch, Passes, Selector, TextInputs
 
 DECAY_STEPS = 20  # the learning rate falls linearly, and would reach 0 after this number of steps
-# largest size in bytes of all tuned weights in memory; each text that is being tuned has its own copy of the weights
+# largest size in bytes of all tuned weights in memory: for each text, a separate copy of the scorer's weights is tuned
 _LEAF_BYTES = {"cpu": 2**28, "accelerator": 2**32}
 
 
 def best_candidates(values: Tensor, *, higher_is_better: bool) -> Tensor:
     """Returns, for each of R rows, the column of the best of N candidates.
 
-    Of equal candidates, the first is chosen. A row of NaN gives column 0.
+    If several candidates are equally good, the first is chosen. If all values of a row are NaN, column 0 is chosen.
 
     Args:
-        values: [R, N].
+        values: [R, N], a metric's value for each candidate.
         higher_is_better: whether the largest value is the best.
 
     Example:
@@ -49,45 +49,47 @@ class AMLAttribution(AttributionMethod):
 
     Scores are in [0, 1]; special tokens score 0.
 
-    With `num_steps` 0 (pAML), one pass of the scorer gives the scores. Otherwise (fAML), a copy of the scorer's
-    weights is tuned on each text: AdamW steps lower the dual-mask loss, with the loss weights of the pretraining. The
-    scores before tuning and after each step are candidates. The metric chooses the best candidate; ties go to the
-    earliest. These scores have an advantage under the metric that chose them. For a fair comparison, evaluate with
-    another metric, or compare only methods whose scores the same metric chose.
+    If `num_steps` is 0 (pAML), one pass of the scorer gives the scores. Otherwise (fAML), a copy of the scorer is
+    tuned on each text: AdamW minimizes the dual-mask loss, with the same loss weights as in pretraining. The scores
+    before tuning and after each step are candidates, and `metric` chooses the best candidate, or the earliest of
+    equally good ones. The chosen scores have an advantage under this metric. For a fair comparison, evaluate them with
+    another metric, or compare them only with methods whose scores were chosen by the same metric.
 
-    A scorer with `condition: probabilities` explains only the predicted class, so set `targets: predicted`.
+    A scorer that was pretrained with `condition: probabilities` explains only the predicted class. The callback that
+    computes attributions then needs the setting `targets: predicted`.
 
     Passes: passes of the explained network plus passes of the scorer. pAML takes 1 + K forward passes for K classes.
     fAML with n steps takes 1 + K ((n + 1) + 2 n + J (n + 1)) forward and 3 n K backward passes, where J is the number
-    of erased versions that the metric needs. Equal versions are evaluated once.
+    of erased texts that the metric evaluates for each candidate. Equal erased texts are evaluated once.
 
     Args:
         scorer: checkpoint or run folder of an AML run; None takes the scorer of the AML objective that the run tests.
         num_steps: number of optimizer steps for each text; 0 for pAML, 10 in the paper.
-        metric: the metric that chooses among the candidates; None if num_steps is 0.
-        lr: learning rate of the first step; each step lowers it by a twentieth of this value. By default, it is the
+        metric: the metric that chooses among the candidates; None if `num_steps` is 0.
+        lr: learning rate of the first step; each step lowers it by a twentieth of this number. By default, `lr` is the
             learning rate of the pretraining.
-        tuned: the weights of the scorer that are tuned: "all"; "last:K", the head and the last K layers; or "lora:R",
-            updates of rank R to the matrices of the encoder.
-        chunk_size: largest number of texts that are tuned together; None for as many as memory allows. Scores do not
-            depend on it.
+        tuned: which weights of the scorer are tuned: "all" of them, "last:K" for its output layers and its last K
+            encoder layers, or "lora:R" for LoRA updates of rank R to the matrices of its encoder.
+        chunk_size: largest number of copies of the scorer that are tuned at the same time; None for as many as memory
+            allows. Scores do not depend on `chunk_size`.
 
     Raises:
-        ValueError: num_steps is above 0 without a metric, or 0 with a metric, or the metric cannot choose scores. When
-            scores are computed: the scorer was pretrained for another network, or it explains only the predicted class,
-            and a target is another class.
+        ValueError: an argument is not allowed, only one of `num_steps` and `metric` is set, or the metric cannot choose
+            scores. When scores are computed: the network is multi-label, there is no scorer, the scorer was pretrained
+            for another network, or the scorer explains only the predicted class, but a target is another class.
 
     Example:
         >>> AMLAttribution("runs/aml/seed0").selected_on, AMLAttribution("runs/aml/seed0").has_sign
         ('', False)
         >>> AMLAttribution("runs/aml/seed0", num_steps=10)
         Traceback (most recent call last):
-        ValueError: num_steps is 10 without a metric: give the metric that chooses among the steps
+        ValueError: num_steps is 10 without a metric: set metric, which chooses among the steps
 
     Reference: Barkan et al. (2024), "LLM Explainability via Attributive Masking Learning", Section 3.
-    Differs: as in the authors' code, the embeddings of the prediction stay fixed while a text is tuned, dropout is off
-        and the learning rate falls over 20 steps. In that code the candidates are the scores before each step, so the
-        last step has no effect; here the scores after the last step are a candidate, too.
+    Differs: some details are not from the paper, but from the authors' code: while a copy of the scorer is tuned, the
+        embedding that tells the scorer the prediction stays fixed, dropout is off, and the learning rate falls over 20
+        steps. In the authors' code, the candidates are the scores before each step, so the last step has no effect;
+        here, the scores after the last step are also a candidate.
     """
 
     has_sign = False
@@ -105,16 +107,16 @@ class AMLAttribution(AttributionMethod):
         if not 0 <= num_steps <= DECAY_STEPS:
             raise ValueError(f"num_steps is {num_steps}: give a number from 0 to {DECAY_STEPS}")
         if num_steps and metric is None:
-            raise ValueError(f"num_steps is {num_steps} without a metric: give the metric that chooses among the steps")
+            raise ValueError(f"num_steps is {num_steps} without a metric: set metric, which chooses among the steps")
         if metric is not None:
             if not num_steps:
-                raise ValueError("num_steps is 0, but a metric is given: leave it out, or give num_steps of at least 1")
+                raise ValueError("num_steps is 0, but a metric is given: remove metric, or raise num_steps above 0")
             metric.require_selection()
         if lr is not None and not lr > 0:
-            raise ValueError(f"lr is {lr}: give a learning rate above 0, or null to take the pretraining's")
+            raise ValueError(f"lr is {lr}: give a learning rate above 0, or null for the pretraining's learning rate")
         kind, _, number = tuned.partition(":")
         if tuned != "all" and not (kind in ("last", "lora") and number.isdigit() and int(number)):
-            raise ValueError(f"tuned is {tuned!r}: give all, last:K or lora:R, with a number of at least 1")
+            raise ValueError(f"tuned is {tuned!r}: give 'all', 'last:K' or 'lora:R', where K or R is a number above 0")
         check_chunk_size(chunk_size)
         self.scorer = scorer
         self.num_steps = num_steps
@@ -124,17 +126,17 @@ class AMLAttribution(AttributionMethod):
         self.chunk_size = chunk_size
         self._source: Callable[[], TrainedScorer] | None = None  # returns the scorer; set by `give_scorer`
         self._trained: TrainedScorer | None = None  # loaded at the first use
-        self.kept_steps: Counter[int] = Counter()  # tuning step -> number of texts for which its scores were chosen
-        # numbers of tokens if the scorer has a tokenizer of its own: "scored" counts all tokens that get a score;
-        # "nearest" counts those that overlap no token of the scorer, so that they get the score of the nearest one
+        self.kept_steps: Counter[int] = Counter()  # tuning step -> how often the scores after this step were chosen
+        # counts if the scorer has its own tokenizer: "scored" is the number of all tokens that get a score; "nearest"
+        # is the number of tokens that overlap no token of the scorer, so they get the score of its nearest token
         self.aligned_tokens: Counter[str] = Counter()
         self._texts: TextRows | None = None  # set by `give_texts`
-        self._split: str | None = None  # the split in which `inputs.index` numbers the texts
+        self._split: str | None = None  # the split of the explained texts; `inputs.index` gives their rows in it
         self._checked: tuple[int, ...] = ()  # id of the last checked model, and version counters of its weights
 
     @property
     def selected_on(self) -> str:
-        """Name of the metric that chose the scores; "validation:NAME" if metric NAME chose only the scorer; else ""."""
+        """Name of the metric that chose the scores, or "validation:NAME", or "", as in `AttributionMethod`."""
         if self.metric is not None:
             return self.metric.name
         return f"validation:{self._trained.selected_on}" if self._trained is not None else ""
@@ -154,7 +156,7 @@ class AMLAttribution(AttributionMethod):
         with frozen(scorer), torch.no_grad():
             probs = model.probabilities(model(inputs).logits).to(scorer.z.dtype)
             y, columns = self._conditions(scorer, probs, targets)
-            repeated = inputs.repeat_interleave(columns)  # R = B * columns rows
+            repeated = inputs.repeat_interleave(columns)  # R = B * columns texts, one for each explanation
             scorer_inputs = scorer_inputs.repeat_interleave(columns)
             scores = scorer_inputs.keep(scorer(scorer_inputs.inputs, y))
             scored = scorer_inputs.token_mask
@@ -173,12 +175,12 @@ class AMLAttribution(AttributionMethod):
         return Passes(forward=1 + num_targets * ((n + 1) + 2 * n + erased * (n + 1)), backward=3 * n * num_targets)
 
     def _trained_for(self, model: Classifier) -> TrainedScorer:
-        """Returns the scorer on the model's device and in its dtype, if it was pretrained for this model."""
+        """Returns the scorer, on the device and in the dtype of `model`. Raises ValueError if it cannot explain it."""
         if model.multilabel:
-            raise ValueError("AML explains single-label networks, but this one is multi-label: choose another method")
+            raise ValueError("AML explains single-label networks, but this is a multi-label one: choose another method")
         if self._trained is None:
             if self.scorer is None and self._source is None:
-                raise ValueError("AMLAttribution has no scorer: give the run folder of an AML objective as its scorer")
+                raise ValueError("AMLAttribution has no scorer: set scorer to the folder of a run that trained one")
             self._trained = self._source() if self._source is not None else load_scorer(str(self.scorer))
         version = (id(model), *(tensor._version for tensor in model.parameters()))
         if version != self._checked:
@@ -189,20 +191,20 @@ class AMLAttribution(AttributionMethod):
 
     @staticmethod
     def _conditions(scorer: TokenScorer, probs: Tensor, targets: Tensor) -> tuple[Tensor, int]:
-        """Returns the one-hot classes or the probabilities [B * columns, C] that the scorer gets, and `columns`.
+        """Returns `y` [B * columns, C], the one-hot classes or probabilities that the scorer reads, and `columns`.
 
         `columns` is the number of explanations per text: K if the scorer explains any class, otherwise 1.
 
         Raises:
-            ValueError: the scorer explains the predicted class only, and a target is another class.
+            ValueError: the scorer explains only the predicted class, but a target is another class.
         """
         if scorer.condition == "class":
             return torch.nn.functional.one_hot(targets.flatten(), probs.shape[1]).to(probs), targets.shape[1]
         other = targets != probs.argmax(dim=1, keepdim=True)
         if other.any():
             raise ValueError(
-                f"class {int(targets[other][0])} is not the predicted class, the only class that this scorer explains: "
-                "set targets: predicted, or pretrain a scorer with condition: class"
+                f"class {int(targets[other][0])} is not the predicted class, but this scorer explains only the "
+                "predicted class: set `targets: predicted`, or pretrain a scorer with `condition: class`"
             )
         return probs, 1
 
@@ -227,7 +229,8 @@ class AMLAttribution(AttributionMethod):
         device = inputs.device
         one = sum(leaf.numel() * leaf.element_size() for leaf in tuned_rows(scorer, self.tuned, 1).leaves)
         by_weights = max(_LEAF_BYTES["cpu" if device.type == "cpu" else "accelerator"] // max(one, 1), 1)
-        # twice the tokens, because a masked text and its inversely masked version share a pass of the explained network
+        # twice the tokens, because a text that is masked by the scores, and the same text with the opposite mask, share
+        # a pass of the explained network
         by_tokens = rows_per_forward(None, 2 * inputs.input_ids.shape[1], device, differentiated=True)
         return min(by_weights, by_tokens, self.chunk_size or by_tokens)
 
@@ -262,11 +265,11 @@ class AMLAttribution(AttributionMethod):
 
 
 def give_scorer(methods: Iterable[AttributionMethod], source: Callable[[], TrainedScorer] | None) -> None:
-    """Gives the objective's scorer to every AMLAttribution that names no scorer, including those inside other methods.
+    """Gives the objective's scorer to each AMLAttribution whose `scorer` is None, including those in other methods.
 
     Args:
         methods: the methods that a run evaluates.
-        source: function that returns the scorer, called at the first explanation; None if the objective has no scorer.
+        source: function that returns the scorer; called at the first explanation. None if the objective has no scorer.
 
     Example:
         >>> give_scorer([AMLAttribution(scorer=None)], None)
@@ -282,7 +285,7 @@ def give_texts(methods: Iterable[AttributionMethod], texts: TextRows | None) -> 
 
     Args:
         methods: the methods that a run evaluates.
-        texts: function that returns the text of a row; None if the texts are not known.
+        texts: function (split, row) -> text; None if the texts are not known.
 
     Example:
         >>> give_texts([AMLAttribution(scorer=None)], None)

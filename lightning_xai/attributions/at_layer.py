@@ -16,8 +16,8 @@ from lightning_xai.types import ClassifierOutput, Passes, TextInputs
 class FirstLayers:
     """A view of a network that shows only the first `num_layers` encoder layers.
 
-    If hidden states are requested, the logits are those of the head on the states after the last of these layers.
-    Otherwise the logits are those of the whole network.
+    If hidden states are requested, the classification head computes the logits from the states after the last of these
+    layers. Otherwise, the logits are those of the whole network.
 
     Args:
         network: the network.
@@ -51,7 +51,7 @@ class FirstLayers:
 
 
 class AtLayer(AttributionMethod):
-    """Scores tokens as `method` would if the head read the states after one encoder layer.
+    """Scores tokens as `method` would if the classification head read the states after the encoder layer `layer`.
 
     Passes: those of `method`.
 
@@ -61,8 +61,9 @@ class AtLayer(AttributionMethod):
         layer: index of the encoder layer, counted from 0.
 
     Raises:
-        ValueError: the method takes gradients, or the layer is negative; when scores are computed, the network has
-            fewer layers, normalizes before attention, or has a head that attends to tokens.
+        ValueError: the method takes gradients or reads no attention weights, or `layer` is negative. When scores are
+            computed: the network has no layer with this index, it normalizes before attention, or its classification
+            head attends to tokens.
 
     Example:
         >>> import torch
@@ -81,11 +82,11 @@ class AtLayer(AttributionMethod):
         name = type(method).__name__
         if not method.needs_attentions or method.passes(1, 1).backward:
             raise ValueError(
-                f"{name} does not explain the states of a layer: choose Attention, AttentionRollout, ALTI, GlobEnc or "
-                "DecompX"
+                f"{name} cannot explain the states after one layer: choose Attention, AttentionRollout, ALTI, GlobEnc "
+                "or DecompX"
             )
         if layer < 0:
-            raise ValueError(f"layer is {layer}: give the number of an encoder layer, from 0")
+            raise ValueError(f"layer is {layer}: give the index of an encoder layer, counted from 0")
         self.method = method
         self.layer = layer
 
@@ -97,11 +98,14 @@ class AtLayer(AttributionMethod):
         layers = model.encoder_layers()
         num_layers = len(layers)
         if self.layer >= num_layers:
-            raise ValueError(f"layer is {self.layer}, but the network has the layers 0 to {num_layers - 1}: choose one")
+            raise ValueError(f"layer is {self.layer}, but the network only has the layers 0 to {num_layers - 1}")
         if model.readout_is_attention:
-            raise ValueError("the network's head attends to the states of its last layer: leave AtLayer out")
+            raise ValueError("the classification head attends to the states of the last layer: do not use AtLayer")
         if layers[0].norm_first:
-            raise ValueError("the network normalizes states before attention, so its head cannot read middle layers")
+            raise ValueError(
+                "the network normalizes before attention, so its classification head can read only the states after "
+                "the last layer: do not use AtLayer"
+            )
         view = cast(Classifier, FirstLayers(model, self.layer + 1))
         return self.method.scores(view, inputs, targets)
 

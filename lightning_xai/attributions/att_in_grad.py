@@ -26,14 +26,14 @@ def att_in_grad(attention: Tensor, embeds: Tensor, gradient: Tensor) -> Tensor:
 class AttInGrad(OnePassAttribution):
     """Scores tokens by attention times the L2 norm of InputXGradient, both from the same forward pass.
 
-    The attention is the score of `Attention`: the class's attention weight if the head attends to tokens, otherwise an
-    attention weight in the last encoder layer, averaged over heads.
+    The attention is the score of `Attention`: the weight that the classification head gives the token for the class if
+    this head attends to tokens; otherwise an attention weight of the last encoder layer, averaged over attention heads.
 
     Passes: one forward pass, and one backward pass for each class.
 
     Reference: Edin et al. (2024), "An Unsupervised Approach to Achieve Supervised-Level Explainability in Healthcare
     Records", arXiv 2406.08958, Section 3.
-    Differs: here scores are not normalized. The released code divides scores by their sum over all tokens and classes
+    Differs: here, scores are not normalized. The released code divides scores by their sum over all tokens and classes
     of a document; its metrics then divide each class's scores by their sum, as `Transformed` with "normalize" does.
 
     Example:
@@ -59,7 +59,7 @@ class AttInGrad(OnePassAttribution):
 
     def from_pass(self, forward_pass: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:
         embeds, output = forward_pass.embeds, forward_pass.output
-        assert embeds is not None, "the pass needs embeds"
+        assert embeds is not None, "the forward pass must provide `embeds`"
         attention = token_attention(output, targets, readout_is_attention=forward_pass.network.readout_is_attention)
         factor = embeds
         if not create_graph:

@@ -1,4 +1,4 @@
-"""The attention weights with which the head reads tokens."""
+"""The attention weights with which the classification head reads tokens."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from lightning_xai.types import Passes
 
 
 class Attention(OnePassAttribution):
-    """Scores tokens by the attention weights with which the head reads them.
+    """Scores tokens by the attention weights with which the classification head reads them.
 
-    If the head attends to tokens, these are the weights of the class. Otherwise the head reads the state of one token
-    ([CLS] or the last token) or the mean of all states. The scores are then the attention weights of the last encoder
-    layer, from the tokens that the head reads to all tokens, averaged over the tokens that are read and over attention
-    heads. They are the same for every class.
+    If the classification head attends to tokens, the scores are its weights for the class. Any other head reads the
+    state of one token ([CLS] or the last token) or the mean of all states. The scores are then the attention weights of
+    the last encoder layer, from the tokens that this head reads to all tokens, averaged over the tokens that it reads
+    and over attention heads. These scores are the same for every class.
 
     Passes: one forward pass for all classes.
 
     Reference: Edin et al. (2024), "An Unsupervised Approach to Achieve Supervised-Level Explainability in Healthcare
     Records", arXiv 2406.08958, Section 3.
-    Differs: the softmax of the released code includes padding; PLMCA does so only with mask_mode="legacy".
+    Differs: in the released code, the softmax includes padding; here, PLMCA includes it only with mask_mode="legacy".
 
     Example:
         >>> import torch

@@ -20,22 +20,24 @@ Layers = Literal["last", "all"]
 
 
 class AttentionGradient(OnePassAttribution):
-    """Scores tokens by attention times the gradient of the class's logit with respect to this attention.
+    """Scores tokens by attention weights times the gradient of the class's logit with respect to these weights.
 
-    If the head attends to tokens, the head's attention is explained. Otherwise the encoder's attention is explained,
-    from the token that the head reads ([CLS] or the last token) to all tokens. The products are then averaged over
-    attention heads, and over layers if `layers` is "all".
+    If the classification head attends to tokens, its attention weights are used. Otherwise, those of the encoder are
+    used, from the token that the classification head reads ([CLS] or the last token) to all tokens; if it reads the
+    mean of all states, they are averaged over the tokens that it reads. The products are averaged over attention heads,
+    and over layers if `layers` is "all".
 
-    Passes: one forward pass, and at most one backward pass for each class. If each class has its own attention, one
-    backward pass serves all classes. Backward passes stop at the explained attention.
+    Passes: one forward pass, and at most one backward pass for each class. If the classification head attends to tokens
+    for each class separately, one backward pass serves all classes. Backward passes stop at the attention weights.
 
     Args:
         sign: how the gradient enters the product: unchanged ("signed"), as its absolute value ("absolute"), or with
             negative values set to 0 ("nonnegative").
-        layers: the encoder layers that are explained, "last" or "all", if the head does not attend to tokens.
+        layers: the encoder layers whose attention weights are used, "last" or "all". If the classification head attends
+            to tokens, `layers` must be "last" and has no effect.
 
     Raises:
-        ValueError: when scores are computed, `layers` is "all" but the head attends to tokens.
+        ValueError: when scores are computed, `layers` is "all" but the classification head attends to tokens.
 
     Reference: Serrano and Smith (2019), "Is Attention Interpretable?", arXiv 1906.03731, Section 3.
     Differs: Edin et al. (2024) divide every class's scores by their sum, which `Transformed` does with "normalize".
@@ -65,14 +67,14 @@ class AttentionGradient(OnePassAttribution):
         return self.sign == "signed"
 
     def needs(self, model: Classifier) -> Needs:
-        # the embeddings require a gradient, so attention is differentiable even if all weights are frozen
+        # with `embeds`, embeddings require a gradient, so attention is differentiable even if all weights are frozen
         return Needs(embeds=True, attentions=not model.readout_is_attention, double_backward=True)
 
     def from_pass(self, forward_pass: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:
         output = forward_pass.output
         if forward_pass.network.readout_is_attention:
             if self.layers == "all":
-                raise ValueError("layers is 'all', but the explained attention is the head's: choose layers='last'")
+                raise ValueError("layers is 'all', but the classification head attends to tokens: set layers to 'last'")
             return self._head_scores(forward_pass, targets, create_graph=create_graph)
         attentions = encoder_attentions(output)[-1:] if self.layers == "last" else encoder_attentions(output)
         columns = []
@@ -85,18 +87,18 @@ class AttentionGradient(OnePassAttribution):
         return torch.stack(columns, dim=1)
 
     def _head_scores(self, forward_pass: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:
-        """Returns scores [B, K, T] from the attention of the head."""
+        """Returns scores [B, K, T] from the attention of the classification head."""
         logits, readout = forward_pass.output.logits, forward_pass.output.readout  # [B, C], [B, 1 or C, T]
         keep = create_graph or forward_pass.shared
-        if readout.shape[1] == 1:  # one attention for all classes
+        if readout.shape[1] == 1:  # all classes share the same attention weights
             gradients = target_gradients(
                 logits, targets, readout, create_graph=create_graph, keep_graph=forward_pass.shared
             )
             gradient = torch.cat([*gradients], dim=1)
         else:
             # a logit depends only on the attention of its own class, so one backward pass from the sum of the logits
-            # gives the gradients of all classes. `scatter` adds a class to the sum only once, even if `targets` names
-            # it twice
+            # gives the gradients of all classes. `scatter` includes a class in the sum only once, even if it occurs
+            # twice in `targets`
             is_target = torch.zeros_like(logits).scatter(1, targets, 1.0)
             (gradient,) = torch.autograd.grad(
                 (logits * is_target).sum(), readout, retain_graph=keep, create_graph=create_graph

@@ -17,7 +17,7 @@ from lightning_xai.models.base import Classifier
 from lightning_xai.models.forward_pass import ForwardPass, Needs
 from lightning_xai.types import Attribution, Passes, TextInputs
 
-SIGNED_POOLINGS = ("sum", "mean")  # poolings of a token's D values that keep the sign
+SIGNED_POOLINGS = ("sum", "mean")  # ways to pool a token's D values into one score that may be negative
 
 
 @contextmanager
@@ -62,7 +62,7 @@ class AttributionMethod(ABC):
                  [1., 5., 6.]]])
     """
 
-    needs_attentions: bool = False  # if True, callbacks switch the network to eager attention at setup
+    needs_attentions: bool = False  # True if scores need attention weights; callbacks then set up eager attention
     # True if an example may need fewer passes than `passes` returns, because equal texts are evaluated only once or
     # because classes share a backward pass
     passes_at_most: bool = False
@@ -70,9 +70,10 @@ class AttributionMethod(ABC):
 
     @property
     def selected_on(self) -> str:
-        """Name of the metric that chose the scores among several candidates, or "" if no metric did.
+        """Name of the metric by which the scores were chosen from several candidates; "" if no metric chose them.
 
-        The name is "validation:NAME" if the metric NAME chose only a trained scorer, on the validation split.
+        "validation:NAME" means that the metric NAME did not choose scores, but chose the checkpoint of a trained
+        scorer by its value on the validation split.
 
         Example:
             >>> from lightning_xai.attributions.gradient import Gradient
@@ -96,19 +97,19 @@ class AttributionMethod(ABC):
 
     @abstractmethod
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
-        """Returns signed, unnormalized scores [B, K, T] for the classes `targets` [B, K]."""
+        """Returns a score [B, K, T] for each text, class in `targets` [B, K] and token. Scores may have any scale."""
 
     @abstractmethod
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
         """Returns the number of passes through the network that one example needs.
 
         Args:
-            num_tokens: number of the example's explainable tokens (`token_mask`), without special tokens.
-            num_targets: number of the example's explained classes.
+            num_tokens: number of explainable tokens in the example (True in `token_mask`); special tokens do not count.
+            num_targets: number of classes that are explained for the example.
         """
 
     def settings(self) -> dict[str, Any]:
-        """Returns the name of the method's class and its public attributes as JSON types.
+        """Returns the name of the method's class, and the method's public attributes as JSON types.
 
         An attribute that is itself a method is replaced by the settings of that method.
 
@@ -126,9 +127,9 @@ class AttributionMethod(ABC):
         return settings
 
     def for_split(self, split: str) -> AttributionMethod:
-        """Returns the method for examples of `split`: `self`, except for methods that read stored scores.
+        """Returns the method that explains examples of `split`: `self`, unless the method reads stored scores.
 
-        Examples are numbered within their split, so stored scores can be found only if the split is known.
+        The index of an example counts within its split, so stored scores can be found only if the split is known.
         """
         return self
 
@@ -145,15 +146,15 @@ class AttributionMethod(ABC):
     def attribute(
         self, model: Classifier, inputs: TextInputs, targets: Tensor, target_mask: Tensor | None = None
     ) -> Attribution:
-        """Returns the detached float32 Attribution of `model` for `targets` [B, K], and leaves the model as it was.
+        """Returns the Attribution of `model` for `targets` [B, K], detached and in float32. The model does not change.
 
         Scores are 0 at padding and where `target_mask` [B, K] is False; special tokens keep their scores. Targets
-        where `target_mask` is False may be any number. Rows and columns of `target_mask` that are all False are not
-        computed.
+        where `target_mask` is False may be any number. Nothing is computed for rows and columns in which `target_mask`
+        is all False.
 
         Raises:
-            ValueError: a target is not one of the model's classes, `scores` returned another shape than [B, K, T], or a
-                score is not finite (the message names the examples).
+            ValueError: a target is not one of the model's classes, `scores` returned a shape other than [B, K, T], or a
+                score is not finite (the message gives the indices of the examples).
         """
         if target_mask is None:
             target_mask = torch.ones_like(targets, dtype=torch.bool)
@@ -196,13 +197,13 @@ class AttributionMethod(ABC):
             rows = (~finite).nonzero().flatten()
             indices = rows if inputs.index is None else inputs.index[rows]
             raise ValueError(
-                f"{type(self).__name__} gave non-finite scores for examples {indices.tolist()}: check the model's "
-                "weights for overflow, or explain in float32"
+                f"{type(self).__name__} gave non-finite scores for the examples with indices {indices.tolist()}: check "
+                "whether the model's weights overflow, or load the model in float32"
             )
 
 
 class DifferentiableAttribution(AttributionMethod):
-    """A method whose scores can enter a loss: with `create_graph` they have gradients for the encoder's weights.
+    """A method whose scores can be part of a loss, which then has gradients for the encoder's weights.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -220,24 +221,24 @@ class DifferentiableAttribution(AttributionMethod):
 
     @property
     def shares_pass(self) -> bool:
-        """Whether `from_pass` computes the scores from the given forward pass, without making another."""
+        """Whether `from_pass` computes the scores from the forward pass that it gets, and makes no other."""
         return False
 
     @abstractmethod
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
-        """Returns scores [B, K, T]; with `create_graph` a loss on them has gradients for the model's weights."""
+        """Returns scores [B, K, T]. With `create_graph`, a loss on them has gradients for the model's weights."""
 
     def needs(self, model: Classifier) -> Needs:
-        """Returns what a forward pass of `model` must provide for `from_pass`, if the scores enter a loss."""
+        """Returns what a forward pass of `model` must provide so that `from_pass` can compute scores for a loss."""
         return Needs(own_attentions=self.needs_attentions)
 
     def from_pass(self, forward_pass: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:
         """Returns the scores [B, K, T] that `scores` would return, computed from a finished forward pass.
 
-        This default calls `scores`, which makes passes of its own, so no pass is saved.
+        This default implementation calls `scores`, which makes new passes, so it saves no pass.
 
         Args:
-            forward_pass: a forward pass with the parts that `needs` names.
+            forward_pass: a forward pass that provides what `needs` returns.
             targets: [B, K] long.
             create_graph: as in `scores`.
         """
@@ -245,7 +246,9 @@ class DifferentiableAttribution(AttributionMethod):
 
 
 class OnePassAttribution(DifferentiableAttribution):
-    """A differentiable method that needs one forward pass, which methods can share. A subclass defines `from_pass`.
+    """A differentiable method that needs only one forward pass. Several such methods can share a pass.
+
+    A subclass defines `needs`, `from_pass` and `passes`.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -271,16 +274,16 @@ class OnePassAttribution(DifferentiableAttribution):
 
     @abstractmethod
     def needs(self, model: Classifier) -> Needs:
-        """Returns what a forward pass of `model` must provide for `from_pass`, if the scores enter a loss."""
+        """Returns what a forward pass of `model` must provide so that `from_pass` can compute scores for a loss."""
 
     @abstractmethod
     def from_pass(self, forward_pass: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:
         """Returns scores [B, K, T], computed from a finished forward pass.
 
         Args:
-            forward_pass: the forward pass, with the parts that `needs` names.
-            targets: [B, K] long, columns of the pass's logits. They are class ids, unless the pass computed only some
-                classes.
+            forward_pass: a forward pass that provides what `needs` returns.
+            targets: [B, K] long, columns of `forward_pass.output.logits`. A column is a class id, unless the forward
+                pass computed only some of the classes.
             create_graph: as in `scores`.
         """
 

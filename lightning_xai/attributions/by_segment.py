@@ -17,7 +17,7 @@ class BySegment(AttributionMethod):
 
     First, the states of a text are computed without a graph. Then the head's gradients are computed for all K classes.
     Finally, groups of segments are encoded again, and the K gradients are propagated through the graph of each group.
-    The scores equal those of `method` within rounding. Memory holds K gradients [T, D] and the graph of one group
+    The scores equal those of `method` apart from rounding. Memory holds K gradients [T, D] and the graph of one group
     instead of the graph of the whole text.
 
     Passes: those of `method`, except that each forward pass with a gradient is made twice.
@@ -47,11 +47,11 @@ class BySegment(AttributionMethod):
     def __init__(self, method: AttributionMethod, segments_at_once: int = 8) -> None:
         if not method.by_segment:
             raise ValueError(
-                f"{type(method).__name__} takes no gradient that BySegment can divide: give Gradient, AttInGrad, "
-                "IntegratedGradients or another gradient method, and put other transforms around BySegment"
+                f"{type(method).__name__} takes no gradient that BySegment can compute by segment: choose Gradient, "
+                "AttInGrad, IntegratedGradients or another gradient method, and put transforms around BySegment"
             )
         if segments_at_once < 1:
-            raise ValueError(f"segments_at_once is {segments_at_once}: give at least 1")
+            raise ValueError(f"segments_at_once is {segments_at_once}: give at least 1 segment")
         self.method = method
         self.segments_at_once = segments_at_once
         self.needs_attentions = method.needs_attentions
@@ -62,7 +62,7 @@ class BySegment(AttributionMethod):
         return self.method.has_sign
 
     def for_preflight(self) -> BySegment:
-        """Returns a BySegment of `method.for_preflight()`."""
+        """Returns BySegment with `method.for_preflight()` as its method."""
         method = self.method.for_preflight()
         return self if method is self.method else BySegment(method, self.segments_at_once)
 

@@ -25,10 +25,10 @@ def stored_scores(store: RaggedStore, inputs: TextInputs, targets: Tensor, hashe
     """Returns the stored scores [B, K, T] of B texts, 0 at padding.
 
     Args:
-        store: token scores of texts without padding, stored by example and class.
+        store: a store that holds, for each example and class, the scores of the text's tokens without padding.
         inputs: B texts. Their `index` identifies the examples in the store.
         targets: [B, K] long, the classes.
-        hashes: hashes of the texts, stored by example and NO_CLASS; None if the run stored no hashes.
+        hashes: a store that holds, for each example and NO_CLASS, a hash of the text; None if there are no hashes.
 
     Raises:
         ValueError: `inputs.index` is None, the store has no scores for an example and class, or the stored scores
@@ -45,7 +45,7 @@ def stored_scores(store: RaggedStore, inputs: TextInputs, targets: Tensor, hashe
         tensor([[[ 0.5000, -1.0000]]])
     """
     if inputs.index is None:
-        raise ValueError("inputs.index is None, but it identifies stored scores: set it to the rows in the split")
+        raise ValueError("inputs.index is None, but scores are stored by index: set it to the texts' rows in the split")
     mask, input_ids = inputs.attention_mask.cpu(), inputs.input_ids.cpu()
     scores = torch.zeros(*targets.shape, mask.shape[1])
     for row, (index, classes) in enumerate(zip(inputs.index.tolist(), targets.tolist(), strict=True)):
@@ -55,12 +55,12 @@ def stored_scores(store: RaggedStore, inputs: TextInputs, targets: Tensor, hashe
                 values = torch.tensor(store.get(index, target))  # a copy: the memory map is read-only
             except KeyError:
                 raise ValueError(
-                    f"no scores are stored for example {index} and class {target}: write the cache with the same split "
-                    "and targets"
+                    f"no scores are stored for class {target} of the example with index {index}: write the cache with "
+                    "the same split and targets"
                 ) from None
             if len(values) != length:
                 raise ValueError(
-                    f"example {index} has {quantity(length, 'token')}, but the store has "
+                    f"the example with index {index} has {quantity(length, 'token')}, but the store has "
                     f"{quantity(len(values), 'score')} for class {target}: write the cache with the same tokenizer and "
                     "max_length"
                 )
@@ -68,8 +68,8 @@ def stored_scores(store: RaggedStore, inputs: TextInputs, targets: Tensor, hashe
         if hashes is not None and (index, NO_CLASS) in hashes:
             if (hashes.get(index, NO_CLASS) != text_hash(input_ids[row, mask[row]].numpy())).any():
                 raise ValueError(
-                    f"{store.path} has the scores of another text for example {index}: use the same data, tokenizer, "
-                    "max_length and erasures as the run that wrote the cache"
+                    f"{store.path} has the scores of another text for the example with index {index}: use the same "
+                    "data, tokenizer, max_length and erasures as the run that wrote the cache"
                 )
     return scores.to(inputs.device)
 
@@ -77,10 +77,9 @@ def stored_scores(store: RaggedStore, inputs: TextInputs, targets: Tensor, hashe
 def give_data(methods: Iterable[AttributionMethod], data: Any) -> None:
     """Gives every Cached method the data module, so that the method can check that its scores fit the data's encoder.
 
-    Cached methods inside other methods are included.
-
     Args:
-        data: the data module. A module without `encoder_facts` is ignored.
+        methods: the methods. Cached methods inside these methods get the data module, too.
+        data: the data module. A data module without `encoder_facts` is ignored.
 
     Example:
         >>> from lightning_xai.attributions.gradient import Gradient
@@ -93,11 +92,11 @@ def give_data(methods: Iterable[AttributionMethod], data: Any) -> None:
 
 
 def require_examples(method: AttributionMethod, examples: np.ndarray) -> None:
-    """Raises ValueError if a Cached method lacks the scores of an example. Cached methods inside `method` count too.
+    """Raises ValueError if `method`, or a method inside it, is a Cached method that lacks the scores of an example.
 
     Args:
         method: the method, as returned by `for_split`.
-        examples: indices [N] of the examples that it will explain, each for at least one class.
+        examples: indices [N] of the examples that `method` will explain, each for at least one class.
 
     Example:
         >>> import tempfile
@@ -107,16 +106,16 @@ def require_examples(method: AttributionMethod, examples: np.ndarray) -> None:
         ...         writer.add(0, 1, np.array([0.5, -1.0]))  # example 0, class 1
         ...     require_examples(Cached(folder), np.array([0, 1, 2]))  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        ValueError: ... has scores of 1 of 3 examples, not of example 1: write the cache with the same max_examples ...
+        ValueError: ... has scores of 1 of 3 examples, but none of the example with index 1: write the cache with ...
     """
     store = method._store if isinstance(method, Cached) else None
     if store is not None:
         missing = np.setdiff1d(examples, store.examples)
         if len(missing):
             raise ValueError(
-                f"{store.path} has scores of {len(examples) - len(missing):,} of {len(examples):,} examples, not of "
-                f"example {missing[0]}: write the cache with the same max_examples and limits of batches, or lower "
-                "those of this command"
+                f"{store.path} has scores of {len(examples) - len(missing):,} of {len(examples):,} examples, but none "
+                f"of the example with index {missing[0]}: write the cache with the same max_examples and "
+                "trainer.limit_..._batches as this command, or lower these settings of this command"
             )
     for part in vars(method).values():
         if isinstance(part, AttributionMethod):
@@ -155,8 +154,8 @@ class Cached(AttributionMethod):
         hashes = Path(path) / TEXT_HASHES
         self._hashes = RaggedStore(hashes) if is_store(hashes) else None
         self._is_said = False  # whether the message about missing hashes was printed
-        self._data: Any = None  # the explained data; None if not known
-        self._methods: dict[str, Cached] = {}  # one for each split, so that each store is opened once
+        self._data: Any = None  # data module of the explained texts; None if not known
+        self._methods: dict[str, Cached] = {}  # split -> result of `for_split`, so that each store is opened only once
 
     def for_split(self, split: str) -> Cached:
         """Returns the method that reads the store of `split`.
@@ -171,7 +170,8 @@ class Cached(AttributionMethod):
             stored_split = method._store.metadata.get("split", split)
             if stored_split != split:
                 raise ValueError(
-                    f"{method.path} has scores of split {stored_split!r}, not of {split!r}: write {{split}} in the path"
+                    f"{method.path} has scores of split {stored_split!r}, not of {split!r}: write {{split}} in the "
+                    "path instead of the name of a split"
                 )
             if self._data is not None:
                 check_positions(method._store.metadata.get("encoder"), self._data.encoder_facts(), method.path)
@@ -182,9 +182,9 @@ class Cached(AttributionMethod):
     def scores(self, model: Classifier | None, inputs: TextInputs, targets: Tensor) -> Tensor:
         """Returns stored scores [B, K, T]; `model` is not used."""
         if self._store is None:
-            raise ValueError(f"{self.path} names one store per split: call for_split with the explained split")
+            raise ValueError(f"{self.path} stands for one store per split: call for_split with the explained split")
         if self._hashes is None and not self._is_said:
-            say(f"{self.path}: these scores were stored without hashes of their texts, so the texts are not compared")
+            say(f"{self.path}: scores were stored without hashes of their texts, so the texts are not compared")
             self._is_said = True
         return stored_scores(self._store, inputs, targets, self._hashes)
 
@@ -193,10 +193,10 @@ class Cached(AttributionMethod):
 
 
 def _check_classes(stored: list[str] | None, names: list[str], path: str) -> None:
-    """Raises ValueError if the store and the data number the classes differently. Stores without names are accepted."""
+    """Raises ValueError if the store has the classes in another order than the data. `stored` None is accepted."""
     positions = None if stored is None else class_positions(stored, names, path)
     if stored is not None and positions is not None and positions != list(range(len(names))):
         raise ValueError(
-            f"{path} has scores of the classes {listed(stored)}, the data has {listed(names)}: set class_names of the "
-            "data's source to the order of the scores"
+            f"{path} has scores of the classes {listed(stored)} in this order, but the data has {listed(names)}: set "
+            "class_names of the data's source to the order of the stored scores"
         )

@@ -38,18 +38,18 @@ def _columns(inputs: TextInputs, columns: Tensor) -> TextInputs:
 
 
 class Captum(AttributionMethod):
-    """Scores tokens by an algorithm of captum.
+    """Scores tokens by an algorithm from captum.
 
     Gradient algorithms explain the embeddings that `Classifier.embed` returns. Layer algorithms explain the output of a
     layer. Both give D values per token, which are then pooled. Perturbation algorithms replace the ids of explainable
     tokens by the fill token; special tokens and padding are never replaced. The explained output is the logit of a
-    class. Algorithms that draw random numbers run one example at a time, with a seed from the example's index.
+    class. Algorithms that draw random numbers run one example at a time, with a seed that depends on its index.
 
     Passes: the passes that captum makes; the table in captum_algorithms.py gives their number.
 
     Args:
         algorithm: name of a class in captum.attr, with or without the prefix "captum.attr.".
-        arguments: further arguments of the algorithm's constructor or of its `attribute`, such as n_steps.
+        arguments: further arguments of the algorithm's constructor or of its method `attribute`, such as n_steps.
         wrapped: for NoiseTunnel, the algorithm whose scores are averaged over noise.
         layer: name of the layer that a layer algorithm explains, such as "transformer.bert.encoder.layer.0". The layer
             must return one state per token. If None, the embeddings are explained.
@@ -58,11 +58,12 @@ class Captum(AttributionMethod):
             Perturbation algorithms always use "fill".
         seed: seed of the random draws, at least 0.
         delta_tolerance: largest completeness error, in logits, that causes no warning; None for no check. Only
-            algorithms with a convergence delta in captum are checked. An instance warns at most once.
+            algorithms for which captum computes this error (its convergence delta) are checked. An instance warns at
+            most once.
 
     Raises:
-        ValueError: the adapter cannot call the algorithm (the message says why), or an argument in `arguments` does not
-            exist.
+        ValueError: this class cannot call the algorithm (the message says why), `wrapped` or `layer` does not suit the
+            algorithm, or the algorithm has no argument of a name in `arguments`.
 
     Reference: Kokhlikyan et al. (2020), "Captum: A unified and generic model interpretability library for PyTorch",
         arXiv 2009.07896.
@@ -100,10 +101,10 @@ class Captum(AttributionMethod):
             self._options |= call_defaults(self.wrapped)
         if unknown := sorted(set(self.arguments) - set(self._options)):
             known = ", ".join(self._options) or "none"
-            raise ValueError(f"arguments.{unknown[0]} is not an argument of {self.algorithm}: choose among {known}")
+            raise ValueError(f"arguments.{unknown[0]} is not an argument of {self.algorithm}, which accepts: {known}")
         self._options |= self.arguments
         if layer is not None and (ALGORITHMS[self.algorithm].features != "layer" or self.algorithm == CHANNELS_FIRST):
-            raise ValueError(f"layer is {layer!r}, but {self.algorithm} explains embeddings only: leave layer out")
+            raise ValueError(f"layer is {layer!r}, but {self.algorithm} explains embeddings only: set layer to null")
         self.layer = layer
         self.pooling: Pooling = pooling
         self.baseline: Baseline = baseline
@@ -115,11 +116,11 @@ class Captum(AttributionMethod):
     def _check_wrapped(self) -> None:
         if self.algorithm != "NoiseTunnel":
             if self.wrapped is not None:
-                raise ValueError(f"wrapped is {self.wrapped!r}, but only NoiseTunnel wraps an algorithm: leave it out")
+                raise ValueError(f"wrapped is {self.wrapped!r}, but only NoiseTunnel wraps algorithms: remove wrapped")
             return
         choices = [name for name, known in ALGORITHMS.items() if known.features == "embeds" and name != "NoiseTunnel"]
         if self.wrapped not in choices:
-            raise ValueError(f"wrapped is {self.wrapped!r}, but NoiseTunnel wraps one of {', '.join(choices)}")
+            raise ValueError(f"wrapped is {self.wrapped!r}, but NoiseTunnel needs one of {', '.join(choices)}")
 
     @property
     def _known(self) -> Algorithm:
@@ -163,12 +164,12 @@ class Captum(AttributionMethod):
             return scores
         if self.algorithm == "ShapleyValues" and len(columns) > MOST_ORDERED:
             raise ValueError(
-                f"ShapleyValues tries all orders of tokens, and a text has {len(columns)} tokens (at most "
-                f"{MOST_ORDERED}): use ShapleyValueSampling"
+                f"ShapleyValues tries all orders of the tokens of a text, but a text has {len(columns)} tokens, more "
+                f"than the limit of {MOST_ORDERED}: use ShapleyValueSampling"
             )
 
         @torch.no_grad()
-        def logits(ids: Tensor) -> Tensor:  # [R, number of explainable tokens]
+        def logits(ids: Tensor) -> Tensor:  # `ids` are [R, number of explainable tokens]
             versions = text[[0] * len(ids)]
             input_ids = versions.input_ids.clone()
             input_ids[:, columns] = ids
@@ -204,7 +205,7 @@ class Captum(AttributionMethod):
         return torch.stack(parts, dim=1)
 
     def _embeds_options(self, inputs: TextInputs, start: Tensor) -> dict[str, Any]:
-        """Returns all options for B texts whose baselines have the embeddings `start` [B, T, D]."""
+        """Returns all options of the algorithm for B texts, whose baselines have the embeddings `start` [B, T, D]."""
         options = self._sized(len(inputs), inputs, differentiated=not self._known.masks_tokens)
         options["additional_forward_args"] = (torch.arange(len(inputs), device=inputs.device),)
         explaining = captum_class(self.wrapped or self.algorithm)
@@ -221,7 +222,7 @@ class Captum(AttributionMethod):
         return options
 
     def _token_scores(self, given: Any) -> Tensor:
-        """Returns scores [B, T] from captum's D values per token."""
+        """Returns scores [B, T] from captum's result, which has D values for each token."""
         values = given[0] if isinstance(given, tuple) else given
         if self.algorithm == CHANNELS_FIRST:
             return values.squeeze(1)
@@ -230,7 +231,7 @@ class Captum(AttributionMethod):
         return pool(values, self.pooling)
 
     def _sized(self, num_texts: int, inputs: TextInputs, *, differentiated: bool) -> dict[str, Any]:
-        """Returns the options. The number of rows per forward pass is chosen for the device, unless the user set it."""
+        """Returns the options. Unless the user set the number of rows per forward pass, it is chosen for the device."""
         rows = rows_per_forward(None, inputs.input_ids.shape[1], inputs.device, differentiated=differentiated)
         sizes = {"perturbations_per_eval": rows, "internal_batch_size": max(rows, num_texts)}
         chosen = {name: size for name, size in sizes.items() if name in self._options and name not in self.arguments}
@@ -239,7 +240,7 @@ class Captum(AttributionMethod):
     def _build(
         self, name: str, options: dict[str, Any], forward_func: Any, layer: nn.Module | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Returns an instance of the algorithm, and the options of its `attribute`."""
+        """Returns an instance of the algorithm, and the options for its method `attribute`."""
         kind = captum_class(name)
         if name == "NoiseTunnel":
             assert self.wrapped is not None

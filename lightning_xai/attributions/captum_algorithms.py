@@ -17,7 +17,7 @@ from lightning_xai.types import Passes
 # number of passes for one example and class
 CountPasses = Callable[[int, dict[str, Any]], Passes]
 
-# arguments that a user cannot set: the adapter sets them, or they are functions, which YAML cannot hold
+# arguments that a user cannot set, because `Captum` sets them, or because they are functions, which YAML cannot hold
 GIVEN_ARGUMENTS = frozenset(
     "self inputs target baselines additional_forward_args feature_mask layer_mask layer_baselines return_input_shape "
     "return_convergence_delta forward_func layer device_ids attribution_method show_progress kwargs abs "
@@ -26,7 +26,7 @@ GIVEN_ARGUMENTS = frozenset(
 
 
 def captum_class(name: str) -> Any:
-    """Returns a class of captum.attr. Captum is imported here, so that a command without it starts sooner.
+    """Returns a class of captum.attr. Captum is imported only here, so that commands that do not need it start faster.
 
     Example:
         >>> captum_class("Saliency").__name__
@@ -37,18 +37,17 @@ def captum_class(name: str) -> Any:
 
 @dataclass(frozen=True)
 class Algorithm:
-    """How the adapter calls one algorithm of captum.
+    """How the attribution method `Captum` calls one of captum's algorithms.
 
     Attributes:
         features: "embeds" if the algorithm explains embeddings [B, T, D], "layer" if the algorithm explains the output
             of a layer, "tokens" if the algorithm replaces token ids.
         count: function that counts the passes for one example and class.
-        draws: whether the algorithm draws random numbers. If so, the adapter explains one example at a time.
+        draws: whether the algorithm draws random numbers. If so, `Captum` explains one example at a time.
         is_complete: whether the scores of a text should add up to the logit of the input minus the logit of the
             baseline. If so, captum's convergence delta is the error of this sum.
-        averages_tokens: whether scores depend on an average over the tokens of a text. Padding would change the
-            average.
-        masks_tokens: whether the algorithm needs a mask that assigns each number of a layer's output to a token.
+        averages_tokens: whether scores depend on an average over the tokens of a text, which padding would change.
+        masks_tokens: whether the algorithm needs a mask that assigns each element of a layer's output to a token.
 
     Example:
         >>> ALGORITHMS["Saliency"].features, ALGORITHMS["Saliency"].count(7, {})
@@ -109,7 +108,7 @@ ALGORITHMS: dict[str, Algorithm] = {
     "InputXGradient": Algorithm("embeds", _one_gradient),
     "IntegratedGradients": Algorithm("embeds", _path(2), is_complete=True),
     "GradientShap": Algorithm("embeds", _samples("n_samples"), draws=True),
-    # this count assumes that the wrapped algorithm needs one pass; `Captum.passes` multiplies it by the true number
+    # the number of calls of the wrapped algorithm; `Captum.passes` multiplies it by the passes that one call needs
     "NoiseTunnel": Algorithm("embeds", _samples("nt_samples"), draws=True),
     "LayerActivation": Algorithm("layer", _forwards(lambda t, o: 1)),
     "LayerGradientXActivation": Algorithm("layer", _one_gradient),
@@ -129,10 +128,10 @@ ALGORITHMS: dict[str, Algorithm] = {
 
 NEED_SKLEARN = frozenset(["Lime", "KernelShap"])
 
-_NO_RULES = "captum's DeepLift has no rule for GELU, softmax and LayerNorm: use DeepLift of this package"
+_NO_RULES = "captum's DeepLift has no rules for GELU, softmax and LayerNorm: use this package's method DeepLift"
 _RELU_ONLY = "it changes the gradient of ReLU only, so in a network with GELU it is the plain gradient: use Saliency"
 _BATCH = "it permutes tokens between the examples of a batch, so scores depend on the batch: use FeatureAblation"
-_LRP = "captum's LRP has no rule for attention: use DecompXReverse of this package"
+_LRP = "captum's LRP has no rule for attention: use this package's method DecompXReverse"
 _NEURON = "it explains a neuron, not a class: use the layer or input version of the algorithm"
 _LLM = "it explains generated text: this package explains classifiers"
 _NO_ALGORITHM = "it is not an attribution algorithm"
@@ -151,7 +150,7 @@ REFUSED: dict[str, str] = {
     **dict.fromkeys(["RemoteLLMAttribution", "RemoteLLMProvider"], _LLM),
     **dict.fromkeys(["Attribution", "GradientAttribution", "PerturbationAttribution"], _BASE),
     **dict.fromkeys(["NeuronAttribution", "LayerAttribution"], _BASE),
-    "LimeBase": "its similarity and perturbation are functions that a configuration cannot hold: use Lime",
+    "LimeBase": "its similarity and perturbation are functions, which a configuration file cannot contain: use Lime",
     "DataLoaderAttribution": "it scores features over a whole data loader, not the tokens of a text",
     **dict.fromkeys(["InterpretableInput", "ImageMaskInput", "TextTemplateInput", "TextTokenInput"], _NO_ALGORITHM),
     **dict.fromkeys(["InterpretableEmbeddingBase", "TokenReferenceBase", "ProductBaselines"], _NO_ALGORITHM),
@@ -163,13 +162,13 @@ REFUSED: dict[str, str] = {
 
 
 def check_algorithm(name: str) -> None:
-    """Raises ValueError unless the adapter can call captum's algorithm `name`. The message gives the reason.
+    """Raises ValueError if `Captum` cannot call captum's algorithm `name`. The message gives the reason.
 
     Example:
         >>> check_algorithm("Saliency")
         >>> check_algorithm("LRP")
         Traceback (most recent call last):
-        ValueError: algorithm is 'LRP': captum's LRP has no rule for attention: use DecompXReverse of this package
+        ValueError: algorithm is 'LRP': captum's LRP has no rule for attention: use this package's method DecompXReverse
     """
     if name in REFUSED:
         raise ValueError(f"algorithm is {name!r}: {REFUSED[name]}")
@@ -184,8 +183,8 @@ def check_algorithm(name: str) -> None:
 def call_defaults(name: str) -> dict[str, Any]:
     """Returns the arguments that a user may set for an algorithm, with captum's defaults.
 
-    They belong to the constructor or to the method `attribute` of the algorithm. Arguments that the adapter sets are
-    left out. The default window of Occlusion is one token.
+    These are arguments of the algorithm's constructor or of its method `attribute`. Arguments that `Captum` sets are
+    not included. For Occlusion, whose window has no default in captum, the default is a window of one token.
 
     Example:
         >>> call_defaults("InputXGradient")

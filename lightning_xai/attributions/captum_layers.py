@@ -13,11 +13,11 @@ from lightning_xai.types import TextInputs
 
 
 class EmbeddingInput(nn.Module):
-    """Module that maps embeddings to a classifier's logits. Its second argument says to which text each row belongs.
+    """Module that maps embeddings to a classifier's logits.
 
-    captum repeats the rows of its inputs for its samples and steps. It repeats an additional argument only if the
-    argument is a tensor. So `forward` gets a tensor of batch rows, and looks up the masks of the texts by these
-    numbers.
+    captum repeats the rows of its inputs for its samples and steps, and does so with an additional argument only if
+    this argument is a tensor. The second argument of `forward` is therefore a tensor with the row in the batch of
+    `inputs` that each row of embeddings belongs to. With these rows, `forward` looks up the masks of the texts.
 
     Args:
         model: the classifier.
@@ -40,11 +40,11 @@ class EmbeddingInput(nn.Module):
         super().__init__()
         self.layer = nn.Identity()
         self.channels_first = channels_first
-        self._classify = model.__call__  # storing `model` would make it a submodule
+        self._classify = model.__call__  # a bound method, because `model` itself would become a submodule
         self._inputs = inputs
 
     def forward(self, embeds: Tensor, rows: Tensor) -> Tensor:
-        """Returns logits [R, C] for embeddings [R, T, D] of the batch rows `rows` [R]."""
+        """Returns logits [R, C] for embeddings [R, T, D] that belong to the rows `rows` [R] of the batch."""
         if self.channels_first:
             embeds = self.layer(embeds.transpose(1, 2)).transpose(1, 2)
         else:
@@ -54,7 +54,7 @@ class EmbeddingInput(nn.Module):
 
 @contextmanager
 def checked_layer(model: Classifier, name: str, num_tokens: int) -> Iterator[nn.Module]:
-    """Yields a layer of a network. Within the context, the layer raises ValueError unless it returns a state per token.
+    """Yields a layer of a network. Within the context, it raises ValueError unless it returns one state per token.
 
     Raises:
         ValueError: the network has no layer of this name.
@@ -70,8 +70,8 @@ def checked_layer(model: Classifier, name: str, num_tokens: int) -> Iterator[nn.
         shape = list((output[0] if isinstance(output, tuple) else output).shape)
         if len(shape) != 3 or shape[1] != num_tokens:
             raise ValueError(
-                f"layer {name} returns {shape} for texts of {num_tokens} tokens: name a layer that returns one state "
-                "per token, or leave layer out to explain embeddings"
+                f"layer {name} returns a tensor of shape {shape} for texts of {num_tokens} tokens: name a layer that "
+                "returns one state per token, or set layer to null to explain embeddings"
             )
 
     try:

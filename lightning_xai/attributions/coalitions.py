@@ -21,7 +21,7 @@ from lightning_xai.functional.seeds import example_indices
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
 
-# largest number of entries (coalitions times tokens) of the masks in memory; a single long text may exceed it
+# largest number of entries (coalitions times tokens) of the masks in memory; one long text alone may have more entries
 _MASK_ELEMENTS = 2**23
 PREFLIGHT_SAMPLES = 8  # number of coalitions in a preflight, which only looks for errors
 
@@ -34,7 +34,7 @@ class Coalitions(NamedTuple):
         tensor([2, 1])
     """
 
-    keep: Tensor  # [N, M] bool, True where a unit is left in the text
+    keep: Tensor  # [N, M] bool, True where a coalition keeps a unit
     weights: Tensor  # [N] weight of each coalition, used by `unit_scores`
 
 
@@ -87,20 +87,20 @@ class CoalitionAttribution(AttributionMethod):
 
     @abstractmethod
     def num_coalitions(self, num_units: int) -> int:
-        """Returns an upper bound on the number of distinct coalitions of an example with `num_units` >= 1 units."""
+        """Returns an upper bound on the number of different coalitions of an example with `num_units` >= 1 units."""
 
     @abstractmethod
     def coalitions(self, num_units: int, index: int | None) -> Coalitions:
         """Returns the coalitions of one example; there must be at least one coalition.
 
         Args:
-            num_units: number M >= 1 of units of the example.
+            num_units: M >= 1, the number of units of the example.
             index: the example's row in its split; random coalitions depend on this row and the seed.
         """
 
     @abstractmethod
     def unit_scores(self, keep: Tensor, weights: Tensor, values: Tensor, num_units: Tensor) -> Tensor:
-        """Returns the scores [B, M, K] of units.
+        """Returns the scores [B, M, K] of the units, computed from the outputs for their coalitions.
 
         All tensors are on the CPU. Every example is padded to N coalitions and M units.
 
@@ -133,7 +133,7 @@ class CoalitionAttribution(AttributionMethod):
         return Passes(forward=self.num_coalitions(num_tokens) if num_tokens else 0, backward=0)
 
     def erased_units(self, num_units: int) -> Tensor:
-        """Returns the units [N, M] bool that each coalition leaves out, for an example with `num_units` >= 1 units."""
+        """Returns [N, M] bool, True where a coalition erases a unit, for an example with `num_units` >= 1 units."""
         return ~self.coalitions(num_units, 0).keep
 
     def _groups(self, units: Tensor, inputs: TextInputs) -> Iterator[tuple[list[int], list[Coalitions]]]:

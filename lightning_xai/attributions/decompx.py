@@ -44,9 +44,9 @@ class DecompositionRules:
     """
 
     bias: BiasRule = "absdot"
-    feed_forward: FeedForward = "zero_origin"  # replaces the activation of feed-forward blocks; "none" omits the blocks
-    head_activation: Approximation = "zero_origin"  # the line that replaces the activation of the head
-    chunk_size: int = 4  # source tokens that go through a layer at the same time
+    feed_forward: FeedForward = "zero_origin"  # line that replaces the activation of these blocks; "none": no blocks
+    head_activation: Approximation = "zero_origin"  # line that replaces the activation of the classification head
+    chunk_size: int = 4  # number of source tokens that go through a layer at the same time
 
 
 def text_segments(output: ClassifierOutput, row: int, num_tokens: int) -> Iterator[tuple[slice, ClassifierOutput]]:
@@ -88,8 +88,8 @@ def decompose_segment(
 ) -> tuple[Tensor, Tensor]:
     """Divides R states, which are weighted sums of a segment's token states, among the S tokens of the segment.
 
-    Returns one vector per state and token [R, S, D], and the states [R, D], which are the sums of these vectors. The
-    bias rule "token" appends one vector for all biases.
+    Returns one vector for each state and token [R, S, D], and the states [R, D], each of which is the sum of its
+    vectors. With the bias rule "token", each state has one further vector, for all biases: [R, S + 1, D].
 
     Args:
         layers: the first layers, or all layers, of the network that gave `output`. The states after the last of these
@@ -142,7 +142,7 @@ def decompose_segment(
 
 
 def _attend_from_tokens(layer: FrozenLayer, rules: DecompositionRules) -> Attended:
-    """Yields the first layer's attention output by chunks of source tokens, then zeros for biases (rule "token")."""
+    """Yields the first layer's attention output from chunks of source tokens, then zeros if biases are a source."""
     num_tokens, size = len(layer.hidden), layer.hidden.shape[-1]
     for start in range(0, num_tokens, rules.chunk_size):
         yield layer.attend_to_tokens(slice(start, min(start + rules.chunk_size, num_tokens)))
@@ -159,9 +159,10 @@ def decompose_text(
     logits: Tensor,
     rules: DecompositionRules,
 ) -> tuple[Tensor, Tensor]:
-    """Divides R states that the head reads, and the logits, among T tokens: vectors [R, T, D], shares [R, T, C or 1].
+    """Divides R states that the classification head reads, and the logits, among T tokens.
 
-    With the bias rule "token", the last of T + 1 vectors and shares belongs to all biases together.
+    Returns vectors [R, T, D] that sum to the states, and shares [R, T, C or 1] that sum to the logits. With the bias
+    rule "token", there are T + 1 vectors and shares, and the last belongs to all biases together.
 
     Args:
         layers: all layers of the encoder.
@@ -202,34 +203,34 @@ class DecompX(DifferentiableAttribution):
     """Scores a token by its share of the class's logit, found by propagating one vector per token through the network.
 
     From the input of the first layer on, every state is a sum of vectors, one for each token. (This input follows the
-    LayerNorm of the embeddings, whatever the model's `embedding` is.) Attention probabilities, standard deviations in
-    norms, slopes of activations and activation(gate) in gated feed-forward blocks are frozen at their values in the
-    forward pass. The network is then linear apart from its biases, which are divided among the tokens.
+    LayerNorm of the embeddings, whatever the model's setting `embedding` is.) Attention probabilities, standard
+    deviations in normalization layers, slopes of activations and activation(gate) in gated feed-forward blocks are
+    frozen at their true values. The network is then linear except for biases, which are divided among the tokens.
 
     Scores of all tokens, special tokens included, usually sum to the logit. They do not sum to the logit if `bias` is
     "token" or "none" (both rules leave biases out of the scores), if `activation` is "relu", if `feed_forward` is
     "left_out", or if `score` is "norm".
 
-    Passes: one forward pass for all classes. Time and memory grow with the square of the number S of tokens in a text,
-    or in a segment if the model segments: S^2 D numbers are stored, and more while a layer is computed.
+    Passes: one forward pass for all classes. Time and memory grow with the square of the number S of tokens in a text
+    (or in a segment, if the model divides texts): S^2 D numbers are stored, and more while a layer is computed.
 
     Args:
         bias: how a bias b is divided. The share of a token with the vector x is proportional to |x . b| ("absdot"), to
             the absolute cosine of x and b ("abssim"), or to |x| ("norm"). "equal" gives equal shares. "cls" gives b to
-            the first token, "token" to an extra source that is not a token, and "none" to nothing. In the first layer,
-            the value bias always belongs to the token whose value vector contains it.
-        activation: the line that replaces an activation at its true input z: the line through (0, 0) and
-            (z, activation(z)) ("zero_origin"), the tangent at z, whose intercept counts as a bias ("local_affine"), or
-            slope 1 for z > 0 and slope 0 otherwise ("relu"; the head then uses "zero_origin").
-        feed_forward: "left_out" omits the feed-forward blocks, except that the LayerNorm uses their true outputs.
+            the first token, "token" gives it to an extra source that is not a token, and "none" drops it. In the first
+            layer, the value bias always belongs to the token whose value vector contains it.
+        activation: the line that replaces an activation at its true input z. "zero_origin" is the line through (0, 0)
+            and (z, activation(z)). "local_affine" is the tangent at z, whose intercept counts as a bias. "relu" has
+            slope 1 for z > 0 and slope 0 otherwise; the classification head then uses "zero_origin".
+        feed_forward: "left_out" omits the feed-forward blocks, but normalization layers use the true states.
         score: "logit" is the token's share of the logit. "norm" is the length of the token's vector in the state that
-            the head reads; it is the same for every class, unless the head reads another state for each class.
+            the classification head reads; it is the same for all classes, unless the head reads one state per class.
         chunk_size: number of source tokens that go through a layer at the same time. Scores do not depend on it.
 
     Reference: Modarressi et al. (2023), "DecompX: Explaining Transformers Decisions by Propagating Token
     Decomposition", arXiv 2306.02873, Section 3.
-    Differs: with "token", the published code at the end divides the biases' share of the logit among the tokens, by the
-    rule "absdot"; here this share is left out.
+    Differs: with the bias rule "token", the published code finally divides the biases' share of the logit among the
+    tokens by the rule "absdot"; here, this share belongs to no token.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

@@ -79,8 +79,8 @@ def parallel_gradients(
     target_sums = logits.gather(1, targets).sum(dim=0)
     num_targets = len(target_sums)
     num_tokens = sources[0].shape[:-1].numel()
-    # a backward pass for several classes needs no more memory than forward passes without a graph, so the limit on
-    # tokens is the one for such forward passes
+    # a backward pass for several classes needs no more memory than forward passes without a graph, so the limit for
+    # forward passes without a graph is used
     max_columns = rows_per_forward(None, num_tokens, logits.device, differentiated=False)
     for columns in even_slices(num_targets, max_columns):
         is_last = columns.stop == num_targets
@@ -97,10 +97,11 @@ def parallel_gradients(
 class DecompXReverse(DifferentiableAttribution):
     """Scores tokens by their share of the class's logit in the frozen network, from one backward pass.
 
-    Attention probabilities, 1 / std of each norm and act(z) / z of each activation are frozen at their true values; in
-    a gated unit (SwiGLU), act(gate) is frozen. The logit is then linear in the input x of the first layer, and the
-    share of token i is x_i . d logit / d x_i. The scores of all tokens and `bias_scores` sum to the logit. Scores do
-    not depend on the attention kernel; "sdpa" saves memory, because it stores no T x T attention probabilities.
+    Attention probabilities, 1 / std of each normalization layer, and act(z) / z of each activation are frozen at their
+    true values; in a gated unit (SwiGLU), act(gate) is frozen. The logit is then linear in the input x of the first
+    layer, and the share of token i is x_i . d logit / d x_i. The scores of all tokens and `bias_scores` sum to the
+    logit. Scores do not depend on the attention kernel; "sdpa" needs less memory, because it stores no T x T attention
+    probabilities.
 
     DecompX gives the same scores with the bias rule "none" or "token". The other bias rules of DecompX are not
     available here.
@@ -111,7 +112,7 @@ class DecompXReverse(DifferentiableAttribution):
     Args:
         value_bias: True gives the value bias of the first layer to the token whose value vector contains this bias, as
             in the authors' code. False counts the value bias among the biases.
-        coefficients: how the scores are differentiated, if they enter a loss (create_graph). "detached" treats the
+        coefficients: how scores are differentiated if they are part of a loss (create_graph). "detached" treats the
             frozen coefficients as constants, so queries and keys get no gradient. "differentiable" also differentiates
             the coefficients, which costs a second forward pass.
 
@@ -176,7 +177,7 @@ class DecompXReverse(DifferentiableAttribution):
 
     @staticmethod
     def _in_given_order(scores: Tensor, inputs: TextInputs) -> Tensor:
-        """Returns scores [B, K, T] in the column order of `inputs`. The network had moved padding to the right."""
+        """Returns scores [B, K, T] in the column order of `inputs`; the network works with padding on the right."""
         order = right_padding_order(inputs.attention_mask)
         if order is None:
             return scores
@@ -185,8 +186,8 @@ class DecompXReverse(DifferentiableAttribution):
     def bias_scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
         """Returns the share [B, K] of all biases together in the logits of `targets` [B, K].
 
-        This share is the logit of the frozen network for a first layer whose input is 0. If `value_bias` is True, the
-        value bias of the first layer is also set to 0. One forward pass computes both this logit and the true one.
+        This share is the logit that the frozen network returns if the input of its first layer is 0. If `value_bias` is
+        True, the value bias of the first layer is also 0. One forward pass computes both this logit and the true logit.
         """
         layer = model.encoder_layers()[0]
         rules = FrozenCoefficients(detached=True)
@@ -204,7 +205,7 @@ class DecompXReverse(DifferentiableAttribution):
                 return rules.linear(class_output(model, inputs, targets).logits)
 
     def needs(self, model: Classifier) -> Needs:
-        return Needs(double_backward=True)  # the method differentiates its own passes twice
+        return Needs(double_backward=True)  # `scores` makes new passes, and a loss differentiates them a second time
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
         """Returns an upper bound on the number of passes. Fewer are needed if classes share a backward pass."""

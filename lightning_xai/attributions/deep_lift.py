@@ -23,8 +23,8 @@ from lightning_xai.types import Passes, TextInputs
 def multipliers(model: Classifier, inputs: TextInputs, targets: Tensor, ends: PathEnds) -> tuple[list[Tensor], Tensor]:
     """Returns DeepLift's multipliers for the embeddings, K tensors [B, T, D], and the logit differences [B, K].
 
-    A difference is the logit of the input minus the logit of the baseline. For each class, the products of multipliers
-    and (input - baseline) sum to the difference.
+    A logit difference is the logit of the input minus the logit of the baseline. For each class, the products of the
+    multipliers and (input - baseline) sum to the logit difference.
 
     Args:
         model: a network in eval mode whose parameters require no gradient.
@@ -33,7 +33,8 @@ def multipliers(model: Classifier, inputs: TextInputs, targets: Tensor, ends: Pa
         ends: embeddings of the baseline and of the input.
 
     Raises:
-        ValueError: the network calls a function without a rule (the message names it).
+        ValueError: the network calls a function without a rule (the message names the function), or its logits do not
+            depend on its embeddings.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -80,7 +81,7 @@ class DeepLift(AttributionMethod):
     Reference: Shrikumar et al. (2017), "Learning Important Features Through Propagating Activation Differences",
     arXiv 1704.02685, Section 3.5.1.
     Differs: the paper has no rule for products of hidden states; the rule here is the Shapley value of the two factors.
-    captum passes plain gradients through functions without a rule (GELU, softmax, LayerNorm), so its scores of
+    captum passes plain gradients through functions without a rule (GELU, softmax, LayerNorm), so its scores for
     transformers are not complete.
 
     Example:

@@ -19,11 +19,13 @@ from lightning_xai.types import Passes, TextInputs
 
 
 def encoder_norms(layer: EncoderLayer, trace: LayerTrace) -> Tensor:
-    """Returns GlobEnc's N_Enc [M, S target, S source] of one layer: L2 norms of the vectors after both LayerNorms.
+    """Returns GlobEnc's N_Enc [M, S target, S source]: the L2 norm of the vector from each source to each target token.
+
+    The vectors are taken after both LayerNorms of the layer.
 
     Args:
         layer: the parts of a layer that normalizes after attention.
-        trace: the values inside the layer for M rows of S tokens.
+        trace: the intermediate results of the layer for M rows of S tokens.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -48,8 +50,8 @@ class GlobEnc(DifferentiableAttribution):
     In each layer, the vector from source j to target i goes through attention, the residual connection and both
     LayerNorms, whose standard deviations are held fixed. The feed-forward layer is not divided among the sources; it
     only affects the standard deviation of the second LayerNorm. The norms are not normalized, so the scale of the
-    scores differs between examples and grows with the number of layers: compare scores within an example only. All
-    classes have the same scores, unless the head attends to tokens for each class separately.
+    scores differs between examples and grows with the number of layers: compare scores only within an example. All
+    classes have the same scores, unless the classification head attends to tokens for each class separately.
 
     Passes: one forward pass for all classes.
 
@@ -60,7 +62,7 @@ class GlobEnc(DifferentiableAttribution):
     Reference: Modarressi et al. (2022), "GlobEnc: Quantifying Global Token Attribution by Incorporating the Whole
     Encoder Layer in Transformers", arXiv 2205.03286, variant N_Enc.
     Differs: the released code computes a vector for every pair of tokens. Here the norms of these vectors are computed
-    from inner products between heads, without the vectors themselves.
+    from inner products between attention heads, without the vectors themselves.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -81,8 +83,8 @@ class GlobEnc(DifferentiableAttribution):
         layers = model.encoder_layers()
         if any(layer.norm_first for layer in layers):
             raise ValueError(
-                "GlobEnc is undefined for this network, which normalizes before attention: GlobEnc needs a LayerNorm "
-                "after the feed-forward layer; choose ALTI"
+                "GlobEnc needs a LayerNorm after the feed-forward layer, but this network normalizes before attention: "
+                "choose ALTI instead of GlobEnc"
             )
         with torch.set_grad_enabled(create_graph):
             output = class_output(model, inputs, targets, output_attentions=True, output_hidden_states=True)

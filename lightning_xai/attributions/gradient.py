@@ -48,7 +48,7 @@ class Gradient(OnePassAttribution):
         return Needs(embeds=True, double_backward=True)
 
     def from_pass(self, forward_pass: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:
-        assert forward_pass.embeds is not None, "the pass needs embeds"
+        assert forward_pass.embeds is not None, "the forward pass must provide `embeds`"
         gradients = forward_pass.target_gradients(targets, create_graph=create_graph)
         return torch.stack([self._pool(gradient, forward_pass.network) for gradient in gradients], dim=1)
 

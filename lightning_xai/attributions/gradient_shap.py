@@ -25,22 +25,22 @@ from lightning_xai.types import Passes, TextInputs
 
 _METHOD = zlib.crc32(b"GradientSHAP")  # part of the seed, so that no other method draws the same random numbers
 
-# function that maps a range of n sample numbers to points [B, n, 1, 1] and noise ([B, n, T, D], or [B, 1, 1, 1] if 0)
+# function that maps the indices of n samples to points [B, n, 1, 1] and noise [B, n, T, D] (no noise: 0, [B, 1, 1, 1])
 Draw = Callable[[range], tuple[Tensor, Tensor]]
 
 
 def random_points(
     inputs: TextInputs, samples: range, *, num_values: int, noise_std: float, seed: int
 ) -> tuple[Tensor, Tensor]:
-    """Draws points [B, n, 1, 1] from U(0, 1), and noise [B, n, T, D] from N(0, noise_std ** 2) with 0 at padding.
+    """Draws points [B, n, 1, 1] from U(0, 1), and noise [B, n, T, D] from N(0, noise_std ** 2); it is 0 at padding.
 
-    A point is a position between the baseline (0) and the input (1). A draw depends only on the seed, the number of the
+    A point is a position between the baseline (0) and the input (1). A draw depends only on the seed, the index of the
     sample, and the index and length of the example.
 
     Args:
         inputs: B texts.
-        samples: the numbers that identify the n samples.
-        num_values: D, the number of values of an embedding.
+        samples: the indices of the n samples.
+        num_values: D, the size of an embedding.
         noise_std: standard deviation of the noise; if it is 0, the noise has the shape [B, 1, 1, 1].
         seed: non-negative.
 
@@ -81,14 +81,14 @@ def expected_gradients(
     chunk_size: int | None,
     create_graph: bool = False,
 ) -> list[Tensor]:
-    """Returns K averages [B, T, D] of (noisy input - baseline) times the gradient at a random point between them.
+    """Returns (noisy input - baseline) times the gradient, averaged over random points: K tensors [B, T, D].
 
     Args:
         model: the network.
         inputs: B texts.
         targets: [B, K] long, the classes.
         ends: embeddings of the baselines and of the inputs.
-        draw: function that takes the numbers of n samples and returns their points and noise, as in `random_points`.
+        draw: function that takes the indices of n samples and returns their points and noise, as `random_points` does.
         num_samples: number of samples in the average.
         chunk_size: largest number of rows (examples times samples) in one forward pass; if None, it is chosen for the
             device.
@@ -110,8 +110,8 @@ def expected_gradients(
         samples = range(num_samples)[chunk]
         points, noise = draw(samples)
         line = (end - start).unsqueeze(1) + noise.to(end)  # [B, n, T, D], or [B, 1, T, D] without noise
-        # `stretch` is 0 and is added to the points of all samples. By the chain rule, the gradient with respect to
-        # `stretch` is the sum of line * gradient over all samples
+        # `stretch` is 0, and is added to the points of all samples. By the chain rule, the gradient with respect to
+        # `stretch` is therefore the sum over all samples of `line` times the gradient with respect to the embeddings
         stretch = torch.zeros_like(end).unsqueeze(1).requires_grad_()
         embeds = start.unsqueeze(1) + (points.to(end) + stretch) * line
         gradients = class_gradients(
@@ -134,8 +134,9 @@ def expected_gradients(
 class GradientSHAP(DifferentiableAttribution):
     """Scores tokens by (input - baseline) times the gradient of the class's logit, averaged over random points.
 
-    The points lie on the line between baseline and input. Because they are random, scores sum to the difference between
-    the logits (completeness) only on average, and only with pooling "sum". Noise on the input smooths the gradients.
+    The points lie on the line between baseline and input. They are random, so scores are complete (they sum to the
+    difference between the logits of input and baseline) only on average, and only with pooling "sum". Noise on the
+    input smooths the gradients.
 
     Passes: num_samples forward passes, and as many backward passes for each class.
 
@@ -145,7 +146,7 @@ class GradientSHAP(DifferentiableAttribution):
         pooling: how the D values of a token become one score.
         baseline: "fill" replaces explainable tokens by the encoder's fill token and keeps the others; "zero" sets all
             embeddings to 0.
-        seed: non-negative; another seed draws other points.
+        seed: seed of the random points and noise, at least 0.
         chunk_size: largest number of rows (examples times samples) in one forward pass. By default, it is chosen for
             the device. Scores do not depend on it.
 
@@ -198,7 +199,7 @@ class GradientSHAP(DifferentiableAttribution):
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
         max_rows = rows_per_forward(self.chunk_size, inputs.input_ids.shape[1], inputs.device, differentiated=True)
         parts = []
-        # explains a few examples at a time, so that memory holds only their embeddings
+        # only a few examples are explained at a time, so that memory holds only their embeddings
         for rows in even_slices(len(inputs), max(max_rows // self.num_samples, 1)):
             group = inputs[rows].trim()
             start, end = path_ends(model, group, self.baseline)
@@ -217,7 +218,7 @@ class GradientSHAP(DifferentiableAttribution):
         return torch.cat(parts)
 
     def needs(self, model: Classifier) -> Needs:
-        return Needs(double_backward=True)  # the method differentiates its own passes twice
+        return Needs(double_backward=True)  # `scores` makes new passes, and a loss differentiates them a second time
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
         return Passes(forward=self.num_samples, backward=self.num_samples * num_targets)

@@ -20,8 +20,8 @@ class InputXGradient(OnePassAttribution):
 
     Args:
         pooling: how the D products of a token become one score; Edin et al. (2024) use "l2". The signed "sum" is 0,
-            apart from rounding, if a LayerNorm acts directly on the explained embeddings (word embeddings of DeBERTa-v2
-            and ModernBERT), because scaling an embedding then changes no logit.
+            apart from rounding, if a LayerNorm acts directly on the explained embeddings (as on the word embeddings of
+            DeBERTa-v2 and ModernBERT), because scaling an embedding then does not change the logits.
 
     Reference: Shrikumar et al. (2017), "Not Just a Black Box: Learning Important Features Through Propagating
     Activation Differences", arXiv 1605.01713, Section 3.
@@ -48,8 +48,8 @@ class InputXGradient(OnePassAttribution):
 
     def from_pass(self, forward_pass: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:
         embeds = forward_pass.embeds
-        assert embeds is not None, "the pass needs embeds"
-        # detached, because without create_graph the scores must not keep the graph of the embeddings in memory
+        assert embeds is not None, "the forward pass must provide `embeds`"
+        # without create_graph, the factor is detached, so that scores do not keep the graph of the embeddings in memory
         factor = embeds if create_graph else embeds.detach()
         gradients = forward_pass.target_gradients(targets, create_graph=create_graph)
         return torch.stack([pool(factor * gradient, self.pooling) for gradient in gradients], dim=1)

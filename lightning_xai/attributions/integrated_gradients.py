@@ -53,9 +53,9 @@ class IntegratedGradients(DifferentiableAttribution):
 
     Args:
         num_steps: number of points on the line.
-        quadrature: rule that gives the points and their weights.
+        quadrature: the quadrature rule, which sets the points and their weights.
         pooling: how the D values of a token become one score; only "sum" makes scores complete.
-        multiply_by_inputs: False leaves out the factor (input - baseline), as the published numbers of Edin et al. do.
+        multiply_by_inputs: False leaves out the factor (input - baseline), as in the results of Edin et al. (2024).
         baseline: "fill" replaces explainable tokens by the encoder's fill token and keeps the others; "zero" sets all
             embeddings to 0.
         chunk_size: largest number of rows (examples times points) in one forward pass (internal_batch_size in captum).
@@ -65,8 +65,8 @@ class IntegratedGradients(DifferentiableAttribution):
 
     Reference: Sundararajan et al. (2017), "Axiomatic Attribution for Deep Networks", arXiv 1703.01365, Section 3.
     Differs: the released code of Edin et al. (2024) equals multiply_by_inputs=False with pooling "l2". The released
-        code of Madsen et al. (2022) also multiplies each gradient by its point in [0, 1]. The weights of captum's
-        trapezoid rule sum to 1 - 1 / num_steps; here they sum to 1.
+        code of Madsen et al. (2022) also multiplies each gradient by its position in [0, 1] on the line. The weights of
+        captum's trapezoid rule sum to 1 - 1 / num_steps; here, weights sum to 1.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -167,7 +167,7 @@ class IntegratedGradients(DifferentiableAttribution):
         return sums - target_differences(model, inputs, targets, ends)
 
     def needs(self, model: Classifier) -> Needs:
-        return Needs(double_backward=True)  # the method differentiates its own passes twice
+        return Needs(double_backward=True)  # `scores` makes new passes, and a loss differentiates them a second time
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
         num_checks = 0 if self.delta_tolerance is None else 2

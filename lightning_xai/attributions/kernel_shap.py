@@ -19,7 +19,7 @@ from lightning_xai.functional.seeds import check_seed, example_generator
 
 SAMPLES_PER_UNIT, FEWEST_SAMPLES = 3, 64
 
-_DRAWN_ELEMENTS = 2**22  # largest number of random numbers in memory
+_DRAWN_ELEMENTS = 2**22  # at most so many random numbers are in memory at once
 
 
 def size_shares(num_units: int) -> np.ndarray:
@@ -33,12 +33,12 @@ def size_shares(num_units: int) -> np.ndarray:
     """
     sizes = np.arange(1, num_units // 2 + 1)
     shares = (num_units - 1) / (sizes * (num_units - sizes))
-    shares[2 * sizes < num_units] *= 2  # the sizes s and M - s have equal weights; they are one size if s = M / 2
+    shares[2 * sizes < num_units] *= 2  # sizes s and M - s have equal weights; if s = M / 2, they are the same size
     return shares / shares.sum()
 
 
 def coalitions_of_size(num_units: int, size: int) -> np.ndarray:
-    """Returns all coalitions [N, M] bool with `size` units, and their complements.
+    """Returns all coalitions [N, M] bool of `size` units, and the complements of these coalitions.
 
     Example:
         >>> coalitions_of_size(3, 1).astype(int).tolist()
@@ -52,7 +52,7 @@ def coalitions_of_size(num_units: int, size: int) -> np.ndarray:
 
 
 def random_coalitions(num_units: int, sizes: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """Returns random coalitions [N, M] bool of the given `sizes` [N]. All coalitions of a size are equally probable.
+    """Returns random coalitions [N, M] bool of the given `sizes` [N]. Coalitions of the same size are equally likely.
 
     Example:
         >>> random_coalitions(5, np.array([1, 4]), np.random.default_rng(0)).sum(axis=1)
@@ -71,9 +71,10 @@ def shapley_coalitions(num_units: int, num_samples: int, generator: np.random.Ge
     """Returns at most `num_samples` coalitions, neither empty nor full, with the weights of the Shapley kernel.
 
     Sizes are treated in pairs: 1 and M - 1, then 2 and M - 2, and so on. A pair with n coalitions is enumerated if at
-    least n of the remaining samples would be expected to fall into the pair. From the first pair that is not enumerated
-    on, the remaining samples are drawn at random from the kernel. Each drawn coalition is followed by its complement,
-    and all drawn coalitions have equal weights. If `num_samples` is at least 2^M - 2, all coalitions are enumerated.
+    least n of the remaining samples would be expected to fall into the pair. Once a pair is not enumerated, all
+    remaining samples are drawn at random from the kernel, restricted to this pair and later pairs. Each drawn coalition
+    is followed by its complement, and all drawn coalitions have equal weights. If `num_samples` is at least 2^M - 2,
+    all coalitions are enumerated.
 
     Example:
         >>> keep, weights = shapley_coalitions(3, 6, np.random.default_rng(0))
@@ -109,17 +110,17 @@ class KernelSHAP(CoalitionAttribution):
     Passes: at most one forward pass for each sample, and two for the text and the empty coalition.
 
     Args:
-        num_samples: number of coalitions for each example, without the full and the empty coalition. It is limited to
-            2^M - 2 for M units. By default, 3 for each unit, but at least 64.
-        unit: see CoalitionAttribution, also for `erasure`, `output` and `chunk_size`.
-        seed: non-negative; another seed draws other coalitions.
+        num_samples: number of coalitions for each example, not counting the full and the empty coalition; at most
+            2^M - 2 for M units. By default, 3 coalitions for each unit, but at least 64.
+        unit: see CoalitionAttribution, which also describes `erasure`, `output` and `chunk_size`.
+        seed: seed of the random coalitions, at least 0.
 
     Reference: Lundberg and Lee (2017), "A Unified Approach to Interpreting Model Predictions", arXiv 1705.07874,
         Theorem 2; enumeration and complementary pairs as in the authors' shap package.
-    Differs: with few samples, the shap package first selects units by a lasso. To get the right sum, it computes one
-        unit's score from the scores of the others. captum instead gives the full and the empty coalition a large
-        weight, so its scores have this sum only approximately. Edin et al. (2024) take absolute values of captum's
-        scores, with 3 samples for each token.
+    Differs: with few samples, the shap package first selects units by a lasso. To get the right sum of scores, it
+        computes one unit's score from the scores of the others. captum instead gives the full and the empty coalition a
+        large weight, so its scores have the right sum only approximately. Edin et al. (2024) take absolute values of
+        captum's scores, with 3 samples for each token.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -142,7 +143,7 @@ class KernelSHAP(CoalitionAttribution):
     ) -> None:
         super().__init__(unit, erasure, output, chunk_size)
         if num_samples is not None and num_samples < 1:
-            raise ValueError(f"num_samples is {num_samples}: give at least 1, or None for 3 per unit")
+            raise ValueError(f"num_samples is {num_samples}: give at least 1, or null for 3 samples per unit")
         check_seed(seed)
         self.num_samples = num_samples
         self.seed = seed
@@ -159,8 +160,8 @@ class KernelSHAP(CoalitionAttribution):
     def coalitions(self, num_units: int, index: int | None) -> Coalitions:
         generator = example_generator(self.seed, index, "KernelSHAP")
         keep, weights = shapley_coalitions(num_units, self.num_coalitions(num_units) - 2, generator)
-        # the full and the empty coalition come first; their weight is 0, because the fit reproduces their outputs
-        # exactly
+        # the full and the empty coalition come first. Their weight is 0, because the fit reproduces their outputs
+        # exactly anyway
         full_and_empty = torch.tensor([[True], [False]]).expand(-1, num_units)
         return Coalitions(torch.cat([full_and_empty, keep]), torch.cat([weights.new_zeros(2), weights]))
 

@@ -1,4 +1,4 @@
-"""Properties that attribution methods must have. `check_method` tests any method for them, on tiny networks."""
+"""Properties that attribution methods must have. `check_method` tests a method for them, on tiny networks."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def check_method(method: AttributionMethod, *networks: Classifier) -> None:
         ...         return inputs.input_ids.unsqueeze(1).expand(*targets.shape, -1) - 50.0
         ...     def passes(self, num_tokens, num_targets):
         ...         return Passes(forward=1, backward=0)
-        >>> check_method(TokenIds())
+        >>> check_method(TokenIds())  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        ValueError: TokenIds states 1 forward passes per text, but makes 0: correct `passes`, or set passes_at_most
+        ValueError: TokenIds makes 0 forward passes per text, but `passes` says 1: correct `passes`, or set ...
     """
-    require(isinstance(method, AttributionMethod), f"{method!r} is not an AttributionMethod", "derive from that class")
+    require(isinstance(method, AttributionMethod), f"{method!r} is not an AttributionMethod", "use this base class")
     laws = [*LAWS, *(DIFFERENTIABLE_LAWS if isinstance(method, DifferentiableAttribution) else ())]
     for network in networks or tiny_networks():
         checked = copy.deepcopy(network)
@@ -78,7 +78,7 @@ def tiny_networks() -> tuple[Classifier, Classifier]:
     )
     for network in networks:
         network.set_attention("eager")
-        network(_texts(), output_attentions=True)  # installs permanent hooks now, before hooks are compared
+        network(_texts(), output_attentions=True)  # installs permanent hooks now, before laws compare hooks
     return networks
 
 
@@ -88,17 +88,17 @@ def same_alone_and_in_a_batch(method: AttributionMethod, model: Classifier) -> N
     for row in range(len(LENGTHS)):
         alone = _scores(method, model, _texts()[row : row + 1].trim(), TARGETS[row : row + 1])
         rule = f"{_name(method)}: other texts in the batch change scores"
-        remedy = "compute each row on its own, and seed random choices by inputs.index"
+        remedy = "compute each row separately, and seed random choices by inputs.index"
         _require_same(together[row : row + 1, :, : alone.shape[-1]], alone, rule, remedy)
 
 
 def padding_changes_nothing(method: AttributionMethod, model: Classifier) -> None:
     """Padding does not change the scores of tokens; the scores of padding are 0."""
     padded = _scores(method, model, random_texts(LENGTHS, pad_to=21))
-    rule, remedy = f"{_name(method)}: padding changes scores", "leave out tokens where attention_mask is False"
+    rule, remedy = f"{_name(method)}: padding changes scores", "ignore tokens where attention_mask is False"
     _require_same(padded[..., : max(LENGTHS)], _scores_together(method, model), rule, remedy)
     scores_zero = not padded[..., max(LENGTHS) :].any() and not padded[0, :, LENGTHS[0] :].any()
-    require(scores_zero, f"{_name(method)}: padding has scores other than 0", "do not override `attribute`")
+    require(scores_zero, f"{_name(method)}: scores of padding are not 0", "let `attribute` of the base class set them")
 
 
 def same_class_alone_and_with_others(method: AttributionMethod, model: Classifier) -> None:
@@ -106,14 +106,14 @@ def same_class_alone_and_with_others(method: AttributionMethod, model: Classifie
     together = _scores_together(method, model)
     alone = [_scores(method, model, _texts(), TARGETS[:, k : k + 1]) for k in range(TARGETS.shape[1])]
     rule = f"{_name(method)}: scores of a class depend on the other explained classes"
-    _require_same(together, torch.cat(alone, dim=1), rule, "compute targets[:, k] for each k on its own")
+    _require_same(together, torch.cat(alone, dim=1), rule, "compute the scores for each targets[:, k] separately")
 
 
 def masked_classes_score_zero(method: AttributionMethod, model: Classifier) -> None:
     """Classes outside the target mask score 0 and do not affect the scores of other classes."""
     mask = torch.tensor([[True, False], [False, True], [False, False]])
     scores = method.attribute(model, _texts(), TARGETS.masked_fill(~mask, -1), mask).scores
-    rule = f"{_name(method)}: classes outside target_mask change scores, or have scores"
+    rule = f"{_name(method)}: classes outside target_mask change other scores, or have scores other than 0"
     _require_same(scores, _scores_together(method, model) * mask.unsqueeze(-1), rule, "do not override `attribute`")
 
 
@@ -125,13 +125,13 @@ def chunk_size_changes_nothing(
     for chunk_size, rows in CHUNKS:
         actual = _scores(with_chunk_size(chunk_size), model, _texts()[:rows], TARGETS[:rows])
         rule = f"{_name(method)}: chunk_size {chunk_size} changes scores"
-        _require_same(actual, expected[:rows], rule, "let chunks share no state")
+        _require_same(actual, expected[:rows], rule, "do not share state between chunks")
 
 
 def model_is_left_as_it_was(method: AttributionMethod, model: Classifier) -> None:
     """The network (weights, gradients, flags, modes, hooks, attention kernel) and the process state do not change."""
     model.train()
-    next(model.modules()).training = False  # modules may have different modes, and each mode is restored
+    next(model.modules()).training = False  # modules may have different modes, and a method must restore each
     next(model.parameters()).requires_grad_(False)
     before, process = network_state(model), process_state()
     _scores(method, model, _texts())
@@ -154,21 +154,21 @@ def model_is_left_as_it_was_after_an_exception(method: AttributionMethod, model:
         failed = "stop" in str(error)
     handle.remove()
     if method.passes(max(LENGTHS), TARGETS.shape[1]).forward:
-        require(failed, f"{_name(method)}: an error inside the network is hidden", "catch no exceptions of the network")
+        require(failed, f"{_name(method)}: an error inside the network is hidden", "do not catch the network's errors")
     _require_unchanged(method, model, before, process, "after an exception")
 
 
 def contexts_change_nothing(method: AttributionMethod, model: Classifier) -> None:
-    """Scores do not depend on inference mode and autocast."""
+    """Scores do not depend on whether inference mode and autocast are on."""
     expected = _scores_together(method, model)
     with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
         actual = method.attribute(model, _texts(), TARGETS.clone()).scores
     require(
         actual.dtype == torch.float32 and not actual.requires_grad,
-        f"{_name(method)}: scores are {actual.dtype}, requires_grad {actual.requires_grad}",
-        "do not override `attribute`, which returns detached float32",
+        f"{_name(method)}: scores have dtype {actual.dtype} and requires_grad {actual.requires_grad}",
+        "do not override `attribute`, which returns detached float32 scores",
     )
-    rule = f"{_name(method)}: inference mode or autocast change scores"
+    rule = f"{_name(method)}: inference mode or autocast changes scores"
     _require_same(actual.clone(), expected, rule, "do not override `attribute`, which switches both off")
 
 
@@ -178,7 +178,7 @@ def passes_are_as_made(method: AttributionMethod, model: Classifier) -> None:
 
     def count(_module: object, _arguments: object, output: Any) -> None:
         logits = output.logits
-        # DeepLift runs the baseline together with the input, and its logits hold both
+        # DeepLift runs the baseline together with the input, so the logits contain those of the baseline
         baseline_logits = getattr(logits, "second_run", None)
         made["forward"] += len(logits) + (0 if baseline_logits is None else len(baseline_logits))
         if logits.requires_grad:
@@ -191,27 +191,27 @@ def passes_are_as_made(method: AttributionMethod, model: Classifier) -> None:
     method.attribute(model, random_texts([9, 9, 9]), TARGETS)
     handle.remove()
     stated = method.passes(7, 2)  # nine tokens, two of them special
-    # the hook does not count passes of `version_logits`, and with cross-attention, classes share backward passes
+    # the hook misses the passes that `version_logits` makes, and with cross-attention, classes share backward passes
     fewest, least = method.passes_at_most, 0 if hasattr(model, "version_logits") else 1
     may_be_fewer = {"forward": fewest or not least, "backward": fewest or model.readout_is_attention}
     for direction, number in made.items():
         wanted = 3 * getattr(stated, direction)
         fits = abs(number - wanted) <= 1e-6 * wanted or (may_be_fewer[direction] and least <= number < wanted)
-        rule = f"{_name(method)} states {wanted / 3:g} {direction} passes per text, but makes {number / 3:g}"
+        rule = f"{_name(method)} makes {number / 3:g} {direction} passes per text, but `passes` says {wanted / 3:g}"
         require(fits, rule, "correct `passes`, or set passes_at_most")
 
 
 def negative_only_with_a_sign(method: AttributionMethod, model: Classifier) -> None:
-    """Some score is negative if and only if the method has a sign."""
+    """At least one score is negative if `has_sign` is True; otherwise, no score is negative."""
     negative = bool((_scores_together(method, model) < 0).any())
     problem = "no score is negative although has_sign is True" if method.has_sign else "a score is negative"
-    remedy = "define the property has_sign: True if a negative score speaks against the class"
+    remedy = "define the property has_sign, which is True if a negative score is evidence against the class"
     require(negative == method.has_sign, f"{_name(method)}: {problem}", remedy)
 
 
 def method_of_a_split_is_itself(method: AttributionMethod, model: Classifier) -> None:
     """`for_split` returns the method itself; only methods that read stored scores may return another."""
-    require(method.for_split("test") is method, f"{_name(method)}.for_split returns another method", "return self")
+    require(method.for_split("test") is method, f"{_name(method)}.for_split does not return self", "do not override it")
 
 
 def loss_reaches_the_encoder(method: DifferentiableAttribution, model: Classifier) -> None:
@@ -221,7 +221,7 @@ def loss_reaches_the_encoder(method: DifferentiableAttribution, model: Classifie
     gradients = [weight.grad for weight in model.encoder_layers()[0].module.parameters() if weight.dim() > 1]
     reached = [gradient for gradient in gradients if gradient is not None and gradient.abs().max() > 0]
     finite = all(bool(gradient.isfinite().all()) for gradient in reached)
-    remedy = "with create_graph, keep the graph of every pass and detach nothing"
+    remedy = "with create_graph, keep the graph of every pass, and detach nothing"
     require(bool(reached) and finite, f"{_name(method)}: a loss on scores has no gradient for the first layer", remedy)
 
 
@@ -231,7 +231,7 @@ def graph_changes_nothing(method: DifferentiableAttribution, model: Classifier) 
         plain = method.scores(model, _texts(), TARGETS)
     rule = f"{_name(method)}: create_graph changes scores"
     with_graph = method.scores(model, _texts(), TARGETS, create_graph=True)
-    _require_same(with_graph.detach(), plain.detach(), rule, "compute the same numbers with and without it")
+    _require_same(with_graph.detach(), plain.detach(), rule, "compute the same numbers with and without create_graph")
 
 
 def autocast_changes_little(method: DifferentiableAttribution, model: Classifier) -> None:
@@ -240,14 +240,14 @@ def autocast_changes_little(method: DifferentiableAttribution, model: Classifier
     for create_graph in (False, True):
         with torch.autocast("cpu", torch.bfloat16):
             mixed = method.scores(model, _texts(), TARGETS, create_graph=create_graph).detach()
-        inside = _texts().attention_mask.unsqueeze(1)  # attribute() zeroes the scores of padding
+        inside = _texts().attention_mask.unsqueeze(1)  # without padding, whose scores `attribute` would set to 0
         gap = float(((mixed - exact) * inside).abs().max() / (exact * inside).abs().max())
-        rule = f"{_name(method)}: under autocast scores differ by {gap:.0%} of the largest"
+        rule = f"{_name(method)}: under autocast, scores differ by {gap:.0%} of the largest score"
         require(gap < 0.1, rule, "compute sums and differences of scores in float32")
 
 
 LAWS = (
-    model_is_left_as_it_was,  # first, because a change that every call repeats shows only in the first call
+    model_is_left_as_it_was,  # first, because a change that every call makes is visible only at the first call
     method_of_a_split_is_itself,
     same_alone_and_in_a_batch,
     padding_changes_nothing,
@@ -275,7 +275,7 @@ def _shared_scores(attribute: Callable[..., Attribution], model: Classifier) -> 
 
 
 def _scores_together(method: AttributionMethod, model: Classifier) -> Tensor:
-    """Returns the scores of all texts. They are computed once if laws are checked in turn on the same two objects."""
+    """Returns the scores of all texts. They are computed only once while the method and the network stay the same."""
     return _shared_scores(method.attribute, model)  # a bound method can be hashed, even if its object cannot
 
 
@@ -296,5 +296,5 @@ def _require_same(actual: Tensor, expected: Tensor, rule: str, remedy: str) -> N
 
 def _require_unchanged(method: AttributionMethod, model: Classifier, before: dict, process: dict, when: str) -> None:
     changed = [*changed_parts(before, network_state(model)), *changed_parts(process, process_state())]
-    remedy = "restore them in a finally block; draw random numbers from a torch.Generator of your own"
+    remedy = "undo them in a finally block, and draw random numbers only from a torch.Generator that you create"
     require(not changed, f"{_name(method)}: {when}, {', '.join(changed)} are not as before", remedy)

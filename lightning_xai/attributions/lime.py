@@ -48,18 +48,18 @@ def coalition_weights(keep: Tensor, similarity: Similarity, kernel_width: float)
 class LIME(CoalitionAttribution):
     """Scores units by the coefficients of a linear regression that predicts the output from the kept units.
 
-    Each sample keeps every unit with probability 1/2 and is weighted by its similarity to the unerased text.
+    Each sample keeps every unit with probability 1/2, and is weighted by its similarity to the unerased text.
 
     Passes: at most one forward pass for each sample.
 
     Args:
-        num_samples: number of samples for each example; by default, 3 for each unit, but at least 32.
+        num_samples: number of samples for each example; by default, 3 samples for each unit, but at least 32.
         similarity: how the distance between a sample and the text is measured, "cosine" or "euclidean".
         kernel_width: positive; a smaller width gives distant samples less weight.
         regressor: "ridge" or "lasso", both with an intercept that is not penalized.
-        alpha: positive strength of the penalty, defined as in scikit-learn's regression of the same name.
-        unit: see CoalitionAttribution, also for `erasure`, `output` and `chunk_size`.
-        seed: non-negative; another seed draws other samples.
+        alpha: strength of the penalty, above 0, defined as in scikit-learn's Ridge or Lasso.
+        unit: see CoalitionAttribution, which also describes `erasure`, `output` and `chunk_size`.
+        seed: seed of the random samples, at least 0.
 
     Reference: Ribeiro et al. (2016), "'Why Should I Trust You?': Explaining the Predictions of Any Classifier", arXiv
         1602.04938, Section 3.
@@ -96,7 +96,7 @@ class LIME(CoalitionAttribution):
             {"similarity": Similarity, "regressor": Regressor}, {"similarity": similarity, "regressor": regressor}
         )
         if num_samples is not None and num_samples < 1:
-            raise ValueError(f"num_samples is {num_samples}: give at least 1, or None for 3 per unit")
+            raise ValueError(f"num_samples is {num_samples}: give at least 1, or null for 3 samples per unit")
         if kernel_width <= 0 or alpha <= 0:
             raise ValueError(f"kernel_width is {kernel_width} and alpha {alpha}: give numbers above 0")
         check_seed(seed)

@@ -25,15 +25,15 @@ exactly from the text. Give a numbered list with one word in each line, and noth
 
 
 class Ranked(NamedTuple):
-    """The ranks that an answer gives to the words of a text, and the numbers of usable and dropped mentions.
+    """The ranks that an answer gives to the words of a text, and the numbers of used and dropped mentions.
 
     Example:
         >>> Ranked(ranks=[1, None], num_ranked=1, num_dropped=0).ranks
         [1, None]
     """
 
-    ranks: list[int | None]  # for each word of the text: 0 for the first mention; None if not mentioned
-    num_ranked: int
+    ranks: list[int | None]  # rank of each word of the text: 0 if it is mentioned first; None if it is not mentioned
+    num_ranked: int  # number of words of the text that have a rank
     num_dropped: int  # mentions of words not in the text, or of words whose occurrences all have ranks already
 
 
@@ -105,14 +105,14 @@ class LLMRanking(AttributionMethod):
     Args:
         path: folder, hub id, "package:NAME/FOLDER" or GGUF file of a causal language model with a tokenizer.
         class_names: names of the classes, as the language model reads them.
-        tokenizer_path: as `path`, for the tokenizer of the explained network; None if both models have the same
-            tokenizer.
-        task: the instruction, with {text} and {label}.
-        max_new_tokens: longest answer in tokens.
+        tokenizer_path: where the tokenizer of the explained network is, in the same form as `path`; None if both models
+            have the same tokenizer.
+        task: the instruction, which contains {text} and {label} once each.
+        max_new_tokens: largest number of tokens in an answer.
 
     Raises:
-        ValueError: `task` lacks {text} or {label}, or `max_new_tokens` is not positive. At the first text: there is no
-            model at `path`, or the number of `class_names` differs from the number of classes.
+        ValueError: `task` does not contain {text} and {label} once each, or `max_new_tokens` is below 1. At the first
+            text: there is no model at `path`, or the number of `class_names` differs from the number of classes.
 
     Example:
         >>> rank_scores(rank_words(["a", "great", "film"], mentioned_words("1. great\\n2. film")).ranks)
@@ -133,9 +133,9 @@ class LLMRanking(AttributionMethod):
     ) -> None:
         for slot in (TEXT, LABEL):
             if task.count(slot) != 1:
-                raise ValueError(f"task has {task.count(slot)} places for {slot}: give {slot} once")
+                raise ValueError(f"task has {task.count(slot)} places for {slot}: it must contain {slot} once")
         if max_new_tokens < 1:
-            raise ValueError(f"max_new_tokens is {max_new_tokens}: give at least 1")
+            raise ValueError(f"max_new_tokens is {max_new_tokens}: give at least 1 token")
         self.path, self.class_names, self.tokenizer_path = path, class_names, tokenizer_path
         self.task, self.max_new_tokens = task, max_new_tokens
         self._generator: TextGenerator | None = None  # loaded at the first text
@@ -150,13 +150,14 @@ class LLMRanking(AttributionMethod):
 
     @property
     def counts(self) -> dict[str, int]:
-        """Counts of all ranked words, dropped words, answers without a word of the text, and answers up to now."""
+        """The numbers of ranked words, dropped words, answers without a word of the text, and all answers so far."""
         return dict(self._counts)
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
         if len(self.class_names) != model.num_classes:
             raise ValueError(
-                f"LLMRanking has {len(self.class_names)} class_names, the network {model.num_classes} classes: name all"
+                f"LLMRanking has {len(self.class_names)} class_names, but the network has {model.num_classes} classes: "
+                "give one name for each class"
             )
         self._load()
         scores = torch.zeros(*targets.shape, inputs.input_ids.shape[1], device=inputs.device)

@@ -23,7 +23,7 @@ def windows(num_units: int, window: int) -> Tensor:
     """
     width = min(window, num_units)
     every = torch.ones(num_units - width + 1, num_units, dtype=torch.bool)
-    return every.triu().tril(width - 1)  # stays bool; an int64 matrix for 6,000 units would take 288 MB
+    return every.triu().tril(width - 1)  # `every` is bool, because an int64 matrix for 6,000 units would take 288 MB
 
 
 def mean_over_windows(drops: Tensor, num_units: Tensor, window: int, width: int) -> Tensor:
@@ -56,10 +56,10 @@ class Occlusion(CoalitionAttribution):
     If `window` is above 1, that many neighboring units are erased together. The score of a unit is then the mean drop
     of the output over all windows that cover the unit.
 
-    Passes: one forward pass for the text, and at most one for each unit.
+    Passes: one forward pass for the text, and at most one forward pass for each unit.
 
     Args:
-        unit: see CoalitionAttribution, also for `erasure`, `output` and `chunk_size`.
+        unit: see CoalitionAttribution, which also describes `erasure`, `output` and `chunk_size`.
         window: number of neighboring units that are erased together.
 
     Reference: Zeiler and Fergus (2014), "Visualizing and Understanding Convolutional Networks", arXiv 1311.2901,

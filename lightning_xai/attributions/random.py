@@ -18,7 +18,7 @@ Distribution = Literal["half_normal", "normal"]
 
 
 def random_scores(inputs: TextInputs, targets: Tensor, *, seed: int) -> Tensor:
-    """Returns standard normal scores [B, K, T], 0 at padding.
+    """Returns scores [B, K, T] from a standard normal distribution, and 0 at padding.
 
     The T scores of an example and class depend only on the seed, the class, and the example's index and length.
 
@@ -51,8 +51,8 @@ class Random(AttributionMethod):
     Passes: none.
 
     Args:
-        seed: non-negative; another seed gives other scores.
-        distribution: "half_normal" for |N(0, 1)|, "normal" for N(0, 1) with its sign.
+        seed: seed of the random scores, at least 0.
+        distribution: distribution of the scores: "normal" for N(0, 1), "half_normal" for its absolute value.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

@@ -12,20 +12,22 @@ from lightning_xai.types import Passes
 
 
 class AttentionRollout(OnePassAttribution):
-    """Scores tokens by the product of the attention matrices of all layers, each averaged over heads.
+    """Scores tokens by the product of the attention matrices of all layers, each averaged over attention heads.
 
     In each layer, the attention matrix is mixed with the identity matrix, which stands for the skip connection. The
-    scores are the row of the product that belongs to the token that the head reads ([CLS] or the last token). If the
-    head attends to tokens, the scores are the sum of all rows, weighted by the head's attention.
+    scores are the row of the product that belongs to the token that the classification head reads ([CLS] or the last
+    token). If the classification head reads the mean of all states, the scores are the mean of all rows; if it attends
+    to tokens, the scores are the sum of all rows, weighted by its attention.
 
     Passes: one forward pass for all classes.
 
     Args:
-        residual_fraction: r in (1 - r) A + r I, the mixture of attention matrix A and identity I; the paper uses 0.5.
+        residual_fraction: r in (1 - r) A + r I, the mixture of attention matrix A and identity matrix I. The paper uses
+            0.5.
 
     Reference: Abnar and Zuidema (2020), "Quantifying Attention Flow in Transformers", arXiv 2005.00928.
-    Differs: the released code of Edin et al. (2024) multiplies matrices A + I / 2, whose rows do not sum to 1. It reads
-    the product with attention weights whose softmax runs over classes instead of tokens.
+    Differs: the released code of Edin et al. (2024) multiplies matrices A + I / 2, whose rows do not sum to 1. It
+    weights the rows of the product by attention weights whose softmax runs over classes instead of tokens.
 
     Example:
         >>> import torch
@@ -35,7 +37,7 @@ class AttentionRollout(OnePassAttribution):
         >>> scores = AttentionRollout().attribute(random_bert(), inputs, targets).scores
         >>> torch.allclose(scores.sum(dim=2), torch.ones(1, 2))
         True
-        >>> bool(scores[0, 0, 0] >= 0.5)  # the head reads [CLS], and the skip connection gives half to [CLS]
+        >>> bool(scores[0, 0, 0] >= 0.5)  # the head reads [CLS], which gets at least half by the skip connection
         True
     """
 

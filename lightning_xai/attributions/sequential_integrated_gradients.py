@@ -35,14 +35,14 @@ class SequentialIntegratedGradients(AttributionMethod):
     the ends of the line. This difference is the score of Occlusion, and needs one forward pass for each token instead
     of num_steps forward and backward passes. All other settings need the gradients on the line.
 
-    Passes: N + 1 forward passes for N explainable tokens with the closed form; otherwise num_steps forward passes for
-    each token, and as many backward passes for each class.
+    Passes: with the closed form, N + 1 forward passes for N explainable tokens. Otherwise, num_steps forward passes for
+    each token, and num_steps backward passes for each token and class.
 
     Args:
         pooling: how the D values of a token become one score: the signed "sum", or the norm "l1" or "l2".
         num_steps: number of points on each token's line; not used by the closed form.
-        quadrature: rule that gives the points and their weights.
-        multiply_by_inputs: False leaves out the factor (input - fill token).
+        quadrature: the quadrature rule, which sets the points and their weights.
+        multiply_by_inputs: False leaves out the factor (embedding of the token - embedding of the fill token).
         chunk_size: largest number of rows (tokens times points) in one forward pass. By default, it is chosen for the
             device. Scores do not depend on it.
 
@@ -100,7 +100,7 @@ class SequentialIntegratedGradients(AttributionMethod):
         return self.line_scores(model, inputs, targets)
 
     def line_scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
-        """Returns scores [B, K, T] from the gradients on the lines, even if there is a closed form."""
+        """Returns scores [B, K, T], computed from gradients on the lines even if there is a closed form."""
         start, end = (embeds.detach() for embeds in path_ends(model, inputs, "fill"))
         gradients = single_token_path_gradients(
             model, inputs, targets, PathEnds(start, end), self._points, chunk_size=self.chunk_size

@@ -1,4 +1,4 @@
-"""Solvex: ranks units by the order of erasure that is best for an erasure metric, found by beam search."""
+"""Solvex: a beam search for the best order of erasing units under an erasure metric; scores are ranks in this order."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ Objective = Literal["comp", "suff", "comp_suff"]
 
 
 def signed_ranks(ranks: Tensor, effects: Tensor, exists: Tensor) -> Tensor:
-    """Returns ranks [P, M] minus an offset, chosen such that most results have the sign of their `effects`.
+    """Returns ranks [P, M] minus an offset, so that as many results as possible have the same sign as their `effects`.
 
-    The offset of each row is one of -1/2, 1/2, ... N - 1/2; of equally good offsets, the smallest is chosen. The result
-    is 0 where there is no unit.
+    Each row has its own offset: -1/2, 1/2, ..., or N - 1/2. If several offsets are equally good, the smallest is
+    chosen. The result is 0 where there is no unit.
 
     Args:
         ranks: [P, M], N - 1 for the most important of N units, 0 for the least important.
-        effects: [P, M], the drop of the output when only this unit is erased; an effect of 0 agrees with no sign.
+        effects: [P, M], the drop of the output when only this unit is erased. An effect of 0 agrees with neither sign.
         exists: [P, M] bool, False where there is no unit.
 
     Example:
         >>> signed_ranks(torch.tensor([[2, 1, 0]]), torch.tensor([[0.5, 0.2, -0.1]]), torch.ones(1, 3).bool())
         tensor([[ 1.5000,  0.5000, -0.5000]], dtype=torch.float64)
     """
-    # rows with N < M units need no offsets of their own: every offset of at least N - 1/2 makes all ranks negative, and
-    # argmax takes the smallest
+    # rows with N < M units may try the same offsets as all rows: every offset of at least N - 1/2 makes all ranks of
+    # such a row negative, and argmax takes the smallest of these offsets
     offsets = torch.arange(ranks.shape[1] + 1, dtype=torch.float64) - 0.5
     shifted = ranks.double().unsqueeze(1) - offsets.unsqueeze(1)  # [P, M + 1, M]
     agree = (shifted.sign() == effects.sign().unsqueeze(1)) & exists.unsqueeze(1)
@@ -69,9 +69,9 @@ class Solvex(AttributionMethod):
     as many for "comp_suff".
 
     Args:
-        metric: the objective of an order, a sum over k = 1 ... N. With the class's probability f, the terms of "comp"
-            are f(x) - f(x without the first k units), the terms of "suff" are f(only the first k units) - f(x), and
-            "comp_suff" adds both.
+        metric: what the search maximizes over all orders: a sum of terms for k = 1, ..., N. If f is the probability of
+            the class and x the text, the terms are f(x) - f(x without the first k units) for "comp",
+            f(only the first k units) - f(x) for "suff", and both together for "comp_suff".
         beam_size: largest number of orders of k units that the beam keeps, for each k.
         exact_up_to: texts of at most this number of units are solved exactly, by evaluating all 2^N sets of units.
         beams: "sets" keeps only the better of two orders of the same units; "orders" keeps both, as published.
@@ -119,7 +119,7 @@ class Solvex(AttributionMethod):
 
     @property
     def selected_on(self) -> str:
-        """Name of the metric that the order of the units optimizes."""
+        """Name of the metric that the search optimizes."""
         return {"comp": "comprehensiveness", "suff": "sufficiency"}.get(self.metric, "comprehensiveness+sufficiency")
 
     def for_preflight(self) -> Solvex:
@@ -161,7 +161,7 @@ class Solvex(AttributionMethod):
                 chunk_size=self.chunk_size,
             )
 
-        # the texts, and the texts without one of their units, are evaluated together
+        # the texts, and their versions with one unit erased, are evaluated together
         texts = torch.arange(len(inputs))
         example, unit = (torch.arange(most_units) < num_units.unsqueeze(1)).nonzero(as_tuple=True)
         erased = torch.cat([torch.zeros(len(inputs), most_units), torch.eye(most_units)[unit]]).bool()

@@ -10,8 +10,8 @@ from torch import Tensor
 
 _DESIGN_ELEMENTS = 2**22  # largest number of float64 entries of the design matrix in memory
 _MAX_SWEEPS = 10_000  # a sweep updates every coefficient of the lasso once
-_TOLERANCE = 1e-10  # a lasso has converged if its relative steps or its optimality errors are smaller
-_RANK_TOLERANCE = 1e-10  # eigenvalues below this fraction of the largest count as 0
+_TOLERANCE = 1e-10  # a lasso has converged if its relative steps or its optimality errors are below this tolerance
+_RANK_TOLERANCE = 1e-10  # eigenvalues below this fraction of the largest eigenvalue count as 0
 
 
 def _products(design: Tensor, shift: Tensor, outputs: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
@@ -96,10 +96,10 @@ def lasso(design: Tensor, outputs: Tensor, weights: Tensor, *, alpha: float) -> 
 
 
 def _descend(gram: np.ndarray, moments: np.ndarray, alpha: float) -> np.ndarray:
-    """Returns the lasso's coefficients [M, K] of one example from X'WX [M, M] and X'WY [M, K], for weights of sum 1.
+    """Returns the lasso's coefficients [M, K] of one example from X'WX [M, M] and X'WY [M, K], whose weights sum to 1.
 
-    The steps use NumPy, because each of them is a few operations on only K numbers. Torch's call overhead would make
-    them ten times slower, and slower than the network is on a short text.
+    The steps use NumPy, because each step is a few operations on only K numbers. Torch's call overhead would make steps
+    ten times slower, so that the lasso would take longer than the passes of the network for a short text.
     """
     coefficients, residuals = np.zeros_like(moments), moments.copy()  # residuals are moments - gram @ coefficients
     scales = gram.diagonal().tolist()
@@ -136,9 +136,9 @@ def _solve_signed(gram: np.ndarray, moments: np.ndarray, signs: np.ndarray, alph
     chosen = signs.nonzero()[0]
     system = torch.from_numpy(gram[np.ix_(chosen, chosen)])
     solution = torch.linalg.solve_ex(system, torch.from_numpy(moments[chosen] - alpha * signs[chosen])).result.numpy()
-    if not (np.sign(solution) == signs[chosen]).all():  # NaN, from a singular system, equals no sign
+    if not (np.sign(solution) == signs[chosen]).all():  # also if the system is singular: its solution is NaN
         return None
-    # at the optimum, the gradient is alpha * sign where chosen, and its magnitude is at most alpha elsewhere
+    # at the optimum, the gradient is alpha * sign for chosen units, and its magnitude is at most alpha for other units
     gradient = moments - gram[:, chosen] @ solution
     gradient[chosen] -= alpha * signs[chosen]
     bounds = np.full_like(gradient, alpha)
@@ -163,7 +163,7 @@ def additive_fit(keep: Tensor, outputs: Tensor, weights: Tensor, differences: Te
         outputs: [B, N, K], the y_n: outputs of the coalitions minus the output of the empty coalition.
         weights: [B, N], non-negative; coalitions of weight 0 do not count.
         differences: [B, K], the output of the full coalition minus the output of the empty coalition.
-        exists: [B, M] bool, False where an example has fewer units; the score is 0 there.
+        exists: [B, M] bool, False where an example has no unit; the score is 0 there.
 
     Example:
         >>> keep, outputs = torch.tensor([[[True, False], [False, True]]]), torch.tensor([[[1.0], [2.0]]])
@@ -187,7 +187,7 @@ def additive_fit(keep: Tensor, outputs: Tensor, weights: Tensor, differences: Te
 
 
 def _fit_few_samples(keep: Tensor, shift: Tensor, outputs: Tensor, weights: Tensor, exists: Tensor) -> Tensor:
-    """Returns the best-fitting scores [B, M, K] of smallest norm. It inverts matrices [N, N], which suits N < M."""
+    """Returns the best-fitting scores [B, M, K] of smallest norm, with inverses of [N, N] matrices, for N < M."""
     roots = weights.sqrt().unsqueeze(-1)
     design = roots * (keep.double() - shift) * exists.unsqueeze(1)  # [B, N, M]
     inverse = torch.linalg.pinv(design @ design.transpose(1, 2), rtol=_RANK_TOLERANCE, hermitian=True)
@@ -197,12 +197,12 @@ def _fit_few_samples(keep: Tensor, shift: Tensor, outputs: Tensor, weights: Tens
 def _solve_centered(gram: Tensor, moments: Tensor, exists: Tensor) -> Tensor:
     """Solves gram @ scores = moments, and returns the solution [B, M, K] of smallest norm.
 
-    Each row of `gram` sums to 0. Units that an example lacks have rows of 0, and score 0.
+    Each row of `gram` must sum to 0. Rows of units that do not exist in an example must be 0; these units score 0.
     """
     largest = gram.diagonal(dim1=1, dim2=2).amax(dim=1).view(-1, 1, 1)
-    # the eigenvectors of `gram` with eigenvalue 0 are the vector of all existing units and the unit vectors of missing
-    # units. `moments` are orthogonal to them, so replacing these eigenvalues by positive ones keeps the scores, but
-    # makes the matrix invertible
+    # `gram` has eigenvalue 0 for the vector that is 1 at all existing units, and for each vector that is 1 at only one
+    # missing unit. `moments` are orthogonal to these vectors, so replacing their eigenvalues by positive ones does not
+    # change the scores, but makes the matrix invertible, unless it has further eigenvalues of 0
     together = (exists.unsqueeze(1) & exists.unsqueeze(2)) / exists.sum(dim=1).clamp(min=1).view(-1, 1, 1)
     regular = gram + largest * (together + torch.diag_embed((~exists).to(gram)))
     factor, failed = torch.linalg.cholesky_ex(regular)
@@ -210,7 +210,7 @@ def _solve_centered(gram: Tensor, moments: Tensor, exists: Tensor) -> Tensor:
     determined = (failed == 0) & (pivots > _RANK_TOLERANCE * largest.flatten())
     scores = torch.zeros_like(moments)
     scores[determined] = torch.cholesky_solve(moments[determined], factor[determined])
-    # matrices that are still singular need an eigendecomposition, which costs more
+    # matrices that are still singular need a pseudoinverse, which costs more
     inverse = torch.linalg.pinv(gram[~determined], rtol=_RANK_TOLERANCE, hermitian=True)
     scores[~determined] = inverse @ moments[~determined]
     return scores

@@ -35,7 +35,7 @@ def share_words(scores: Tensor, word_ids: Tensor | None, pooling: WordPooling) -
         tensor([[[1., 3., 3.]]])
     """
     if word_ids is None:
-        raise ValueError("inputs.word_ids is None, so words cannot be pooled: encode with a fast tokenizer")
+        raise ValueError("inputs.word_ids is None, so tokens cannot be pooled into words: use a fast tokenizer")
     shared = from_words(to_words(scores, word_ids, pooling), word_ids)
     return torch.where(word_ids.unsqueeze(1) >= 0, shared, scores)
 
@@ -70,12 +70,13 @@ class Transformed(DifferentiableAttribution):
         method: the method whose scores are transformed.
         transforms: "absolute"; "relu" (negative scores become 0); "zero_special" (scores of special tokens become 0);
             "zero_unexplained" (scores of all tokens outside token_mask become 0); "normalize" (magnitudes sum to 1 over
-            all tokens of a text; put "zero_special" or "zero_unexplained" before it to leave tokens out); "words_sum",
-            "words_mean" or "words_max" (all tokens of a word get the sum, mean or maximum of their scores).
+            all tokens of a text; "zero_special" or "zero_unexplained" before it excludes tokens from this sum);
+            "words_sum", "words_mean" or "words_max" (all tokens of a word get the sum, mean or maximum of their
+            scores).
 
     Raises:
-        ValueError: when scores are computed, words are pooled but `inputs.word_ids` is None, or a loss needs the scores
-            but `method` is not differentiable.
+        ValueError: `transforms` is empty or has an unknown name. When scores are computed: tokens are pooled into words
+            but `inputs.word_ids` is None, or a loss needs the scores but `method` is not differentiable.
 
     Example:
         >>> from lightning_xai.attributions.random import Random
@@ -92,7 +93,7 @@ class Transformed(DifferentiableAttribution):
     def __init__(self, method: AttributionMethod, transforms: list[Transform]) -> None:
         unknown = [name for name in transforms if name not in get_args(Transform)]
         if unknown or not transforms:
-            raise ValueError(f"transforms are {transforms}: give at least one of {list(get_args(Transform))}")
+            raise ValueError(f"transforms are {transforms}: choose one or more of {list(get_args(Transform))}")
         self.method = method
         self.transforms = transforms
         self.needs_attentions = method.needs_attentions
@@ -131,7 +132,10 @@ class Transformed(DifferentiableAttribution):
 
     def _differentiable(self) -> DifferentiableAttribution:
         if not isinstance(self.method, DifferentiableAttribution):
-            raise ValueError(f"{type(self.method).__name__} has no graph for a loss: choose a differentiable method")
+            raise ValueError(
+                f"the scores of {type(self.method).__name__} are not differentiable, so no loss can train them: choose "
+                "a differentiable method"
+            )
         return self.method
 
     def _transform(self, scores: Tensor, inputs: TextInputs) -> Tensor:

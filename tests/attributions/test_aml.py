@@ -261,7 +261,7 @@ def test_settings_out_of_range_are_refused(options, message):
 
 
 def test_without_a_scorer_the_remedy_is_named(network):
-    with pytest.raises(ValueError, match="has no scorer: give the run folder"):
+    with pytest.raises(ValueError, match="has no scorer: set scorer to the folder"):
         scores(AMLAttribution(None), network, text_inputs(LENGTHS))
 
 

@@ -50,17 +50,17 @@ def test_scores_at_the_last_layer_are_those_of_the_method(method: AttributionMet
 
 @pytest.mark.parametrize("method", [Gradient(), AttInGrad()], ids=["Gradient", "AttInGrad"])
 def test_methods_that_need_the_whole_network_are_refused(method):
-    with pytest.raises(ValueError, match="does not explain the states of a layer: choose Attention"):
+    with pytest.raises(ValueError, match="cannot explain the states after one layer: choose Attention"):
         AtLayer(method, 0)
 
 
 def test_layers_that_the_network_lacks_are_refused():
     with pytest.raises(ValueError, match="layer is -1"):
         AtLayer(Attention(), -1)
-    with pytest.raises(ValueError, match="layer is 7, but the network has the layers 0 to 1"):
+    with pytest.raises(ValueError, match="layer is 7, but the network only has the layers 0 to 1"):
         AtLayer(Attention(), 7).attribute(eager(), text_inputs([5, 3]), TARGETS)
 
 
 def test_network_whose_head_attends_to_tokens_is_refused():
-    with pytest.raises(ValueError, match="head attends to the states of its last layer"):
+    with pytest.raises(ValueError, match="head attends to the states of the last layer"):
         AtLayer(Attention(), 0).attribute(tiny_classifier("plm_ca"), text_inputs([5, 3]), TARGETS)

@@ -68,5 +68,5 @@ def test_the_sign_is_applied_to_the_gradient(tiny_plm_ca, inputs):
 
 
 def test_all_layers_are_refused_where_the_head_attends_to_tokens(tiny_plm_ca, inputs):
-    with pytest.raises(ValueError, match="choose layers='last'"):
+    with pytest.raises(ValueError, match="set layers to 'last'"):
         AttentionGradient(layers="all").attribute(tiny_plm_ca, inputs, TARGETS)

@@ -178,7 +178,7 @@ def test_scores_that_are_not_finite_name_their_examples(tiny_hf):
             scores[1] = float("nan")
             return scores
 
-    with pytest.raises(ValueError, match=r"Broken gave non-finite scores for examples \[1\]"):
+    with pytest.raises(ValueError, match=r"Broken gave non-finite scores for the examples with indices \[1\]"):
         Broken().attribute(tiny_hf, text_inputs(laws.LENGTHS), TARGETS)
 
 
@@ -279,7 +279,7 @@ class WrongShape(Outside):
         (SwitchesTheKernel, "after `scores`, the attention kernel are not as before"),
         (DrawsNumbers, "after `scores`, Python's random state are not as before"),
         (Magnitudes, "no score is negative although has_sign is True"),
-        (CountsTooFew, "states 1 backward passes per text, but makes 2"),
+        (CountsTooFew, "makes 2 backward passes per text, but `passes` says 1"),
         (Detaches, "a loss on scores has no gradient for the first layer"),
         (WrongShape, r"returned shape .* but \[B, K, T\] is"),
     ],

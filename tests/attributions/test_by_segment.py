@@ -96,7 +96,7 @@ def test_scores_of_a_class_do_not_depend_on_the_batch():
 
 
 @pytest.mark.parametrize(("method", "number", "message"), [
-    (Attention(), 8, "Attention takes no gradient that BySegment can divide"),
+    (Attention(), 8, "Attention takes no gradient that BySegment can compute"),
     (Transformed(Gradient(), ["absolute"]), 8, "Transformed takes no gradient.*transforms around BySegment"),
     (Gradient(), 0, "segments_at_once is 0: give at least 1"),
 ])  # fmt: skip

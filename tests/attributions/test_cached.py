@@ -52,12 +52,12 @@ def test_rows_outside_the_target_mask_need_no_entry(cached, tiny_hf, inputs):
 
 
 def test_a_missing_entry_names_example_and_class(cached, tiny_hf, inputs):
-    with pytest.raises(ValueError, match="example 1 and class 2"):
+    with pytest.raises(ValueError, match="class 2 of the example with index 1"):
         cached.attribute(tiny_hf, inputs, torch.tensor([[0], [2]]))
 
 
 def test_scores_of_another_length_are_refused(cached, tiny_hf):
-    with pytest.raises(ValueError, match="example 0 has 7 tokens, but the store has 6 scores for class 0"):
+    with pytest.raises(ValueError, match="index 0 has 7 tokens, but the store has 6 scores for class 0"):
         cached.attribute(tiny_hf, text_inputs([7]), torch.tensor([[0]]))
 
 
@@ -111,7 +111,7 @@ OTHER_TEXTS = {
 @pytest.mark.parametrize("other", OTHER_TEXTS.values(), ids=OTHER_TEXTS)
 def test_scores_of_other_texts_with_as_many_tokens_are_refused(cached, inputs, other):
     with pytest.raises(
-        ValueError, match="has the scores of another text for example [01]: use the same data, tokenizer"
+        ValueError, match="has the scores of another text for the example with index [01]: use the same data, tokenizer"
     ):
         cached.scores(None, other(inputs), TARGETS)
 

@@ -181,7 +181,7 @@ def test_a_hidden_layer_scores_every_token(name):
 
 
 def test_a_layer_of_segments_is_refused():
-    with pytest.raises(ValueError, match=r"returns \[3, 8, 16\] for texts of 20 tokens: .* leave layer out"):
+    with pytest.raises(ValueError, match=r"shape \[3, 8, 16\] for texts of 20 tokens: .* set layer to null"):
         build("LayerActivation", layer="transformer.encoder.layer.0").attribute(
             tiny_classifier("plm_ca"), text_inputs([20]), TARGETS[:1]
         )
@@ -205,10 +205,10 @@ def test_a_layer_that_keeps_no_tokens_is_refused():
         ({"algorithm": "xyz"}, "choose one of Saliency"),
         (
             {"algorithm": "Lime", "arguments": {"steps": 3}},
-            "arguments.steps is not an argument of Lime: choose among n_sam",
+            "arguments.steps is not an argument of Lime, which accepts: n_sam",
         ),
         ({"algorithm": "Saliency", "arguments": {"abs": True}}, "arguments.abs is not an argument of Saliency"),
-        ({"algorithm": "NoiseTunnel"}, "wrapped is None, but NoiseTunnel wraps one of Saliency"),
+        ({"algorithm": "NoiseTunnel"}, "wrapped is None, but NoiseTunnel needs one of Saliency"),
         ({"algorithm": "Saliency", "wrapped": "Saliency"}, "only NoiseTunnel wraps"),
         ({"algorithm": "Saliency", "layer": "a"}, "Saliency explains embeddings only"),
         ({"algorithm": "LayerGradCam", "layer": "a"}, "LayerGradCam explains embeddings only"),
@@ -221,7 +221,7 @@ def test_bad_arguments_are_refused_at_construction(arguments, message):
 
 
 def test_all_orders_of_many_tokens_are_refused():
-    with pytest.raises(ValueError, match="a text has 10 tokens .at most 8.: use ShapleyValueSampling"):
+    with pytest.raises(ValueError, match="a text has 10 tokens, more than the limit of 8: use ShapleyValueSampling"):
         Captum("ShapleyValues").attribute(tiny_classifier("bert"), text_inputs([12]), TARGETS[:1])
 
 

@@ -98,7 +98,7 @@ def test_wrong_arguments_are_refused(arguments, message):
 
 def test_a_missing_model_and_missing_names_are_refused(folder):
     inputs, targets = TextInputs.of_ids([[5, 6]]), torch.tensor([[0]])
-    with pytest.raises(ValueError, match="2 class_names, the network 3 classes"):
+    with pytest.raises(ValueError, match="2 class_names, but the network has 3 classes"):
         LLMRanking(folder, ["bad", "good"]).attribute(tiny_classifier("bert"), inputs, targets)
     with pytest.raises(ValueError, match="there is no no/such/model"):
         LLMRanking("no/such/model", ["a", "b", "c"]).attribute(tiny_classifier("bert"), inputs, targets)

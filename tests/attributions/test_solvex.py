@@ -153,7 +153,7 @@ def test_probabilities_that_are_not_finite_name_their_example(network):
         output.logits[arguments[0].attention_mask.sum(dim=1) == 7] = torch.nan
 
     handle = network.register_forward_hook(broken)
-    with pytest.raises(ValueError, match=r"Solvex gave non-finite scores for examples \[1\]"):
+    with pytest.raises(ValueError, match=r"Solvex gave non-finite scores for the examples with indices \[1\]"):
         Solvex(beam_size=2).attribute(network, text_inputs([5, 7]), torch.tensor([[0], [0]]))
     handle.remove()
 

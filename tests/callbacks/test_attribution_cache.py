@@ -78,7 +78,7 @@ def test_cached_scores_of_other_texts_with_as_many_tokens_are_refused(write, tmp
     method = Cached(str(tmp_path / "attributions" / "{split}" / "AttInGrad"))
     data = planted_data(eval_batch_size=3)
     data.source.__class__ = OtherWords
-    with pytest.raises(ValueError, match="has the scores of another text for example"):
+    with pytest.raises(ValueError, match="has the scores of another text for the example"):
         trainer(tmp_path, compute(method), Recorder()).test(objective, datamodule=data, verbose=False)
 
 
@@ -96,7 +96,7 @@ def test_scores_of_too_few_texts_are_refused_before_the_work(tmp_path, objective
     run(cached, Recorder(), limits=limits, source=source)
     for method in (cached, Transformed(cached, ["absolute"])):
         recorder = Recorder()
-        with pytest.raises(ValueError, match="method m .*has scores of 3 of [67] examples, not of example .*: write"):
+        with pytest.raises(ValueError, match="method m .*has scores of 3 of [67] examples, but none of .*: write"):
             run(method, recorder, limits={}, source={})
         assert not recorder.scores
 

@@ -100,7 +100,7 @@ def test_two_instances_restore_the_attention_kernel(objective, tmp_path):
 
 
 def test_scores_that_are_not_finite_name_their_example(objective, tmp_path):
-    with pytest.raises(ValueError, match=r"Constant gave non-finite scores for examples \[3\]"):
+    with pytest.raises(ValueError, match=r"Constant gave non-finite scores for the examples with indices \[3\]"):
         recorded(tmp_path, objective, methods=[Constant(broken=3)])
 
 

@@ -30,7 +30,7 @@ from tests.objectives.terms.test_explanation_guidance import guided, planted_dat
     ("method", "options", "message"),
     [
         (Occlusion(), {}, "the scores of Occlusion are not differentiable"),
-        (Transformed(Occlusion(), ["absolute"]), {}, "Occlusion has no graph for a loss"),
+        (Transformed(Occlusion(), ["absolute"]), {}, "the scores of Occlusion are not differentiable"),
         (
             InputXGradient("sum"),
             {"score": "kl", "sign": "keep"},
