@@ -1,4 +1,4 @@
-"""The base class of ROAR and FRESH: earlier runs store which tokens to erase, and later runs train without these."""
+"""The base class of ROAR and FRESH: earlier runs store which tokens to erase; later runs train without these tokens."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ from lightning_xai.types import Batch
 class AsksForRuns(Protocol):
     """An objective or callback that needs other runs, such as the training of a teacher before the fit.
 
-    Both methods return command-line options that turn this run's command into the command of one other run, or [] if no
-    other run is needed. When that run has ended, the method is called again, until it returns []. All processes call
-    the method, which must return the same value in all of them.
+    Both methods return the command-line options that turn the command of this run into the command of one other run, or
+    [] if no other run is needed. After the other run has ended, the method is called again, until it returns []. All
+    processes call the method, which must return the same options in all of them.
 
     Example:
         >>> class NeedsTeacher:
@@ -59,13 +59,13 @@ class AsksForRuns(Protocol):
 
 
 class ChainCallback(Callback, ABC):
-    """Runs a chain of stages, each of which is a run of its own. Finished stages are never repeated.
+    """Runs a chain of stages, each of which is a separate run. Finished stages are never repeated.
 
     The run that is started with this callback is the first stage, the root. A stage may train on texts without the
     tokens that an earlier stage chose to erase; such a choice for all examples is called an erasure.
 
     Args:
-        methods: name in folders and tables -> attribution method.
+        methods: name of a method, used in folders and tables -> attribution method.
         stages: stages of the chain, in order.
 
     Example:
@@ -96,22 +96,22 @@ class ChainCallback(Callback, ABC):
 
     @abstractmethod
     def erasures_by(self, stage: Stage) -> dict[str, dict[str, Any]]:
-        """Returns the erasures that a stage decides after its test, with its best checkpoint: name -> facts.
+        """Returns name -> facts of each erasure that a stage decides after its test, with its best checkpoint.
 
-        The facts are JSON types and include "method", the name of the method that scores the tokens.
+        The facts have JSON types and include "method", the name of the method that scores the tokens.
         """
 
     @abstractmethod
     def keep_masks(
         self, module: LightningModule, batch: Batch, split: str, keep: Tensor, erasures: dict[str, dict[str, Any]]
     ) -> dict[str, Tensor]:
-        """Returns name of an erasure -> mask [B, T] bool, True at tokens that are not erased.
+        """Returns, for the name of each erasure, a mask [B, T] bool that is True at tokens that are not erased.
 
         Args:
             module: objective with the network of the best checkpoint.
-            batch: examples of the run's own data.
+            batch: examples of this run's data.
             split: name of the split that `batch` comes from.
-            keep: [B, T] bool, False at tokens that are already erased in the run's own data.
+            keep: [B, T] bool, False at tokens that are already erased in this run's data.
             erasures: name -> facts of each erasure to decide, as returned by `erasures_by`.
         """
 
@@ -130,7 +130,7 @@ class ChainCallback(Callback, ABC):
         self._in_fit = True
 
     def on_preflight(self, preflight: PreflightRun) -> None:
-        """Tries each method on short texts, without writing erasures. A method that fails cannot be left out."""
+        """Tries each method on short texts, without writing erasures. If a method fails, the run does not start."""
         _, stage = self.chain_of(preflight.trainer)
         if not (preflight.fits and "test" in preflight.stages):
             return  # tokens to erase are chosen only after the test of a fit
@@ -164,7 +164,7 @@ class ChainCallback(Callback, ABC):
                 self.keep_masks(preflight.module, batch, split, keep, erasures)
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """After a fit's test, stores which tokens are erased in later stages' data. Does nothing after other tests."""
+        """After the test of a fit, stores which tokens later stages erase. Does nothing after a test without a fit."""
         chain, stage = self.chain_of(trainer)
         erasures = self.erasures_by(stage)
         if not erasures or not self._in_fit or is_dry_run(trainer):
@@ -197,7 +197,7 @@ class ChainCallback(Callback, ABC):
         Raises:
             ValueError: the stage may not start, for a reason that `Chain.begin` lists.
         """
-        self._in_fit = True  # not in `on_fit_start`, which is not called if the training has already ended
+        self._in_fit = True  # also set here, because `on_fit_start` is not called if the training has already ended
         if not is_dry_run(trainer):
             chain, stage = self.chain_of(trainer)
             chain.begin(stage, data, writes=trainer.is_global_zero)
@@ -238,11 +238,13 @@ class ChainCallback(Callback, ABC):
         chain, own = Chain.of_run(run.path, self.stages)
         stage = chain.stage(name)
         if own.name and not stage.name:
-            raise ValueError(f"{run.path} is not the root of its chain: give --config {chain.root.config_file}")
+            raise ValueError(
+                f"{run.path} is not the root of its chain: to run the root, give --config {chain.root.config_file}"
+            )
         return [*(chain.overrides(stage) if stage.name else []), "--stage=null", "--follow_up=false"]
 
     def _scores_with(self, stage: Stage) -> list[str]:
-        """Returns the names of the methods with which a stage scores tokens after its test, to decide erasures."""
+        """Returns the names of the methods that score tokens after a stage's test, to decide which tokens to erase."""
         return list({str(facts["method"]): None for facts in self.erasures_by(stage).values()})
 
     def chain_of(self, trainer: Trainer) -> tuple[Chain, Stage]:
@@ -254,7 +256,7 @@ def scores_of(chain: Chain, stage: Stage) -> pd.DataFrame:
     """Returns a stage's classification results on its test splits. The column "run" is the folder of the stage's run.
 
     Raises:
-        ValueError: the stage is not tested yet.
+        ValueError: the stage has not been tested.
 
     Example:
         >>> import tempfile
@@ -268,7 +270,7 @@ def scores_of(chain: Chain, stage: Stage) -> pd.DataFrame:
     run = chain.run(stage)
     table = run.results
     if table is None:
-        raise ValueError(f"{run.path} has no results: test it first")
+        raise ValueError(f"{run.path} has no results: test this run first")
     rows = table[(table["preset"] == "") & (table["split"] != VALIDATION)]
     return rows.assign(run=run.path.relative_to(chain.root.experiment_dir.parent).as_posix())
 

@@ -35,16 +35,16 @@ KeepMasks = Callable[[Batch, str, Tensor], dict[str, Tensor]]
 def write_erasures(
     trainer: Trainer, folders: dict[str, Path], keep_masks: KeepMasks, facts: Mapping[str, ErasureFacts]
 ) -> None:
-    """Stores the erased tokens of every example of every split. Each process writes its share of the batches.
+    """Stores which tokens are erased in every example of every split. Each process writes its share of the batches.
 
-    After an interruption, a second call continues where the first one stopped. If a folder is complete, only missing
-    splits are written, such as a new test split. At the end, each folder gets `complete.json`.
+    After an interruption, a second call continues where the first call stopped. If a folder is complete, only missing
+    splits are written, such as a new test split. At the end, `complete.json` is written to each folder.
 
     Args:
         trainer: trainer whose test has ended.
         folders: name of an erasure -> its folder, which gets one store per split.
-        keep_masks: function that decides which tokens are not erased. Its batches are on the module's device.
-        facts: name of an erasure -> facts to store with it.
+        keep_masks: function that decides which tokens are not erased. It gets batches on the device of the module.
+        facts: name of an erasure -> facts to store with this erasure.
 
     Raises:
         ValueError: a folder holds an erasure with other facts or in another format.
@@ -76,14 +76,16 @@ def check_complete(folder: Path, facts: ErasureFacts) -> None:
     """
     written = read_complete(folder)
     if written is not None and written != facts:
-        raise ValueError(f"{folder} was written by another run ({written}, now {facts}): remove it and run this again")
+        raise ValueError(
+            f"{folder} was written by another run ({written}, now {facts}): remove this folder and repeat the command"
+        )
 
 
 def read_complete(folder: Path) -> dict[str, Any] | None:
-    """Returns the facts about the erased tokens stored in a folder, or None if they are missing or incomplete.
+    """Returns the facts about the erasure that a folder holds, or None if the erasure is missing or incomplete.
 
     Raises:
-        ValueError: they are stored in a format of another version.
+        ValueError: the erasure is stored in the format of another version.
 
     Example:
         >>> print(read_complete(Path("no/such/folder")))
@@ -97,16 +99,16 @@ def text_data_of(trainer: Trainer) -> TextDataModule:
     """Returns the trainer's data module.
 
     Raises:
-        ValueError: the data are not in a TextDataModule, which is needed to erase tokens.
+        ValueError: the data module is not a TextDataModule, which is needed to erase tokens.
 
     Example:
         >>> text_data_of(Trainer(logger=False, accelerator="cpu", enable_progress_bar=False))
         Traceback (most recent call last):
-        ValueError: a chain erases examples of a TextDataModule, but data is NoneType
+        ValueError: a chain needs a TextDataModule to erase tokens, but data has type NoneType
     """
     data = data_of(trainer)
     if not isinstance(data, TextDataModule):
-        raise ValueError(f"a chain erases examples of a TextDataModule, but data is {type(data).__name__}")
+        raise ValueError(f"a chain needs a TextDataModule to erase tokens, but data has type {type(data).__name__}")
     return data
 
 

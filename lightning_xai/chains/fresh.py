@@ -1,4 +1,4 @@
-"""FRESH: an attribution method finds the tokens that matter to one network; a second network trains only on these."""
+"""FRESH: an attribution method finds the most important tokens for one network; another trains only on these tokens."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ COLUMNS = ["seed", "method", "split", "metric", "value", "run"]
 
 
 def select_rationale(scores: Tensor, mask: Tensor, counts: Tensor, *, selection: Selection = "top") -> Tensor:
-    """Returns the rationales [B, T] bool: in each example, `counts` tokens of `mask`, or all if `mask` has fewer.
+    """Returns the rationales [B, T] bool: `counts` tokens of `mask` in each example, or all if `mask` has fewer.
 
-    If several tokens have the same score, or several windows the same sum, the first token or window is taken.
+    If several tokens have the same score, or several windows have the same sum, the first token or window is taken.
 
     Args:
         scores: [B, T] attribution scores.
@@ -69,8 +69,8 @@ def fresh_stages(methods: Sequence[str], classifier: str | None) -> list[Stage]:
 
     Args:
         methods: names of attribution methods.
-        classifier: configuration file that overrides the command's own configuration for the classifiers; None if they
-            are trained with the settings of the extractor.
+        classifier: configuration file whose settings override those of the command for the classifiers; None trains
+            the classifiers with the settings of the extractor.
 
     Example:
         >>> [(stage.name, stage.title) for stage in fresh_stages(["gradient"], None)]
@@ -98,14 +98,14 @@ class FRESH(ChainCallback):
     text" for the extractor), split, metric, value and run. A table of means over the seeds finished so far is printed.
 
     Args:
-        methods: name in folders and tables -> attribution method.
+        methods: name of a method, used in folders and tables -> attribution method.
         ratio: length of a rationale as a fraction of the explainable tokens, rounded up to whole tokens.
         split_ratios: name of a split -> the ratio that replaces `ratio` in this split.
-        selection: "top" takes the tokens with the highest scores, "contiguous" the window of neighboring tokens with
-            the largest sum of scores.
-        classifier: configuration file that overrides the command's own configuration for the classifiers; it must not
-            set trainer.callbacks. None trains the classifiers with the settings of the extractor.
-        metric: metric of the printed table; `fresh.csv` has all metrics.
+        selection: "top" takes the tokens with the highest scores; "contiguous" takes the window of neighboring tokens
+            with the largest sum of scores.
+        classifier: configuration file whose settings override those of the command for the classifiers; it must not set
+            trainer.callbacks. None trains the classifiers with the settings of the extractor.
+        metric: the metric in the printed table; `fresh.csv` has all metrics.
 
     Raises:
         ValueError: `methods` is empty or has an invalid name, a ratio is outside (0, 1], or `selection` or `metric` is
@@ -152,7 +152,7 @@ class FRESH(ChainCallback):
         super().setup(trainer, pl_module, stage)
         splits = text_data_of(trainer).split_names
         for unknown in sorted(set(self.split_ratios) - set(splits)):
-            raise ValueError(f"split_ratios names split {unknown!r}: choose from {', '.join(splits)}")
+            raise ValueError(f"split_ratios has the unknown split {unknown!r}: choose from {', '.join(splits)}")
 
     def erasures_by(self, stage: Stage) -> dict[str, dict[str, Any]]:
         settings = {"ratio": self.ratio, "split_ratios": self.split_ratios, "selection": self.selection}

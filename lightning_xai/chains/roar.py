@@ -36,7 +36,7 @@ from lightning_xai.types import Batch
 Metric = Literal["macro_f1", "accuracy", "auroc"]
 
 EVIDENCE_ORDERS = {"evidence_first": 1, "evidence_last": -1}  # evidence is added to random scores with this sign
-ONCE = "_once"  # suffix of a method if the root's network scores the tokens once, for all runs of the method
+ONCE = "_once"  # suffix of a method's name if the root's network scores the tokens once, for all runs of the method
 COLUMNS = ["seed", "method", "amount", "split", "metric", "value", "control", "amount_unit", "run"]
 
 
@@ -46,7 +46,7 @@ def num_erased(num_tokens: Tensor, amount: int, *, amount_unit: AmountUnit) -> T
     Args:
         num_tokens: [B] number of tokens that may be erased, including those that are already erased.
         amount: how much to erase: a percentage of these tokens, rounded down to whole tokens, or a number of tokens.
-        amount_unit: the unit of `amount`.
+        amount_unit: the unit of `amount`, "percentage" or "token".
 
     Raises:
         ValueError: a percentage is outside [0, 100].
@@ -61,10 +61,10 @@ def num_erased(num_tokens: Tensor, amount: int, *, amount_unit: AmountUnit) -> T
 
 
 def extend_erasure(scores: Tensor, token_mask: Tensor, keep: Tensor, counts: Tensor) -> Tensor:
-    """Erases tokens until each example has `counts` erased ones. Returns a mask [B, T] bool, False at erased tokens.
+    """Erases tokens until each example has `counts` erased tokens. Returns a mask [B, T] bool, False at erased tokens.
 
     Tokens that are already erased stay erased and are included in `counts`. The other erased tokens are those with the
-    highest scores. Of equal scores, the first token is erased, so that the result is the same on all machines.
+    highest scores. If scores are equal, the first token is erased, so that the result is the same on all machines.
 
     Args:
         scores: [B, T] attribution scores.
@@ -94,15 +94,15 @@ class ROAR(ChainCallback):
 
     When all runs are finished, `roar.csv` is written to the root's folder, with the columns seed, method, amount,
     split, metric, value, control, amount_unit and run. All methods share the runs at 0 and 100 percent, whose results
-    are repeated in the rows of each method. The RACU and the curves over the seeds finished so far are written to the
-    experiment's folder `report`.
+    are repeated in the rows of each method. The RACU (the area between the curves of "random" and of a method) and the
+    curves over the seeds finished so far are written to the experiment's folder `report`.
 
     Args:
-        methods: name in folders and tables -> attribution method. The highest scores are erased first, so wrap signed
-            methods in Transformed with "absolute", as the authors do.
+        methods: name of a method, used in folders and tables -> attribution method. Tokens with the highest scores are
+            erased first, so put Transformed with "absolute" around signed methods, as the authors do.
         percentages: amounts to erase, in percent of each example's explainable tokens, ascending; rounded down to whole
             tokens.
-        amount_unit: "percentage" erases the amounts `percentages`. "token" erases one more token in every run, up to
+        amount_unit: "percentage" erases the amounts in `percentages`. "token" erases one more token in every run, up to
             `max_tokens`, and has no run that erases everything.
         max_tokens: largest number of erased tokens if `amount_unit` is "token".
         recursive: True if each run's network chooses the tokens that are erased in the next run. False if the root's
@@ -113,15 +113,15 @@ class ROAR(ChainCallback):
             choice of the erased tokens leaks the label. The run at 100 percent is also the control at 0 and 100
             percent.
         bounds: whether to add two baselines that use the annotated evidence of the gold class: "evidence_first"
-            erases the evidence first, like the best method; "evidence_last" erases it last, like the worst.
-            The order within the evidence and within the other tokens is random.
-        metric: metric of the printed tables; `roar.csv` has all metrics. Accuracy equals micro-F1, because the data are
-            single-label.
+            erases the evidence first, as the best method would; "evidence_last" erases it last, as the worst method
+            would. The order within the evidence and within the other tokens is random.
+        metric: the metric in the printed tables; `roar.csv` has all metrics. Accuracy equals micro-F1, because the data
+            are single-label.
 
     Raises:
-        ValueError: a name, percentage or number is not allowed. At setup: the data are multi-label, `bounds` needs
-            annotated evidence that they lack, both texts of pairs are explained, or `control` needs an unknown token
-            that the encoder lacks.
+        ValueError: a name, percentage or number is not allowed. At setup: the data are multi-label, `bounds` is True
+            but the data have no annotated evidence, both texts of pairs are explained, or `control` is True but the
+            encoder has no unknown token.
 
     Example:
         >>> from lightning_xai.attributions.gradient import Gradient
@@ -157,7 +157,7 @@ class ROAR(ChainCallback):
         if not percentages or not all(0 < a < b for a, b in zip(percentages, [*percentages[1:], 100], strict=True)):
             raise ValueError(f"percentages are {list(percentages)}: give ascending integers from 1 to 99")
         if max_tokens < 1:
-            raise ValueError(f"max_tokens is {max_tokens}: give 1 or more")
+            raise ValueError(f"max_tokens is {max_tokens}: give at least 1 token")
         self.amounts = list(percentages) if amount_unit == "percentage" else list(range(1, max_tokens + 1))
         self.fixed_orders = [RANDOM, *EVIDENCE_ORDERS] if bounds else [RANDOM]  # orders that need no network
         self.recursive_methods = set(methods) if recursive else set()
@@ -181,9 +181,11 @@ class ROAR(ChainCallback):
         columns = data.columns("train")
         if self.fixed_orders != [RANDOM] and "rationales" not in columns:
             name = type(data.source).__name__
-            raise ValueError(f"bounds need annotated evidence, which {name} does not have: set bounds to false")
+            raise ValueError(f"bounds is true, but {name} has no annotated evidence: set bounds to false")
         if "text_pair" in columns and getattr(data.encoder, "explain_pair", False):
-            raise ValueError("explain_pair is true, but ROAR erases only the main text of a pair: set it to false")
+            raise ValueError(
+                "explain_pair is true, but ROAR erases only the main text of a pair: set explain_pair to false"
+            )
         if self.control:
             check_removal("positions", data.encoder)
 
@@ -250,8 +252,8 @@ class ROAR(ChainCallback):
             return [(method, 0, False) for method in methods]
         if not stage.name.startswith(f"{EVERYTHING}/"):
             return [parse_stage_name(stage.name)]
-        # with all tokens erased, only positions are left, as in a control at 0 or 100 percent; so this result is used
-        # for these controls too
+        # with all tokens erased, only positions are left, as in a control at 0 or 100 percent, so this stage's results
+        # are also used for these controls
         controls = sorted(self.methods) if self.control else []
         ends = [(method, amount, True) for method in controls for amount in (0, 100)]
         return [*((method, 100, False) for method in methods), *ends]

@@ -11,7 +11,7 @@ AmountUnit = Literal["percentage", "token"]
 
 RANDOM = "random"  # the baseline that erases tokens in random order
 EVERYTHING = "all"  # replaces the method in the name of the stage in which all tokens are erased
-POSITIONS = "_positions"  # suffix of the method in a control's name; a control sees only which positions are erased
+POSITIONS = "_positions"  # suffix of the method in the name of a control, which sees only which positions are erased
 
 
 def stage_name(method: str, amount: int, *, control: bool = False) -> str:
@@ -25,7 +25,7 @@ def stage_name(method: str, amount: int, *, control: bool = False) -> str:
 
 
 def parse_stage_name(name: str) -> tuple[str, int, bool]:
-    """Returns (method, amount, control) of a stage's name; the inverse of `stage_name`.
+    """Returns the method, the amount, and whether the stage is a control, from a stage's name made by `stage_name`.
 
     Example:
         >>> parse_stage_name("gradient_positions/030")
@@ -49,10 +49,10 @@ def roar_stages(
     Args:
         methods: names of attribution methods.
         amounts: percentages or numbers of erased tokens, ascending.
-        amount_unit: unit of `amounts`. Only with "percentage" is there a stage in which all tokens are erased.
+        amount_unit: unit of `amounts`. A stage in which all tokens are erased exists only for "percentage".
         control: whether to add controls: stages that see only which positions are erased.
-        recursive_methods: names of the methods for which each run decides what is erased in the next run. For other
-            methods, the root decides what is erased in all runs.
+        recursive_methods: names of the methods for which each run decides which tokens the next run erases. For other
+            methods, the root decides which tokens all runs erase.
         fixed_orders: names of orders of erasure that do not depend on a network.
 
     Example:

@@ -25,7 +25,7 @@ BY_STAGE = ("experiment", ERASURES, ERASURE)  # settings that may differ between
 
 @dataclass(frozen=True)
 class Stage:
-    """One run of a chain. Its data may be erased: an earlier stage has chosen and stored which tokens to erase.
+    """One run of a chain. Tokens of its data may be erased; an earlier stage has then chosen and stored which tokens.
 
     Attributes:
         name: folder of the stage below the root's experiment, such as "gradient/030"; "" for the root, the first stage.
@@ -120,7 +120,7 @@ class Chain:
         return next((run for run in alike if run.has_begun), self.root)
 
     def to_compare(self, current: Stage) -> list[Stage]:
-        """Returns the first stage with a `config`: its command checks this file. [] if `current` has a `config`."""
+        """Returns [the first stage with a `config`], whose command checks this file; [] if `current` has a `config`."""
         return [stage for stage in self.stages if stage.config is not None and current.config is None][:1]
 
     def begin(self, stage: Stage, data: TextDataModule, *, writes: bool = True) -> None:
@@ -132,26 +132,26 @@ class Chain:
             writes: whether this process writes files.
 
         Raises:
-            ValueError: the data are not the stage's data (the message names the remedy), the settings differ from
-                those of other stages, or the stored choice of erased tokens is missing or has changed since the run
-                first started.
+            ValueError: the data are not the stage's data (the message gives the remedy), the settings differ from those
+                of other stages, or the stored choice of erased tokens is missing or has changed since the run first
+                started.
         """
         run = self.run(stage)
         if not stage.erasures:
             if data.erasures is not None:
                 raise ValueError(
-                    f"{run.path} begins a chain, and its data must be complete, but erasures is {data.erasures}: run "
-                    "the first stage of the chain that wrote these erasures, or set erasures to null"
+                    f"{run.path} begins a chain, so no tokens of its data may be erased, but erasures is "
+                    f"{data.erasures}: set erasures to null, or run the chain that wrote these erasures"
                 )
             return
         folder, facts = self.erasures(stage.erasures), self._erasure_facts(stage)
         if data.erasures is None or Path(data.erasures).resolve() != folder.resolve() or data.erasure != stage.removal:
             raise ValueError(
-                f"{run.path} needs erasures {folder} and erasure {stage.removal}, but has {data.erasures} and "
-                f"{data.erasure}: add {' '.join(self._data_overrides(stage))}"
+                f"{run.path} needs erasures={folder} and erasure={stage.removal}, but has erasures={data.erasures} "
+                f"and erasure={data.erasure}: add {' '.join(self._data_overrides(stage))}"
             )
         self._check_settings(stage)
-        if writes:  # this process wrote the command's settings; other processes may not see them yet
+        if writes:  # only this process is sure to see the command's settings, because it wrote them
             self._check_evaluation(stage)
         if run.holds_work:
             self._check_trained_on(stage)
@@ -170,7 +170,7 @@ class Chain:
         for stage in self.stages[1:]:
             if self.run(stage).is_finished:
                 self._check_settings(stage)
-                if read_complete(self.erasures(stage.erasures)) is not None:  # None if a user removed it to save space
+                if read_complete(self.erasures(stage.erasures)) is not None:  # None if a user removed the folder
                     self._check_trained_on(stage)
 
     def _erasure_facts(self, stage: Stage) -> dict[str, Any]:
@@ -180,7 +180,7 @@ class Chain:
         if facts is None:
             writer = self.run(self.stage(stage.writer or ROOT)).path
             raise ValueError(
-                f"{folder} is missing or unfinished: run {writer} first; if that run is already finished, remove it "
+                f"{folder} is missing or unfinished: run {writer} first. If this run is already finished, remove it, "
                 "and run it again"
             )
         return facts
@@ -192,8 +192,8 @@ class Chain:
         if trained_on != facts:
             raise ValueError(
                 f"{run.path} trained on other erasures ({trained_on}) than {self.erasures(stage.erasures)} holds now "
-                f"({facts}): remove that run and all other stages of an earlier {self.root.path}, or name another "
-                "--experiment"
+                f"({facts}): remove that run and all other stages of an earlier chain with the root {self.root.path}, "
+                "or choose another --experiment"
             )
 
     def _check_settings(self, stage: Stage) -> None:
@@ -205,16 +205,16 @@ class Chain:
         if changed:
             shown = "; ".join(f"{name} is {before.get(name)!r} and {now.get(name)!r}" for name in changed[:3])
             raise ValueError(
-                f"{first.path} and {run.path} have other settings ({shown}): remove the wrong run, or name another "
-                "--experiment"
+                f"{first.path} and {run.path} have different settings ({shown}): remove the wrong run, or choose "
+                "another --experiment"
             )
 
     def _check_evaluation(self, stage: Stage) -> None:
         root, now = self.root.settings, self.run(stage).settings
         if stage.config is None and root and now and (changed := changed_evaluation(root, now)):
             raise ValueError(
-                f"{self.root.path} is evaluated with other settings ({', '.join(changed[:3])}): first "
-                f"run --stage {ROOT} with these settings"
+                f"{self.root.path} was evaluated with other settings ({', '.join(changed[:3])}) than this stage: first "
+                f"run --stage {ROOT} with the settings of this stage"
             )
 
     def _data_overrides(self, stage: Stage) -> list[str]:
@@ -276,8 +276,8 @@ def check_names(kind: str, names: Sequence[str], *, reserved: Sequence[str]) -> 
     wrong = [n for n in names if n in reserved or not re.fullmatch(r"\w[\w .+-]*", n) or re.fullmatch(r"seed\d+", n)]
     if wrong or not names:
         raise ValueError(
-            f"{kind} are {list(names)}: give one or more names of letters, digits, spaces and _ . + - that begin with "
-            f"a letter, digit or _ and are not seed<number> or {', '.join(reserved)}"
+            f"{kind} are {list(names)}: give one or more names that consist of letters, digits, spaces and _ . + -, "
+            f"begin with a letter, digit or _, and are not seed<number> or {', '.join(reserved)}"
         )
     for name in names:
         check_name(f"a name in {kind}", name)

@@ -11,7 +11,7 @@ from typing import Any
 
 from lightning_xai.runs.folder import RunFolder
 
-ERASURE_PASS = "erasure_pass"  # key of the manifest: times that the run took to choose tokens to erase
+ERASURE_PASS = "erasure_pass"  # key in the manifest for the times that the run took to choose tokens to erase
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class StageTime:
         is_trained: whether the training has ended.
         testing: seconds of the last test, without the erasure pass; None if there was no test.
         scores_with: methods that score tokens in the erasure pass.
-        scoring: method -> measured seconds in the erasure pass, empty before it.
+        scoring: method -> measured seconds in the erasure pass; empty before the erasure pass.
 
     Example:
         >>> StageTime("gradient", is_done=False).testing is None
@@ -45,7 +45,7 @@ class StageTime:
 
 
 def stage_time(manifest: Mapping[str, Any], group: str, *, is_done: bool, scores_with: Sequence[str]) -> StageTime:
-    """Returns the times of a stage that the manifest of its run records.
+    """Returns the times of a stage, read from the manifest of its run.
 
     Example:
         >>> facts = {"status": "finished", "seconds": 60, "training_seconds": 40, "erasure_pass": {"seconds": 15}}
@@ -64,8 +64,8 @@ class ScoringClock:
     """Measures the seconds of an erasure pass: in total, and for each method that scores the examples.
 
     Attributes:
-        num_examples: number of examples that this process has scored so far, not counting those scored before an
-            interruption.
+        num_examples: number of examples that this process has scored so far. Examples that were scored before an
+            interruption do not count.
 
     Example:
         >>> clock = ScoringClock()
@@ -95,7 +95,7 @@ class ScoringClock:
         """Writes the seconds of the pass to a run's manifest.
 
         Args:
-            run: the run that made the pass.
+            run: the run that made the erasure pass.
             num_examples: number of examples that this process scores in an uninterrupted pass. The methods' seconds are
                 scaled to this number.
         """

@@ -14,33 +14,36 @@ from lightning_xai.search.setting import Setting, Value
 Sampler = Literal["tpe", "quasi_random"]
 Pruner = Literal["none", "median"]
 Direction = Literal["max", "min"]
-START_TRIALS = 10  # TPE draws the settings of this many first trials at random; pruning starts after half of them
+START_TRIALS = 10  # TPE draws the settings of so many first trials at random; pruning starts after half as many trials
 
 
 @dataclass(frozen=True)
 class SearchPlan:
-    """A search over settings of a run. Each trial is a fit with other values of these settings.
+    """A search over settings of a run. Each trial is a fit with different values of these settings.
 
     Args:
         fit: configuration files of the fits, as for `fit --config`.
         settings: dotted key of a setting, such as "model.init_args.loss.kept_weight" -> the values to search.
-        metrics: validation metric, such as "val/log_loss" -> direction in which it improves, "max" or "min"; None takes
-            the objective's direction. The value of a trial is the best value over its validations.
+        metrics: validation metric, such as "val/log_loss" -> "max" or "min", the direction in which the metric
+            improves; None takes the direction that the objective defines. The value of a trial is the best value over
+            its validations.
         options: dotted key of a setting, such as "trainer.max_epochs" -> its value, which is the same in all trials.
         num_trials: number of trials of each study.
         sampler: "tpe" learns from earlier trials; "quasi_random" spreads the trials evenly.
         share_trials: True for one quasi-random study that serves all metrics; False for one study per metric.
-        pruner: "median" ends a trial whose value is worse than the median of the earlier trials at the same step.
+        pruner: "median" ends a trial whose value is worse than the median of the earlier trials at the same step;
+            "none" ends no trial early.
 
     Raises:
-        ValueError: there is no setting, metric or trial; a direction, sampler or pruner is unknown; a setting is also
-            an option; or trials are shared although the sampler is TPE or there is a pruner.
+        ValueError: `fit`, `settings` or `metrics` is empty; `num_trials` is below 1; a direction, sampler or pruner is
+            unknown; a searched setting is also an option, or contains another setting or option; or `share_trials` is
+            True although the sampler is "tpe" or there is a pruner.
 
     Example:
         >>> settings = {"model.init_args.head_lr_factor": Setting(low=1.0, high=10.0)}
         >>> SearchPlan(["igr.yaml"], settings, {"val/log_loss": "min"}, share_trials=True)
         Traceback (most recent call last):
-        ValueError: share_trials is true, but tpe chooses trials for one metric: set sampler: quasi_random
+        ValueError: share_trials is true, but TPE chooses trials for only one metric: set `sampler: quasi_random`
     """
 
     fit: Sequence[str]
@@ -56,22 +59,24 @@ class SearchPlan:
         require_choices({"sampler": Sampler, "pruner": Pruner}, {"sampler": self.sampler, "pruner": self.pruner})
         for name in ("fit", "settings", "metrics"):
             if not getattr(self, name):
-                raise ValueError(f"the search has no {name}: name at least one of them in its file")
+                raise ValueError(f"the search has no {name}: add it to the search's file, with at least one item")
         for tag, direction in self.metrics.items():
             if direction not in (None, "max", "min"):
                 raise ValueError(f"metric {tag} has the direction {direction!r}: give max or min")
         for key in self.settings:
             if key in self.options:
-                raise ValueError(f"{key} is searched and also an option: leave one of them out")
+                raise ValueError(f"{key} is in both settings and options: remove it from one of them")
             for other in (*self.settings, *self.options):
                 if other.startswith(f"{key}."):
-                    raise ValueError(f"{key} contains {other}: search one of them")
+                    raise ValueError(f"{key} contains {other}, so both cannot be set: remove one of them")
         if self.num_trials < 1:
-            raise ValueError(f"num_trials is {self.num_trials}: give at least 1")
+            raise ValueError(f"num_trials is {self.num_trials}: give at least 1 trial")
         if self.share_trials and self.sampler == "tpe":
-            raise ValueError("share_trials is true, but tpe chooses trials for one metric: set sampler: quasi_random")
+            raise ValueError(
+                "share_trials is true, but TPE chooses trials for only one metric: set `sampler: quasi_random`"
+            )
         if self.share_trials and self.pruner != "none":
-            raise ValueError("share_trials is true, but a pruner compares one metric: set pruner: none")
+            raise ValueError("share_trials is true, but a pruner compares only one metric: set `pruner: none`")
 
     @classmethod
     def of(cls, values: Any) -> SearchPlan:
@@ -87,7 +92,7 @@ class SearchPlan:
 share_trials, pruner
         """
         if not isinstance(values, Mapping):
-            raise ValueError(f"a search is a mapping of entries, not {values!r}: see configs/search/aml.yaml")
+            raise ValueError(f"a search file must contain a mapping, not {values!r}: see configs/search/aml.yaml")
         known = cls.__dataclass_fields__
         for name in values:
             if name not in known:
@@ -95,12 +100,12 @@ share_trials, pruner
         fit = values.get("fit") or []
         fit = [fit] if isinstance(fit, str) else fit
         if not isinstance(fit, list) or not all(isinstance(file, str) for file in fit):
-            raise ValueError(f"fit is {values['fit']!r}: give the name of a configuration, or a list of names")
+            raise ValueError(f"fit is {values['fit']!r}: give the name of a configuration file, or a list of names")
         given = {**values, "fit": fit}
         for name in ("settings", "metrics", "options"):
             given[name] = given.get(name) or {}
             if not isinstance(given[name], Mapping):
-                raise ValueError(f"{name} is {given[name]!r}: give a value for each name")
+                raise ValueError(f"{name} is {given[name]!r}: give a mapping from names to values")
         given["settings"] = {key: Setting.of(key, value) for key, value in given["settings"].items()}
         for name, kind in (("num_trials", int), ("share_trials", bool)):
             if type(given.get(name, kind(1))) is not kind:
@@ -108,9 +113,10 @@ share_trials, pruner
         return cls(**given)
 
     def facts(self) -> dict[str, Any]:
-        """Returns the plan's entries on which each trial depends, as primitive types.
+        """Returns those of the plan's entries on which each trial depends, as primitive types.
 
-        `num_trials` is left out, because a user may raise it later.
+        `num_trials` is not included, because a user may raise it later. `fit` is not included, because `Study` records
+        the settings from these files.
         """
         facts = asdict(self)
         del facts["num_trials"], facts["fit"]
@@ -123,7 +129,7 @@ def quasi_random(settings: Mapping[str, Setting], seed: int, number: int) -> dic
     Args:
         settings: the searched settings.
         seed: seed of the sequence.
-        number: number of the trial, from 0.
+        number: index of the trial, counted from 0.
 
     Example:
         >>> settings = {"a": Setting(low=0.0, high=1.0), "b": Setting(choices=(1, 2))}
@@ -133,7 +139,7 @@ def quasi_random(settings: Mapping[str, Setting], seed: int, number: int) -> dic
     """
     engine = torch.quasirandom.SobolEngine(len(settings), scramble=True, seed=seed)
     places = engine.fast_forward(number).draw(1, dtype=torch.float64)[0].tolist()
-    below_one = 1 - 2**-40  # the largest place, because a scrambled point may be rounded to 1
+    below_one = 1 - 2**-40  # the largest allowed place, because a scrambled point may be rounded to 1
     return {
         key: setting.at(min(place, below_one)) for (key, setting), place in zip(settings.items(), places, strict=True)
     }

@@ -30,7 +30,7 @@ class Setting:
         (1.5, 'zero')
         >>> Setting(low=1.0, high=1.0)
         Traceback (most recent call last):
-        ValueError: low is 1.0 and high is 1.0: give a low below high
+        ValueError: low is 1.0 and high is 1.0: low must be below high
     """
 
     low: float | None = None
@@ -42,7 +42,7 @@ class Setting:
     def __post_init__(self) -> None:
         if self.choices:
             if self.low is not None or self.high is not None or self.log or self.integer:
-                raise ValueError("a setting has choices and a range: leave one of them out")
+                raise ValueError("a setting has both choices and a range: remove the choices or the range")
             odd = [choice for choice in self.choices if not isinstance(choice, bool | int | float | str | None)]
             if odd or len(set(self.choices)) < 2:
                 raise ValueError(f"choices are {list(self.choices)}: give two or more different numbers or words")
@@ -54,9 +54,9 @@ class Setting:
                 raise ValueError(f"{name} is {number}, but integer is true: give a whole number")
         assert self.low is not None and self.high is not None
         if not self.low < self.high:
-            raise ValueError(f"low is {self.low} and high is {self.high}: give a low below high")
+            raise ValueError(f"low is {self.low} and high is {self.high}: low must be below high")
         if self.log and self.low <= 0:
-            raise ValueError(f"low is {self.low}, but log is true: give a low above 0")
+            raise ValueError(f"low is {self.low}, but log is true: low must be above 0")
 
     @classmethod
     def of(cls, key: str, values: Any) -> Setting:
@@ -87,7 +87,7 @@ class Setting:
             raise ValueError(f"{key}: {error}") from error
 
     def at(self, position: float) -> Value:
-        """Returns the value at a relative position `position` in [0, 1) within the range or the list of choices.
+        """Returns the value at the relative position `position` in [0, 1) of the range or of the list of choices.
 
         Example:
             >>> Setting(low=1, high=3, integer=True).at(0.99), Setting(low=1.0, high=4.0, log=True).at(0.5)

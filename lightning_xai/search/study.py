@@ -1,4 +1,4 @@
-"""An Optuna study that is stored in a log file, can be reproduced, and survives a kill."""
+"""An Optuna study that is stored in a log file, can be reproduced, and can go on after its process was killed."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from lightning_xai.runs.files.whole_files import write_whole
 from lightning_xai.search.plan import START_TRIALS, SearchPlan, quasi_random
 from lightning_xai.search.setting import Setting, Value
 
-NUMBER = "number"  # attribute of a trial: its number in the search; a killed trial that is queued again keeps it
-SETTINGS = "settings"  # attribute of a study: all settings on which its trials depend
+NUMBER = "number"  # attribute of a trial: its index in the search; a killed trial keeps it when it is queued again
+SETTINGS = "settings"  # attribute of a study: all settings on which the study's trials depend
 
 
 def require_optuna() -> Any:
@@ -42,12 +42,12 @@ def require_optuna() -> Any:
 
 @dataclass(frozen=True)
 class Trial:
-    """A trial that the search has to run: values for the searched settings.
+    """A trial that the search has to run, with its values for the searched settings.
 
     Attributes:
-        number: number of the trial, from 0.
+        number: index of the trial in the search, counted from 0.
         values: key of a searched setting -> its value.
-        handle: the trial as an object of Optuna.
+        handle: Optuna's object for the trial.
 
     Example:
         >>> Trial(7, {"trainer.max_epochs": 2}, None).number
@@ -59,7 +59,7 @@ class Trial:
     handle: Any
 
     def is_worse(self, value: float, step: int) -> bool:
-        """Records the running trial's value at a step, and returns whether the pruner ends the trial."""
+        """Records the value of the running trial at a step, and returns whether the pruner ends the trial."""
         self.handle.report(value, step)
         return bool(self.handle.should_prune())
 
@@ -67,16 +67,16 @@ class Trial:
 class Study:
     """The trials of one search, stored in a log file. Only one process at a time may open the file.
 
-    The values of a trial depend only on the plan, the seed, the trial's number and the results of earlier trials. A
-    killed trial is queued again with the same values and number.
+    The settings of a trial depend only on the plan, the seed, the trial's number and the results of earlier trials. A
+    killed trial is queued again with the same settings and number.
 
     Args:
-        file: the log file; it may exist.
+        file: the log file; it may already exist.
         name: name of the study in the file.
         plan: the plan of the search.
         directions: metric -> "max" or "min".
         seed: seed of the sampler.
-        settings: dotted key -> value of each other setting on which the trials depend.
+        settings: dotted key -> value of each setting that is not searched, but on which the trials depend.
 
     Raises:
         ValueError: Optuna is missing, or the file has a study of this name with other settings.
@@ -114,7 +114,7 @@ class Study:
         self._queue_killed()
 
     def next_trial(self) -> Trial | None:
-        """Returns the next trial to run, queued ones first; None if the plan's number of trials is reached."""
+        """Returns the next trial to run; None if the plan's number of trials is reached. Queued trials come first."""
         queued = self._with_state("WAITING")
         if not queued:
             done = {trial.user_attrs[NUMBER] for trial in self._finished()}
@@ -131,7 +131,7 @@ class Study:
         return Trial(handle.user_attrs[NUMBER], {key: handle.params[key] for key in self.plan.settings}, handle)
 
     def finish(self, trial: Trial, values: Mapping[str, float]) -> None:
-        """Stores a trial's value for each metric. If a value is undefined, the trial counts as failed."""
+        """Stores a trial's value for each metric. If a value is not finite, the trial counts as failed."""
         numbers = [float(values[tag]) for tag in self.directions]
         if all(map(math.isfinite, numbers)):
             self._study.tell(trial.handle, numbers)
@@ -154,9 +154,9 @@ class Study:
         return rows
 
     def best(self, tag: str) -> dict[str, Any] | None:
-        """Returns the row of the trial with the best value of a metric, of equal ones the earliest.
+        """Returns the row of the trial with the best value of a metric, or the earliest of equally good trials.
 
-        Pruned and failed trials do not count. Without other trials, returns None.
+        Pruned and failed trials do not count. Returns None if there are no other trials.
         """
         rows = [row for row in self.table() if row["status"] == "finished"]
         sign = 1 if self.directions[tag] == "max" else -1
@@ -164,7 +164,7 @@ class Study:
 
     def _sampler(self, number: int) -> Any:
         if self.plan.sampler == "quasi_random":
-            return self._optuna.samplers.RandomSampler(seed=0)  # is never used, because the values are queued
+            return self._optuna.samplers.RandomSampler(seed=0)  # never used, because `next_trial` queues the values
         seed = int(np.random.SeedSequence([self.seed, number]).generate_state(1)[0])
         return self._optuna.samplers.TPESampler(seed=seed, n_startup_trials=START_TRIALS)
 
@@ -184,7 +184,7 @@ class Study:
         return [trial for trial in ended if trial.state.name != "FAIL" or trial.user_attrs.get("undefined")]
 
     def _queue_killed(self) -> None:
-        """Marks trials that a kill interrupted as failed, and queues each again with its settings and number."""
+        """Marks trials as failed if their process was killed, and queues each again with its settings and number."""
         queued = {trial.user_attrs.get(NUMBER) for trial in self._with_state("WAITING")}
         for trial in self._with_state("RUNNING"):
             number = trial.user_attrs.get(NUMBER)
@@ -202,18 +202,18 @@ class Study:
         if changed:
             shown = "; ".join(f"{key} was {before.get(key)!r}, now {now.get(key)!r}" for key in changed[:3])
             raise ValueError(
-                f"{file} holds a study with other settings ({shown}): name another --experiment, or remove it"
+                f"{file} holds a study with other settings ({shown}): choose another --experiment, or remove this file"
             )
 
 
 def _storage(file: Path) -> Any:
-    """Returns an Optuna storage in a log file, from which it removes what a killed process left unfinished."""
+    """Returns an Optuna storage in a log file, after removing the lock and the incomplete line of a killed process."""
     journal = importlib.import_module("optuna.storages.journal")
     file.parent.mkdir(parents=True, exist_ok=True)
     Path(f"{file}.lock").unlink(missing_ok=True)  # Optuna would wait half a minute for the lock of a killed process
     if file.exists():
         log = file.read_bytes()
-        if not log.endswith(b"\n"):  # the last line is incomplete; the next one would be appended to it
+        if not log.endswith(b"\n"):  # the last line is incomplete, and the next line would be appended to it
             write_whole(file, lambda target: target.write_bytes(log[: log.rfind(b"\n") + 1]))
     return importlib.import_module("optuna").storages.JournalStorage(journal.JournalFileBackend(str(file)))
 

@@ -105,10 +105,10 @@ def test_complete_erasures_are_not_written_again(tested, tmp_path):
 
 def test_other_facts_are_refused(tested, tmp_path):
     write_erasures(tested, {"first": tmp_path / "first"}, keep_all_but_first, {"first": FACTS})
-    with pytest.raises(ValueError, match="was written by another run .* remove it and run this again"):
+    with pytest.raises(ValueError, match="was written by another run .* remove this folder and repeat the command"):
         check_complete(tmp_path / "first", {"method": "last"})
 
 
 def test_data_other_than_texts_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="a chain erases examples of a TextDataModule, but data is NoneType"):
+    with pytest.raises(ValueError, match="a chain needs a TextDataModule to erase tokens, but data has type NoneType"):
         write_erasures(trainer(tmp_path), {"first": tmp_path / "first"}, keep_all_but_first, {"first": FACTS})

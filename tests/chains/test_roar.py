@@ -171,7 +171,7 @@ def test_bounds_erase_the_annotated_evidence_first_and_last(tmp_path, objective)
 def test_bounds_without_annotated_evidence_are_refused(tmp_path, objective):
     data = planted_data(source=PlantedWithoutEvidence(**SIZES))
     fit = trainer(tmp_path, ROAR({"gradient": Gradient()}, bounds=True), max_epochs=1, enable_checkpointing=False)
-    with pytest.raises(ValueError, match="bounds need annotated evidence, which Planted.* does not have"):
+    with pytest.raises(ValueError, match="bounds is true, but Planted.* has no annotated evidence"):
         fit.fit(objective, datamodule=data)
 
 
@@ -248,7 +248,7 @@ def test_erasures_of_other_weights_are_refused(tmp_path, objective):
     run_stage(root, objective, callback)
     with torch.no_grad():
         objective.network.embedding_matrix.normal_()
-    with pytest.raises(ValueError, match="was written by another run .* remove it and run this again"):
+    with pytest.raises(ValueError, match="was written by another run .* remove this folder and repeat the command"):
         trainer(root, callback).test(objective, datamodule=planted_data(), verbose=False)
 
 
@@ -285,6 +285,8 @@ def test_root_is_not_run_with_the_configuration_of_a_later_stage(tmp_path):
     root, later = (RunFolder(tmp_path / name / "seed0") for name in ("roar", "roar/gradient/030"))
     finish(root.path)
     roar = ROAR({"gradient": Gradient()}, percentages=(30,))
-    with pytest.raises(ValueError, match=f"is not the root of its chain: give --config {root.config_file}"):
+    with pytest.raises(
+        ValueError, match=f"is not the root of its chain: to run the root, give --config {root.config_file}"
+    ):
         roar.overrides("root", later)
     assert roar.overrides("root", root) == ["--stage=null", "--follow_up=false"]

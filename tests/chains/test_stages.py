@@ -73,7 +73,7 @@ def test_erasures_removed_after_the_end_are_not_missed(chain):
 
 def test_finished_run_with_other_settings_than_the_root_is_refused(chain):
     save(chain.root.manifest_file, {"status": "finished", "settings": {"lr": 2}})
-    with pytest.raises(ValueError, match="have other settings \\(lr is 2 and 1\\)"):
+    with pytest.raises(ValueError, match="have different settings \\(lr is 2 and 1\\)"):
         chain.check_finished()
 
 
@@ -90,7 +90,7 @@ def test_runs_with_one_configuration_of_their_own_have_the_same_settings(chain):
     )
     own = Chain(chain.root, [FIRST, first, second])
     save(own.run(second).manifest_file, {"status": "finished", "settings": {"lr": 2}})
-    with pytest.raises(ValueError, match="030/seed0 and .*random/seed0 have other settings \\(lr is 1 and 2\\)"):
+    with pytest.raises(ValueError, match="030/seed0 and .*random/seed0 have different settings \\(lr is 1 and 2\\)"):
         own.check_finished()
 
 
@@ -125,7 +125,7 @@ def test_run_writes_down_what_it_trains_on(chain):
 
 
 def test_erasures_in_the_first_run_are_refused(chain):
-    with pytest.raises(ValueError, match="begins a chain, and its data must be complete"):
+    with pytest.raises(ValueError, match="begins a chain, so no tokens of its data may be erased"):
         chain.begin(FIRST, stage_data(chain))
 
 

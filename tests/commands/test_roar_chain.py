@@ -100,7 +100,7 @@ def test_stage_takes_the_evaluation_of_its_root_only(whole_roar, tmp_path):
     copy = shutil.copytree(whole_roar[0], tmp_path / "runs" / "roar")
     argv = ["fit", "--config", roar_config(tmp_path), "--runs_dir", copy.parent, "--trainer.limit_test_batches", "1"]
     message = refusal(*argv, "--stage", "random/040")
-    assert f"{copy / 'seed0'} is evaluated with other settings (trainer.limit_test_batches)" in message
+    assert f"{copy / 'seed0'} was evaluated with other settings (trainer.limit_test_batches)" in message
     assert "run --stage root with these settings" in message
     for stage in ("root", "random/040"):
         printed = command(*argv, "--stage", stage)

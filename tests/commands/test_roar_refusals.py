@@ -73,7 +73,7 @@ def test_runs_of_a_removed_root_are_not_taken_for_those_of_another(whole_roar, t
     copy = shutil.copytree(whole_roar[0], tmp_path / "runs" / "roar")
     shutil.rmtree(copy / "seed0")
     message = refusal("fit", "--config", roar_config(tmp_path, lr=1e-3), "--runs_dir", copy.parent)
-    assert "have other settings (model.init_args.optimizer.init_args.lr is 0.001 and 0.005)" in message
+    assert "have different settings (model.init_args.optimizer.init_args.lr is 0.001 and 0.005)" in message
 
 
 def test_stage_before_its_erasures_is_refused(tmp_path):

@@ -119,7 +119,7 @@ def test_a_median_pruner_ends_a_bad_trial(tmp_path, monkeypatch):
 def test_a_study_may_grow_but_not_change(tmp_path):
     run(tmp_path, num_trials=2)
     assert len(run(tmp_path, num_trials=3)) == 3
-    with pytest.raises(ValueError, match="holds a study with other settings .seed was 0, now 1.: name another"):
+    with pytest.raises(ValueError, match="holds a study with other settings .seed was 0, now 1.: choose another"):
         study(tmp_path, seed=1)
     with pytest.raises(ValueError, match="trainer.max_epochs was None, now 2"):
         study(tmp_path, settings={"trainer.max_epochs": 2})
