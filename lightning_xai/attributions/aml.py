@@ -177,7 +177,7 @@ class AMLAttribution(AttributionMethod):
     def _trained_for(self, model: Classifier) -> TrainedScorer:
         """Returns the scorer, on the device and in the dtype of `model`. Raises ValueError if it cannot explain it."""
         if model.multilabel:
-            raise ValueError("AML explains single-label networks, but this is a multi-label one: choose another method")
+            raise ValueError("AML explains single-label networks, not multi-label networks: choose another method")
         if self._trained is None:
             if self.scorer is None and self._source is None:
                 raise ValueError("AMLAttribution has no scorer: set scorer to the folder of a run that trained one")

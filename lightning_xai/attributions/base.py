@@ -97,7 +97,7 @@ class AttributionMethod(ABC):
 
     @abstractmethod
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
-        """Returns a score [B, K, T] for each text, class in `targets` [B, K] and token. Scores may have any scale."""
+        """Returns scores [B, K, T]: for each text, a score for each of its classes `targets` [B, K] and each token."""
 
     @abstractmethod
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
@@ -170,8 +170,8 @@ class AttributionMethod(ABC):
             scores = torch.zeros(*targets.shape, inputs.input_ids.shape[1], device=inputs.device)
             rows, columns = (target_mask.any(dim=dim).nonzero().flatten() for dim in (1, 0))
             if len(rows):
-                # a masked target is replaced by the example's first valid class, so that no additional class is
-                # computed
+                # a target where the mask is False is replaced by the example's first valid target, so that no further
+                # class is computed
                 first_class = targets.gather(1, target_mask.int().argmax(dim=1, keepdim=True))
                 valid_targets = targets.where(target_mask, first_class)[rows][:, columns]
                 given = self.scores(model, inputs[rows], valid_targets)

@@ -193,7 +193,10 @@ class Cached(AttributionMethod):
 
 
 def _check_classes(stored: list[str] | None, names: list[str], path: str) -> None:
-    """Raises ValueError if the store has the classes in another order than the data. `stored` None is accepted."""
+    """Raises ValueError if the store has the classes in another order than the data.
+
+    Checks nothing if `stored` is None, because the store then has no class names.
+    """
     positions = None if stored is None else class_positions(stored, names, path)
     if stored is not None and positions is not None and positions != list(range(len(names))):
         raise ValueError(

@@ -135,7 +135,7 @@ _LRP = "captum's LRP has no rule for attention: use this package's method Decomp
 _NEURON = "it explains a neuron, not a class: use the layer or input version of the algorithm"
 _LLM = "it explains generated text: this package explains classifiers"
 _NO_ALGORITHM = "it is not an attribution algorithm"
-_BASE = "it is a base class: name one of its subclasses"
+_BASE = "it is a base class: choose one of its subclasses"
 
 REFUSED: dict[str, str] = {
     **dict.fromkeys(["DeepLift", "DeepLiftShap", "LayerDeepLift", "LayerDeepLiftShap"], _NO_RULES),

@@ -54,10 +54,10 @@ class EmbeddingInput(nn.Module):
 
 @contextmanager
 def checked_layer(model: Classifier, name: str, num_tokens: int) -> Iterator[nn.Module]:
-    """Yields a layer of a network. Within the context, it raises ValueError unless it returns one state per token.
+    """Yields a layer of a network. Within the context, the layer raises ValueError unless its output is [B, T, D].
 
     Raises:
-        ValueError: the network has no layer of this name.
+        ValueError: the network has no layer with this name.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

@@ -25,7 +25,7 @@ from lightning_xai.types import Passes, TextInputs
 
 _METHOD = zlib.crc32(b"GradientSHAP")  # part of the seed, so that no other method draws the same random numbers
 
-# function that maps the indices of n samples to points [B, n, 1, 1] and noise [B, n, T, D] (no noise: 0, [B, 1, 1, 1])
+# function that maps the indices of n samples to points [B, n, 1, 1], and to noise [B, n, T, D] or zeros [B, 1, 1, 1]
 Draw = Callable[[range], tuple[Tensor, Tensor]]
 
 

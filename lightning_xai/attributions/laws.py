@@ -105,7 +105,7 @@ def same_class_alone_and_with_others(method: AttributionMethod, model: Classifie
     """A class has the same scores whether it is explained alone or together with others."""
     together = _scores_together(method, model)
     alone = [_scores(method, model, _texts(), TARGETS[:, k : k + 1]) for k in range(TARGETS.shape[1])]
-    rule = f"{_name(method)}: scores of a class depend on the other explained classes"
+    rule = f"{_name(method)}: the other explained classes change the scores of a class"
     _require_same(together, torch.cat(alone, dim=1), rule, "compute the scores for each targets[:, k] separately")
 
 
@@ -113,7 +113,7 @@ def masked_classes_score_zero(method: AttributionMethod, model: Classifier) -> N
     """Classes outside the target mask score 0 and do not affect the scores of other classes."""
     mask = torch.tensor([[True, False], [False, True], [False, False]])
     scores = method.attribute(model, _texts(), TARGETS.masked_fill(~mask, -1), mask).scores
-    rule = f"{_name(method)}: classes outside target_mask change other scores, or have scores other than 0"
+    rule = f"{_name(method)}: classes outside target_mask have scores, or change other scores"
     _require_same(scores, _scores_together(method, model) * mask.unsqueeze(-1), rule, "do not override `attribute`")
 
 

@@ -1,4 +1,4 @@
-"""A language model as explainer: it ranks the words of a text by their importance for the predicted class."""
+"""Explanations by a language model, which ranks the words of a text by their importance for a class."""
 
 from __future__ import annotations
 
@@ -94,11 +94,11 @@ def rank_scores(ranks: Sequence[int | None]) -> list[float]:
 class LLMRanking(AttributionMethod):
     """Asks an instruction-tuned language model to rank the words of a text; the explained network is not used.
 
-    The language model reads the text and the name of the class. It answers greedily, one text at a time. Words are
-    separated by white space. Words that the answer does not mention share the last rank, with a score of 0. Words of
-    the answer that are not in the text are dropped. `counts` holds the numbers of ranked words, of dropped words, and
-    of answers without any word of the text. These numbers are printed after 1, 2, 4, 8, ... answers. All tokens of a
-    word get the word's score.
+    The language model reads the text and the name of the class. Its answers are decoded greedily, one text at a time.
+    Words are separated by white space. Words that the answer does not mention share the last rank, with a score of 0.
+    Words of the answer that are not in the text are dropped. `counts` holds the numbers of ranked words, of dropped
+    words, and of answers without any word of the text. These numbers are printed after 1, 2, 4, 8, ... answers. All
+    tokens of a word get the word's score.
 
     The text is decoded from the explainable tokens, so special tokens and prompts are left out.
 

@@ -96,7 +96,7 @@ def lasso(design: Tensor, outputs: Tensor, weights: Tensor, *, alpha: float) -> 
 
 
 def _descend(gram: np.ndarray, moments: np.ndarray, alpha: float) -> np.ndarray:
-    """Returns the lasso's coefficients [M, K] of one example from X'WX [M, M] and X'WY [M, K], whose weights sum to 1.
+    """Returns the lasso's coefficients [M, K] of one example from X'WX [M, M] and X'WY [M, K]; weights W sum to 1.
 
     The steps use NumPy, because each step is a few operations on only K numbers. Torch's call overhead would make steps
     ten times slower, so that the lasso would take longer than the passes of the network for a short text.

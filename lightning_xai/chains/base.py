@@ -117,7 +117,7 @@ class ChainCallback(Callback, ABC):
 
     @abstractmethod
     def report(self, chain: Chain) -> None:
-        """Writes and prints the scores of all stages of a finished chain. Called in one process only."""
+        """Writes and prints the classification results of all stages of a finished chain. Only process 0 calls it."""
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         if network_of(pl_module).multilabel:

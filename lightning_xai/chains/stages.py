@@ -34,7 +34,7 @@ class Stage:
         erasures: folder name of the stored choice of erased tokens; "" if nothing is erased.
         removal: what the data module does with erased tokens: "mask", "delete" or "positions".
         writer: name of the stage that chooses and stores the erased tokens; "" for the root.
-        config: configuration file that overrides the command's own configuration; None if there is none.
+        config: configuration file whose settings override those of the command; None if the stage has no such file.
 
     Example:
         >>> Stage("gradient/030", "gradient, 30 %", "gradient", erasures="gradient/030").removal
@@ -120,7 +120,10 @@ class Chain:
         return next((run for run in alike if run.has_begun), self.root)
 
     def to_compare(self, current: Stage) -> list[Stage]:
-        """Returns [the first stage with a `config`], whose command checks this file; [] if `current` has a `config`."""
+        """Returns a list with the first stage that has a `config`, because the command of this stage checks the file.
+
+        The list is empty if `current` itself has a `config`.
+        """
         return [stage for stage in self.stages if stage.config is not None and current.config is None][:1]
 
     def begin(self, stage: Stage, data: TextDataModule, *, writes: bool = True) -> None:

@@ -271,7 +271,7 @@ class WrongShape(Outside):
     ("method", "message"),
     [
         (SeesPadding, "SeesPadding: (other texts in the batch|padding) change"),
-        (SeesOtherClasses, "scores of a class depend on the other explained classes"),
+        (SeesOtherClasses, "the other explained classes change the scores of a class"),
         (SeesOtherTexts, "other texts in the batch change scores .*inputs.index"),
         (Changes, "after `scores`, gradients are not as before"),
         (LeavesAHook, "after `scores`, hooks are not as before"),
