@@ -100,7 +100,7 @@ def test_run_without_its_erasures_is_told_how_to_get_them(chain):
 
 
 def test_run_with_another_kind_of_erasure_is_refused(chain):
-    with pytest.raises(ValueError, match="and positions: add"):
+    with pytest.raises(ValueError, match="and erasure=positions: add"):
         chain.begin(SECOND, stage_data(chain, erasure="positions"))
 
 
