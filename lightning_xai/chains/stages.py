@@ -144,7 +144,8 @@ class Chain:
             if data.erasures is not None:
                 raise ValueError(
                     f"{run.path} begins a chain, so no tokens of its data may be erased, but erasures is "
-                    f"{data.erasures}: set erasures to null, or run the chain that wrote these erasures"
+                    f"{data.erasures}: run the first stage of the chain that wrote these erasures, or set "
+                    "erasures to null"
                 )
             return
         folder, facts = self.erasures(stage.erasures), self._erasure_facts(stage)
