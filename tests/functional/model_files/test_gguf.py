@@ -37,7 +37,7 @@ def test_missing_packages_are_named_with_the_extra(cache, tmp_path, monkeypatch)
     file = tmp_path / "model.gguf"
     file.write_bytes(b"GGUF")
     with pytest.raises(
-        ValueError, match=r"model.gguf: reading .* needs gguf.*: pip install 'lightning_xai\[decoder\]'"
+        ValueError, match=r"model.gguf: converting .* needs gguf.*: run pip install 'lightning_xai\[decoder\]'"
     ):
         converted_folder(file)
     assert not cache.exists()
