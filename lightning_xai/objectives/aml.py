@@ -1,4 +1,4 @@
-"""Pretrains the scorer of AML, which learns the tokens on which the prediction of a frozen network depends."""
+"""Pretrains the scorer of AML. It learns on which tokens of a text the prediction of a frozen network depends."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ class AML(Objective):
             weights into it.
         explained: a checkpoint, run folder or model folder of the explained network; or a YAML file (`.yaml`) with the
             settings of a run that first trains this network.
-        metric: the metric that rates the scorer on the validation split and thus chooses the best checkpoint. It is
-            logged as `val/aml/<name>`. Set `checkpoint.monitor` to this tag, and `trainer.val_check_interval` to 0.32
-            as in the paper.
+        metric: the metric that rates the scorer on the validation split and thus chooses the best checkpoint. Its value
+            is logged as `val/aml/<name>`. Set `checkpoint.monitor` to this tag, and `trainer.val_check_interval` to
+            0.32 as in the paper.
         loss: settings of the dual-mask loss. The paper searches for the best factors of this loss for each metric.
         scorer: settings of the scorer.
         more_metrics: other metrics, which are logged in the same way, but do not affect the choice of the checkpoint.
@@ -214,7 +214,7 @@ class AML(Objective):
 
     @torch.no_grad()
     def conditions(self, inputs: TextInputs) -> Tensor:
-        """Returns the scorer's second input [B, C]: probabilities, or one-hot classes if its condition is "class".
+        """Returns the scorer's second input [B, C]: probabilities, or one-hot classes if `scorer.condition` is "class".
 
         The one-hot class of every second text is the predicted class. The other texts get a random class other than
         the predicted one. It is random whether these are the texts at even or at odd positions of the batch.

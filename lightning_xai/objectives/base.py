@@ -198,7 +198,7 @@ class Objective(LightningModule, ABC):
         torch.manual_seed((self.step_seed + self.global_rank) % 2**63)
 
     def evaluate(self, batch: Batch) -> dict[str, Tensor]:
-        """Returns "logits" and "probs", both [B, C].
+        """Returns "logits" and "probs" (probabilities), both [B, C].
 
         Raises:
             ValueError: a logit is not finite; the message has the indices of the examples.
@@ -231,7 +231,7 @@ class Objective(LightningModule, ABC):
         return []
 
     def more_validation_values(self) -> dict[str, Tensor]:
-        """Returns name -> scalar, more values to log in validation (by default, none). All processes call it."""
+        """Returns name -> scalar: more values to log in validation (by default, none). Called on all processes."""
         return {}
 
     def on_test_epoch_start(self) -> None:

@@ -80,7 +80,7 @@ def bounds_from(minima: Sequence[Mapping[str, float]], name: str, preset: BoundP
 
 
 def check_same_settings(run: RunFolder, other: RunFolder, name: str) -> None:
-    """Raises ValueError if a run for a bound had other data, another network or another optimizer than this run.
+    """Raises ValueError if a run for a bound had other data, another network or another optimizer than `run`.
 
     Args:
         run: the constrained run.

@@ -47,7 +47,7 @@ class ComposedObjective(Objective):
     Attributes:
         minima: "train/<term>", "val/<term>", "train/task" and "val/task" -> the smallest mean of this loss so far, over
             a training epoch or over the validation split. "task" stands for the objective's own loss.
-        expected_weights: name of a term -> mean weight of a training example, for terms that weigh examples.
+        expected_weights: name of a term -> mean weight of a training example, for terms whose examples have weights.
 
     Raises:
         ValueError: a term's name is in use, a weight is negative, all weights are 0, or a term cannot train the

@@ -42,8 +42,8 @@ class Constrained(Supervised):
     `validation_bound`. Among epochs with equal values of the monitored metric, the latest is the best. If no epoch
     meets the bounds, the run ends without a best checkpoint and is not tested.
 
-    Gradient accumulation and gradient clipping are arguments of this class, because it calls the optimizer itself.
-    Lightning refuses the trainer's options for both in this case.
+    Gradient accumulation and gradient clipping are arguments of this class, because this class calls the optimizer
+    itself. Lightning then refuses the trainer's own options for accumulation and clipping.
 
     Args:
         network: the classifier.

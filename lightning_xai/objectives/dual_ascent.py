@@ -91,7 +91,7 @@ class DualAscent(nn.Module):
         self.make_optimizer = optimizer
         self.register_buffer("alpha", torch.ones(num_constraints))
         self.register_buffer("average", torch.full((num_constraints,), float("nan")))
-        self._optimizer: torch.optim.Optimizer | None = None  # built at the first step, since `to` replaces alpha
+        self._optimizer: torch.optim.Optimizer | None = None  # built at the first step: `to(device)` replaces alpha
         self._rates: list[float] = []
         self._loaded: dict[str, Any] | None = None  # optimizer state, kept until the optimizer is built
 

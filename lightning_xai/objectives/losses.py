@@ -12,7 +12,7 @@ Reduction = Literal["per_code", "paper"]
 
 
 def example_losses(logits: Tensor, labels: Tensor) -> Tensor:
-    """Returns the cross-entropy [B] of each example, in nats; for multi-label data, the binary one averaged over C.
+    """Returns each example's cross-entropy [B] in nats; for multi-label data, binary cross-entropy averaged over C.
 
     Example:
         >>> example_losses(torch.zeros(1, 4), torch.tensor([[1.0, 0.0, 1.0, 0.0]]))  # log 2

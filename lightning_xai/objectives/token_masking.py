@@ -101,7 +101,9 @@ class TokenMasking(ComposedObjective):
         super().__init__(network, optimizer=optimizer, warmup_fraction=warmup_fraction, decay=decay, **kwargs)
         require_choices({"mask": Mask, "sparsity": Sparsity}, {"mask": mask, "sparsity": sparsity})
         if min(masked_weight, fidelity_weight) < 0:
-            raise ValueError(f"masked_weight {masked_weight} and fidelity_weight {fidelity_weight} must be 0 or more")
+            raise ValueError(
+                f"masked_weight is {masked_weight} and fidelity_weight is {fidelity_weight}: set both to 0 or more"
+            )
         self.teacher = teacher
         self._source = TrainedFirst(teacher, "teacher")
         self.masked_weight = masked_weight

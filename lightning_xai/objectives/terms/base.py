@@ -100,7 +100,7 @@ class Term(nn.Module, ABC):
             attribute `measured` decides.
 
     Raises:
-        ValueError: a weight is negative or not finite, or the fractions of a schedule do not rise or are not in [0, 1].
+        ValueError: a weight is negative or not finite, or the fractions of a schedule do not rise within [0, 1].
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -117,7 +117,7 @@ class Term(nn.Module, ABC):
 
     measured: ClassVar[bool] = False  # default of `validate`
     suits_multilabel: ClassVar[bool] = True  # whether the term can train on multi-label data
-    independent_of_batch: bool = True  # False if an example's value is defined by other examples or padding, too
+    independent_of_batch: bool = True  # False if an example's value depends, by definition, on others or on padding
 
     def __init__(self, weight: Weight = 1.0, validate: bool | None = None) -> None:
         super().__init__()
@@ -164,7 +164,7 @@ class Term(nn.Module, ABC):
 
     @property
     def weighs_examples(self) -> bool:
-        """Whether examples have different weights."""
+        """Whether the term defines weights of examples."""
         return type(self).example_weights is not Term.example_weights
 
     def prepare(self, task: Task) -> Any:

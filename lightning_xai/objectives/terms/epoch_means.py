@@ -49,7 +49,7 @@ class EpochMeans:
 
 
 def smaller(minima: Mapping[str, float], values: Mapping[str, float]) -> dict[str, float]:
-    """Returns the smaller of the two values of each name. If only one argument has a name, its value is returned.
+    """Returns the smaller of the two values of each name, or the only value if one argument lacks the name.
 
     NaN in `values` is ignored.
 

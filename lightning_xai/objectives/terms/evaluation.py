@@ -40,7 +40,9 @@ def prepare_all(terms: Mapping[str, Term], task: Task) -> dict[str, Any]:
 
 
 def term_values(terms: Mapping[str, Term], clean: CleanPass, prepared: Mapping[str, Any]) -> dict[str, TermValue]:
-    """Returns name -> value of each term. Random generators start, for each term, in their state after the clean pass.
+    """Returns name -> value of each term.
+
+    Before each term, the random generators are set to their state just after the clean pass.
 
     Args:
         terms: name -> term.

@@ -42,8 +42,8 @@ class ExplanationGuidance(Term):
     """The difference between an attribution method's scores and targets, which come from human rationales.
 
     The scores of all tokens are compared, including special tokens, whose target is 0. In single-label data, a text has
-    one row of scores, for its gold class. In multi-label data, it has a row for each gold class with evidence. The loss
-    of a text is the mean over its rows.
+    one row of scores, for its gold class. In multi-label data, a text has a row for each gold class with evidence. The
+    loss of a text is the mean over its rows.
 
     If an option is None, its value depends on the method; the values in use are printed at the start of training. For
     Attention, scores are multiplied by 100 and normalized by softmax, and targets sum to 1. For AttentionRollout and

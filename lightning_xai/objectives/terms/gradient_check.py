@@ -27,7 +27,7 @@ def try_term(
 
     Args:
         term: the term.
-        values_of: function from a batch to name -> value for this term only, with its autograd graph.
+        values_of: function that takes a batch and returns name -> value, only for this term, with an autograd graph.
         batch: some examples. If none of them counts for the term, nothing is checked.
         data: the data module of the fit, or None.
         network: the network that the term trains.

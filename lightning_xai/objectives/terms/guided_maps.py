@@ -101,7 +101,7 @@ def check_guided_method(method: DifferentiableAttribution, network: Classifier) 
     inputs = random_inputs(network, [5])
     inputs = replace(inputs, index=torch.zeros(1, dtype=torch.long, device=inputs.device))
     target = torch.zeros(1, 1, dtype=torch.long, device=inputs.device)
-    method = copy.deepcopy(method)  # a method warns only once; so the original can still do so later, unlike the copy
+    method = copy.deepcopy(method)  # a method warns once; here, the copy warns, so the original can still warn later
     with warnings.catch_warnings(), eager_attention(network), explaining(network, inputs.device.type):
         warnings.simplefilter("ignore")
         method.scores(network, inputs, target)

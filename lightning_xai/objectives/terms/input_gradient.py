@@ -38,7 +38,9 @@ def gradient_norms(gradient: Tensor, *, norm: GradientNorm) -> Tensor:
 
 
 def scaled_gradient(loss: Tensor, variable: Tensor) -> Tensor:
-    """Returns the gradient of `loss` [] with respect to `variable`. Losses can depend on it, and float16 is safe.
+    """Returns the gradient of `loss` [] with respect to `variable`.
+
+    The gradient can be differentiated again, and small values do not underflow in float16.
 
     Example:
         >>> variable = torch.tensor([3.0], requires_grad=True)
@@ -92,8 +94,8 @@ class InputGradient(Term):
     """The L2 norm of the loss's gradient with respect to the input (IGR).
 
     Args:
-        wrt: the input of which the gradient is taken: "sequence" for the embeddings of the text's tokens, or "table"
-            for the table of word embeddings, where the gradients of all occurrences of a token are added.
+        wrt: the input with respect to which the gradient is taken: "sequence" for the embeddings of the text's tokens,
+            or "table" for the table of word embeddings, where the gradients of all occurrences of a token are added.
         per: "example" computes a norm for each example, so that examples do not affect each other. "micro_batch"
             computes one norm, of the gradient of the micro-batch's mean loss. This norm depends on how an optimizer
             step is divided into micro-batches and processes.

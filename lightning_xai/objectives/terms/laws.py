@@ -59,7 +59,7 @@ def gradient_trains_the_network(make: MakeTerm) -> None:
     objective = _objective(term)
     objective.try_terms(_batch(term))
     values = _values(objective, _batch(term))
-    require(values.shape == (6,), f"{_name(term)}: 6 examples give values {list(values.shape)}", "return values [B]")
+    require(values.shape == (6,), f"{_name(term)}: values have shape {list(values.shape)} for 6 examples", "return [B]")
 
 
 def values_depend_on_their_own_example_alone(make: MakeTerm) -> None:

@@ -1,4 +1,4 @@
-"""A term that trains predictions to change without an attribution's top tokens, and to stay with these tokens alone."""
+"""A term for predictions that should change without an attribution's top tokens, and stay the same with only these."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class UNIREX(Term):
     + m is 0 if removing the top k tokens raises L by at least the margin m. The sufficiency loss
     max(-m, L(top k) - L(x)) + m is 0 if L for the top k tokens alone is lower than L(x) by at least m. Both are means
     over the sizes k. Tokens are ranked by absolute scores for the gold class, or by their sum over several gold
-    classes. The scores are computed in eval mode without a graph, so both losses train only the predictions. The
-    paper's plausibility loss is `ExplanationGuidance` with `score: bce`.
+    classes. The scores are computed in eval mode without an autograd graph, so both losses train only the predictions.
+    The paper's plausibility loss is `ExplanationGuidance` with `score: bce`.
 
     Args:
         method: the attribution method.

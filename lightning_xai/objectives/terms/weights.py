@@ -11,7 +11,7 @@ Weight = float | list[tuple[float, float]]
 
 
 def check_weight(weight: Weight, name: str = "weight") -> None:
-    """Raises ValueError if a weight is negative or infinite, or if a schedule's fractions do not rise or leave [0, 1].
+    """Raises ValueError if a weight is negative or not finite, or if a schedule's fractions do not rise in [0, 1].
 
     Example:
         >>> check_weight([(0.0, 0.0), (0.1, 1.0)])
