@@ -1,4 +1,4 @@
-"""Prints what a fit will do before its prerequisites start, such as the training of its teacher."""
+"""Prints a preview of a fit, before other runs start that must precede the fit, such as the training of a teacher."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from lightning_xai.callbacks.run_summary import RunSummary
 
 
 def say_ahead(trainer: Trainer, module: LightningModule, data: Any) -> None:
-    """Prints a fit's summary and the estimated time of its test, before the prerequisites of the fit start.
+    """Prints a summary of a fit and the estimated duration of its test, before the runs that must precede the fit.
 
-    With several processes or a GPU, prints nothing, because the network is not on its device yet.
+    Prints nothing if no test follows the fit. Also prints nothing with several processes or on a GPU, because the
+    network is not on its device yet.
 
     Args:
         trainer: the trainer of the fit.

@@ -1,4 +1,4 @@
-"""Facts for the manifest of a run that trains under constraints: its bounds, and whether it met them."""
+"""Determines facts for the manifest of a run that trains under constraints: the bounds, and whether they were met."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from lightning_xai.runs.progress import say
 
 
 def bound_facts(run: RunFolder, objective: Any) -> dict[str, Any]:
-    """Returns the bounds of a trained run and whether it met them, for its manifest; {} if the objective has no bounds.
+    """Returns, for the manifest of a trained run, its bounds and whether it met them.
 
-    Only an epoch that meets the bounds can become the best checkpoint. A run without a best checkpoint missed them.
+    Returns {} if the objective has no bounds. The best checkpoint is chosen only among epochs that meet the bounds, so
+    a run without a best checkpoint did not meet them.
 
     Args:
         run: the run, whose training has ended.
@@ -33,7 +34,7 @@ def bound_facts(run: RunFolder, objective: Any) -> dict[str, Any]:
 
 
 def seeds_that_met(run: RunFolder) -> str:
-    """Returns a line that tells how many seeds of the run's experiment met their bounds; "" if `run` has no bounds.
+    """Returns a line that says how many seeds of the run's experiment met the bounds; "" if `run` has no bounds.
 
     Example:
         >>> from pathlib import Path

@@ -1,4 +1,4 @@
-"""Writes the trainer's checkpoints in such a way that an interrupted write leaves the previous file intact."""
+"""Writes the trainer's checkpoints so that an interrupted write leaves the previous file intact."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class WholeCheckpointIO(TorchCheckpointIO):
     """
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
-        """Saves a checkpoint atomically. On remote file systems, such as s3://, saves it by Lightning's own method."""
+        """Saves a checkpoint: atomically on a local disk, by Lightning's own method on a remote one, such as s3://."""
         if "://" in str(path) or storage_options is not None:
             super().save_checkpoint(checkpoint, path, storage_options)
         else:
@@ -44,7 +44,7 @@ class WholeCheckpointIO(TorchCheckpointIO):
 
 
 def use_whole_checkpoints(trainer: Trainer) -> None:
-    """Gives a trainer the WholeCheckpointIO, unless the user chose another CheckpointIO.
+    """Makes a trainer write checkpoints by WholeCheckpointIO, unless the user chose another CheckpointIO.
 
     Example:
         >>> trainer = Trainer(accelerator="cpu", logger=False, enable_progress_bar=False)
@@ -56,4 +56,4 @@ def use_whole_checkpoints(trainer: Trainer) -> None:
     if type(chosen) is TorchCheckpointIO:
         trainer.strategy.checkpoint_io = WholeCheckpointIO()
     else:
-        say(f"checkpoints are written by {type(chosen).__name__}: a kill may leave one of them incomplete")
+        say(f"checkpoints are written by {type(chosen).__name__}: if this process is killed, a file may be incomplete")

@@ -62,15 +62,15 @@ class XAICLI(LightningCLI):
     """LightningCLI in subclass mode, with a run folder for every run.
 
     Attributes:
-        next_run: options that turn the command line into that of a run which must precede or follow this run, or [].
-            The subcommand, which the constructor runs, sets this attribute.
-        is_done: whether the subcommand has ended; False if `next_run` must precede it.
+        next_run: options that, added to this command line, start another run, which must precede or follow this run;
+            [] if there is no such run. The subcommand sets this attribute when the constructor runs it.
+        is_done: whether the subcommand has ended; False if the run of `next_run` must come first.
         is_dry: whether this is a fast_dev_run, which writes no files.
 
     Args:
         args: the command line.
-        preflights: outcomes of preflights (see Preflight) from earlier runs of the command.
-        callbacks: additional callbacks, which do not become settings of the run.
+        preflights: outcomes of preflights (see Preflight) in earlier runs of the command.
+        callbacks: additional callbacks, which are not saved as settings of the run.
     """
 
     def __init__(
@@ -98,8 +98,8 @@ class XAICLI(LightningCLI):
             args=args,
         )
 
-    def subcommands(self) -> dict[str, set[str]]:  # type: ignore[override]  # the parent calls it on the instance
-        """Returns the subcommand of the command line, or all if it has none. Building all parsers takes a second."""
+    def subcommands(self) -> dict[str, set[str]]:  # type: ignore[override]  # static in the parent class
+        """Returns the command line's subcommand, or all if it has none. Building the parsers of all takes a second."""
         known = LightningCLI.subcommands()
         return {name: known[name] for name in self._args[:1] if name in known} or known
 
@@ -129,7 +129,7 @@ class XAICLI(LightningCLI):
         if not config.experiment:
             config.experiment = experiment_name(self._config_files)
         if config.stage is not None and self.subcommand != "fit":
-            raise ValueError("--stage is for fit: give the config.yaml of the stage's run instead")
+            raise ValueError("--stage works only with fit: leave it out, and give the config.yaml of the stage's run")
         fill_encoder_path(config)
         self.seed = int(config.seed_everything)
         self.is_dry = bool(config.trainer.fast_dev_run)
@@ -148,8 +148,8 @@ class XAICLI(LightningCLI):
                 begin_run(self.run, self.settings)
         self._portable_config = config.clone()
         for key in ("checkpoint.dirpath", "trainer.default_root_dir", "ckpt_path"):
-            self._portable_config[key] = None  # so that another run with the saved file gets its own folder
-        # a stage's command line has --follow_up=false, which must not become a setting of its run
+            self._portable_config[key] = None  # so that a run which reads the saved file gets its own folder
+        # the command line of a chain's stage has --follow_up=false, which must not be saved as a setting of the stage
         self._portable_config.follow_up |= "--follow_up=false" in self._args
         config.checkpoint.dirpath = str(self.run.checkpoints_dir)
 
@@ -165,10 +165,10 @@ class XAICLI(LightningCLI):
             check_optimizer(self.model)
             check_own_steps(self.model, config.trainer)
         if config.trainer.logger is None and not self.is_dry:
-            # puts the logs into the run's folder itself, and not into lightning_logs/version_N there
+            # puts the logs directly into the run's folder, not into a subfolder lightning_logs/version_N
             kwargs["logger"] = TensorBoardLogger(
                 self.run.experiment_dir.parent,
-                name=self.run.experiment_dir.name,  # for example "030" of "roar/gradient/030"
+                name=self.run.experiment_dir.name,  # the last part, such as "030" in "roar/gradient/030"
                 version=self.run.path.name,
                 default_hp_metric=False,
             )
@@ -185,8 +185,8 @@ class XAICLI(LightningCLI):
         with trainer_settings(config.trainer):
             trainer = super().instantiate_trainer(**kwargs)
         use_whole_checkpoints(trainer)
-        # writes last.ckpt after every epoch. With save_last, a resumed fit would lose the epochs after the best one.
-        # This callback comes last, so that last.ckpt records which checkpoint is the best.
+        # writes last.ckpt after every epoch. ModelCheckpoint's save_last would write it only together with best.ckpt,
+        # so a resumed fit would lose later epochs. Comes last, so that last.ckpt records which checkpoint is the best.
         callbacks_of(trainer).append(
             BestCheckpoint(config.checkpoint.dirpath, filename="last", enable_version_counter=False)
         )
@@ -197,12 +197,12 @@ class XAICLI(LightningCLI):
         config = self.config.fit
         if config.stage is not None:
             self.next_run = chain_in(callbacks_of(self.trainer)).overrides(config.stage, self.run)
-            self.is_done = True  # the stage of `--stage` runs instead of this run
+            self.is_done = True  # the run of the stage that --stage names replaces this run
             return
         run, is_tested = self.run, not config.test_after_fit or is_evaluated_with(self.run, self.settings)
         is_tested |= run.missed_its_bounds
         if not self.is_dry and run.is_finished and is_tested:
-            say(f"{run.path} is finished already; remove it to run it again")
+            say(f"{run.path} is finished already; remove this folder to start the run again")
             return self._end(run.results)
         check_chains(callbacks_of(self.trainer), tests_after_fit=config.test_after_fit)
         is_trained, asking = run.is_trained and not self.is_dry, self._asking()
@@ -225,11 +225,11 @@ class XAICLI(LightningCLI):
         if not self.is_dry:
             if self.trainer.is_global_zero:
                 finish_run(run, seconds=time.monotonic() - test_began, **bounds)
-            self.trainer.strategy.barrier()  # until process 0 has written the manifest; otherwise others repeat the run
+            self.trainer.strategy.barrier()  # waits for process 0 to write the manifest; else others repeat the run
         self._end(self.results.table)
 
     def test(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
-        """Tests "best", "last" or a checkpoint file; by default "best" or, if there is none, the network as built."""
+        """Tests the checkpoint "best", "last" or a file; by default "best" or, without it, the network as built."""
         self._test(self._resolve(ckpt_path))
         self._end(self.results.table)
 
@@ -278,7 +278,7 @@ class XAICLI(LightningCLI):
         self.trainer.test(self.model, datamodule=self.datamodule, ckpt_path=path, verbose=False)
 
     def _end(self, table: pd.DataFrame | None) -> None:
-        """Prints the tables at the end of a subcommand. After a fit, sets `next_run` to the run that follows."""
+        """Prints the tables at the end of a subcommand. After a fit, sets `next_run` for the run that follows."""
         self.is_done = True
         if self.trainer.is_global_zero and table is not None:
             print(results_tables(table))

@@ -58,37 +58,38 @@ def compare(
 
     The tables show a classification metric on every split, and plausibility metrics by split and method, each with the
     sample standard deviation over seeds (divisor n - 1). spread.png has a point for each run. scatter.png plots
-    plausibility and the in-domain metric against the out-of-domain metric; their correlations treat all runs as
-    independent. layers.png shows plausibility by layer (for methods such as alti_layer0). faithfulness.png shows
-    normalized sufficiency and comprehensiveness by percentage of tokens.
+    plausibility and the in-domain metric against the out-of-domain metric; the confidence intervals of their
+    correlations treat all runs as independent. layers.png shows plausibility by layer (for methods such as
+    alti_layer0). faithfulness.png shows normalized sufficiency and comprehensiveness by percentage of tokens.
 
     Args:
         experiments: folders of finished experiments, such as runs/tm runs/igr. Later tests of their runs on other data
             are included.
         metric: the classification metric.
-        plausibility: the plausibility metrics. The first is correlated with `metric` out of domain.
-        preset: preset with the plausibility metrics; needed if several presets have them.
-        faithfulness: preset with a faithfulness value for each percentage of tokens.
+        plausibility: the plausibility metrics. The first of them is correlated with `metric` on out-of-domain splits.
+        preset: the preset whose plausibility metrics are read; required if several presets have them.
+        faithfulness: the preset for faithfulness.png, which has a faithfulness value for each percentage of tokens.
         in_domain: the in-domain split.
-        out_of_domain: the out-of-domain splits; by default, all but train, validation, test and `in_domain`.
+        out_of_domain: the out-of-domain splits; by default, all except train, validation, test and `in_domain`.
         agreement: split on which stored attributions are compared by Kendall's tau-b, always between runs with
             different seeds: runs of each experiment with runs of the first experiment, and runs of the first experiment
             with each other. Runs store attributions if they use callbacks/attribution_cache.yaml.
         trade_off: name of a loss term. trade_off.png plots the log loss against this term's loss, both on the
-            validation split at each run's best checkpoint, with a line at the bound of constrained runs. Runs trained
-            without the term must have it with weight 0, so that they compute it in validation.
+            validation split at each run's best checkpoint, with a line at the bound of constrained runs. A run whose
+            training must not use the term still needs it, with `weight: 0`, so that validation computes its loss.
         output: folder for the report; by default `report/compare` in the common folder of all experiments.
 
     Raises:
-        ValueError: an experiment has no tested run, no run has a given metric or split, several presets have a metric
-            and `preset` is missing, the runs stored no attributions, or they did not log the term's loss in validation.
+        ValueError: an experiment has no tested run; no run has results of a given metric or split; several presets have
+            a metric, and `preset` is missing; the runs stored no attributions for `agreement`; or they did not log the
+            loss of the term `trade_off` in validation.
     """
     if not plausibility:
         raise ValueError("plausibility is empty: name at least one metric, or leave the option out")
     if metric in LOWER_IS_BETTER:
-        raise ValueError(f"metric is {metric}, which is not in [0, 1]: choose another metric, such as macro_f1")
+        raise ValueError(f"metric is {metric}, which can exceed 1: choose a metric in [0, 1], such as macro_f1")
     if trade_off == "log_loss":
-        raise ValueError("trade_off is log_loss, which is the other axis of the plot: name a term, such as guidance")
+        raise ValueError("trade_off is log_loss, the other axis of the plot: give the name of a term, such as guidance")
     folders = [Path(experiment) for experiment in experiments]
     rows = read_experiments(folders)
     if preset is not None and preset not in set(rows["preset"]):
@@ -98,12 +99,12 @@ def compare(
     unknown = [name for name in plausibility if name not in set(rows["metric"])]
     if unknown and tuple(plausibility) != RANKINGS:  # no error if runs without rationales lack the default metrics
         known = ", ".join(sorted(set(rows.loc[rows["method"] != "", "metric"])))
-        raise ValueError(f"no run has the metric {unknown[0]!r}: choose from {known or 'no metric'}")
+        raise ValueError(f"no run has the metric {unknown[0]!r}: the runs have {known or 'no metrics of attributions'}")
     scores = rows_of_metric(rows, metric)
     for split in (in_domain, *out_of_domain):
         if split not in set(scores["split"]):
             known = ", ".join(scores["split"].unique())
-            raise ValueError(f"no run has the split {split!r}: test the runs on it, or choose one of {known}")
+            raise ValueError(f"no run has the split {split!r}: test the runs on this split, or choose one of {known}")
     others = list(out_of_domain) or other_splits(scores, in_domain)
     folder = Path(output) if output else report_dir(common_folder(folders)) / "compare"
     folder.mkdir(parents=True, exist_ok=True)
@@ -121,7 +122,7 @@ def compare(
         scatter = scatter_panels(quantities, frame, f"{metric} out of domain")
         write_whole(folder / "correlations.csv", lambda file: frame.to_csv(file, index=False))
         written.append(folder / "correlations.csv")
-        print("\ncorrelation over runs with the mean over " + ", ".join(others))
+        print("\ncorrelations over all runs with the metric's mean over the splits " + ", ".join(others))
         for x, pearson in correlations_with(frame, f"{metric} out of domain").items():
             print(f"  {x}: {pearson}")
     layers, curves = layer_panels(rows, plausibility[0], preset), faithfulness_panels(rows, faithfulness)
@@ -134,7 +135,7 @@ def compare(
 
 
 def _write_agreement(folders: Sequence[Path], split: str, output: Path) -> list[Path]:
-    """Prints how well attributions of different seeds agree, and writes agreement.csv and agreement.png."""
+    """Prints how well attributions of runs with different seeds agree. Writes agreement.csv and agreement.png."""
     names = experiment_names(folders)
     groups = {name: [run.path for run in runs_of(f) if run.is_tested] for name, f in zip(names, folders, strict=True)}
     frame = agreement_frame(groups, split)
@@ -153,10 +154,10 @@ def _write_trade_off(folders: Sequence[Path], term: str, output: Path) -> list[P
             bound = (run.manifest.get("bounds") or {}).get(term)
             bounds += [] if bound is None or bound[1] is None else [bound[1]]
     if not rows:
-        raise ValueError("no run has a best checkpoint, so there is no trade-off: leave trade_off out")
+        raise ValueError("no run has a best checkpoint, so there is no trade-off to plot: leave out --trade_off")
     if len(set(bounds)) > 1:
         given = ", ".join(f"{bound:g}" for bound in sorted(set(bounds)))
-        raise ValueError(f"the runs have different bounds of {term}: {given}; compare experiments with the same bound")
+        raise ValueError(f"the runs have different bounds for {term}: {given}; compare experiments with the same bound")
     points = pd.DataFrame(rows, columns=["experiment", "run", "x", "y"])
     write_whole(output / "trade_off.csv", lambda file: points.to_csv(file, index=False))
     means = points.groupby("experiment", sort=False)[["x", "y"]].mean()

@@ -1,4 +1,4 @@
-"""`run.py data`: encodes the data of a configuration, and lists and removes encoded data."""
+"""`run.py data`: encodes the data of a configuration, or lists or removes encoded data."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from lightning_xai.functional.text.quantity import quantity
 from lightning_xai.runs.progress import quiet
 
 EVERYTHING = "all"
-MOST_CLASSES = 50  # largest number of classes whose row counts are printed
+MOST_CLASSES = 50  # the number of rows is printed for at most this many classes
 
 
 def data_command(argv: Sequence[str]) -> None:
@@ -42,9 +42,9 @@ def data_command(argv: Sequence[str]) -> None:
         epilog="All options of fit are allowed too, such as --config tm.yaml or --data vader.yaml.",
     )  # fmt: skip
     parser.add_argument("--list", action="store_true", help="list the encoded splits")
-    parser.add_argument("--remove", nargs="+", metavar="NAME", help="names from --list, or all")
-    parser.add_argument("--verify", action="store_true", help="read all files again and compare their contents")
-    parser.add_argument("--cache_dir", help="folder of the encoded splits")
+    parser.add_argument("--remove", nargs="+", metavar="NAME", help="remove these splits (names from --list), or all")
+    parser.add_argument("--verify", action="store_true", help="read all files again, even unchanged ones")
+    parser.add_argument("--cache_dir", help="cache folder, with the encoded splits in its subfolder corpora")
     options, others = parser.parse_known_args(list(argv))
     cache = CorpusCache(cache_folder(options.cache_dir) / "corpora")
     if options.remove:
@@ -62,7 +62,8 @@ def encode(argv: Sequence[str], *, verify: bool) -> None:
 
     Args:
         argv: options of the command `fit`: either --config with the configuration of a run, or only --data.
-        verify: whether to read all files again and compare their contents with their hashes.
+        verify: whether to read all files again and compare their contents with the stored hashes. Otherwise, a file
+            whose size and times have not changed is not read.
 
     Raises:
         ValueError: neither --config nor --data is given, or the data cannot be encoded.
@@ -70,24 +71,26 @@ def encode(argv: Sequence[str], *, verify: bool) -> None:
     Example:
         >>> encode([], verify=False)
         Traceback (most recent call last):
-        ValueError: no data are given: add --data, such as vader.yaml, or --config of a whole run
+        ValueError: no data are given: add --data vader.yaml or the like, or --config with the configuration of a run
     """
     names = [argument.partition("=")[0] for argument in argv]
     if not {"--data", "--config", "-c"}.intersection(names):
-        raise ValueError("no data are given: add --data, such as vader.yaml, or --config of a whole run")
+        raise ValueError(
+            "no data are given: add --data vader.yaml or the like, or --config with the configuration of a run"
+        )
     import_all()
     find_shipped_parts()
     command = with_part_paths(argv)
     if {"--config", "-c"}.intersection(names):
         arguments = with_config_paths(["fit", *command, "--trainer.fast_dev_run=true"])
-        with quiet("Running in `fast_dev_run` mode"):  # silences this message, because DataCLI trains nothing
+        with quiet("Running in `fast_dev_run` mode"):  # an irrelevant message, because DataCLI trains nothing
             DataCLI(with_merged_terms(arguments), verify=verify)
     else:
         print("\n".join(encoded(data_of_options(command), verify=verify)))
 
 
 class DataCLI(XAICLI):
-    """A fit that does not train. It encodes its data, and builds its network, which downloads the network's files.
+    """A fit without training. It encodes the data and builds the network, whose files are thereby downloaded.
 
     Args:
         args: the command line of a fit, with fast_dev_run.
@@ -154,7 +157,8 @@ def encoded(data: TextDataModule, *, verify: bool) -> list[str]:
 def listing(cache: CorpusCache) -> list[str]:
     """Returns a line for each encoded split, least recently used first, and a last line with their total size.
 
-    A line has the split's name, source, configuration, numbers of rows and tokens, size and time of last use.
+    The line of a split shows the name of its folder, its source and configuration, how many rows and tokens it has, its
+    size, and when it was last used.
 
     Example:
         >>> from pathlib import Path
@@ -173,7 +177,7 @@ def listing(cache: CorpusCache) -> list[str]:
 
 
 def origin_of(manifest: Mapping[str, Any]) -> str:
-    """Returns the source and name of an encoded split as text, with the configuration for which it was encoded.
+    """Returns the source and the name of an encoded split, and the configuration for which it was encoded, as text.
 
     Example:
         >>> origin_of({"source": {"class_path": "data.Vader"}, "split": "train", "configuration": "data/vader.yaml"})
@@ -189,7 +193,7 @@ def remove(cache: CorpusCache, names: Sequence[str]) -> None:
 
     Args:
         cache: the cache of encoded splits.
-        names: names from the listing; "all" removes everything.
+        names: names that `listing` shows; "all" removes every split.
 
     Raises:
         ValueError: a name is unknown.
@@ -210,7 +214,7 @@ def remove(cache: CorpusCache, names: Sequence[str]) -> None:
 
 
 def size_of(manifest: dict[str, Any]) -> str:
-    """Returns the size on disk of an encoded split, as text such as "2.5 MB".
+    """Returns how much disk space an encoded split takes, as text such as "2.5 MB".
 
     Example:
         >>> size_of({"files": {"rows.arrow": {"bytes": 2_500_000}}})

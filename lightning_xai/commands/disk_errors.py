@@ -1,4 +1,4 @@
-"""Turns errors of full or read-only disks into one-line messages."""
+"""Turns errors that are caused by full or read-only disks into one-line messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lightning_xai.runs.files.disk import disk_message
 
 @contextlib.contextmanager
 def one_line_for_disks() -> Iterator[None]:
-    """Context manager that turns the error of a full or read-only disk into a ValueError with a one-line message.
+    """Context manager that turns a disk's or file system's error into a ValueError with a one-line message.
 
     Raises:
         ValueError: the disk is full or read-only, or the user has no permission to read or write a file.
@@ -26,14 +26,15 @@ def one_line_for_disks() -> Iterator[None]:
     before = threading.excepthook
 
     def hook(raised: Any) -> None:
-        # prints no traceback for a disk error, because TensorBoard's writer thread raises it again in the main thread
+        # prints no traceback for a disk error in TensorBoard's writer thread, because TensorBoard raises the same error
+        # again in the main thread
         if raised.exc_value is None or disk_message(raised.exc_value) is None:
             before(raised)
 
     threading.excepthook = hook
     try:
         yield
-    except (OSError, RuntimeError) as error:  # while torch handles an OSError, it raises a RuntimeError
+    except (OSError, RuntimeError) as error:  # torch turns some OSErrors into RuntimeErrors
         message = disk_message(error, action="read or written")
         if message is None:
             raise

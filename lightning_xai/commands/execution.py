@@ -1,4 +1,4 @@
-"""Runs one command, and turns errors that the user can correct into a one-line message."""
+"""Runs one command. An error that the user can correct becomes a one-line message."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from lightning_xai.commands.signals import ending_in_one_line
 from lightning_xai.commands.terminal import message_for_user
 from lightning_xai.runs.progress import flush_every_line, quiet
 
-TRACEBACK = "LIGHTNING_XAI_TRACEBACK"  # if this environment variable is set, user errors keep their traceback
+TRACEBACK = "LIGHTNING_XAI_TRACEBACK"  # environment variable; if it is set, all errors keep their traceback
 
 
 def carry_out(argv: list[str]) -> None:
     """Runs a command line whose first word is a command or --help.
 
     Raises:
-        SystemExit: an error occurred that the user can correct; the message says how. Other errors are not caught.
+        SystemExit: there was an error that the user can correct; the message says how. Other errors are not caught.
 
     Example:
         >>> carry_out(["racu"])

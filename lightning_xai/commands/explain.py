@@ -32,7 +32,7 @@ def explain_command(argv: list[str]) -> None:
     """Parses the command line of `explain` and runs it. The option "--method A,B" names two methods.
 
     Raises:
-        ValueError: there is no attribution method of a given name, or as in `explain`.
+        ValueError: there is no attribution method with a given name, or as in `explain`.
     """
     import_all()
     run_command(explain, with_method_lists(argv, method_classes()), name="explain", as_positional=False)
@@ -41,14 +41,14 @@ def explain_command(argv: list[str]) -> None:
 def with_method_lists(argv: list[str], known: Mapping[str, type[AttributionMethod]]) -> list[str]:
     """Returns a command line in which "--method A,B" is replaced by "--method=[A, B]", as the parser writes lists.
 
-    A method whose default `pooling` gives scores without a sign gets the pooling "sum".
+    A method that by default gives scores without a sign, and has an argument `pooling`, gets `pooling: sum`.
 
     Args:
         argv: the command line.
         known: class name -> method class, for all methods.
 
     Raises:
-        ValueError: there is no method of a given name.
+        ValueError: there is no method with a given name.
 
     Example:
         >>> from lightning_xai.attributions.gradient import Gradient
@@ -101,33 +101,33 @@ def explain(
         file: a file with one text per line, instead of `text`; "-" reads standard input.
         text_file: a file that contains one text of any number of lines, instead of `text`; "-" reads standard input.
         text_pair: second text, for a network that was trained on pairs. With `file`, all lines have this second text.
-            Its tokens are not shown.
-        method: attribution methods, by class names (AttInGrad, or AttInGrad,DecompXReverse for two) or class_path; by
-            default IntegratedGradients with signed scores, which sum to the text's logit minus the baseline's logit. If
-            a method has the argument pooling and is given by its name alone, its scores are signed; with
-            --method.pooling l2, they are magnitudes.
-        num_classes: on multi-label data, this many of the most probable classes are explained even if they are not
-            predicted. All predicted classes are always explained.
+            The tokens of the second text are not shown.
+        method: attribution methods: names of classes (AttInGrad, or AttInGrad,DecompXReverse for two) or a class_path.
+            The default is IntegratedGradients with signed scores, whose sum is the logit for the text minus the logit
+            for the baseline. A method that is given by its name alone, and has an argument `pooling`, gets signed
+            scores; `--method.pooling l2` gives magnitudes instead.
+        num_classes: on multi-label data, at least this many of the most probable classes are explained, even if the
+            network does not predict them. All predicted classes are always explained.
         html: HTML page to write for `text` or `text_file`; by default explain.html in the run's folder, or in the
             working directory if `ckpt` is not a run.
-        output: JSON Lines file to write for `file`, with one record for each line, also for empty lines; by default
-            <file>.jsonl; "-" writes to standard output.
+        output: JSON Lines file to write for `file`, with one record for each line, also for empty lines; "-" writes to
+            standard output. The default is <file>.jsonl, or standard output if `file` is "-".
         device: device that runs the network, such as cpu or cuda.
         trust_remote_code: whether Python code in the model's folder may run. If the network was trained with such code,
             this must be true.
 
     Raises:
-        ValueError: none or several of `text`, `text_file` and `file` are given, a file or run is missing, the network
+        ValueError: not exactly one of `text`, `text_file` and `file` is given, a file or run is missing, the network
             needs a second text, an output would overwrite an input, or an option would have no effect.
     """
     if sum(given is not None for given in (text, file, text_file)) != 1:
-        raise ValueError("give either --text, --text_file or --file")
+        raise ValueError("give exactly one of --text, --text_file and --file")
     if text_file is not None:
         text = whole_text(text_file)
     for option, value, goes_with in (("html", html, text), ("output", output, file)):
         if value is not None and goes_with is None:
             other = "file" if option == "html" else "text"
-            raise ValueError(f"--{option} {value} would be ignored with --{other}: leave it out")
+            raise ValueError(f"--{option} {value} has no effect with --{other}: give only one of these two options")
     if file not in (None, STANDARD) and not Path(str(file)).is_file():
         raise ValueError(f"there is no file {file}: give a file with one text per line, or - for standard input")
     run, inputs = run_and_inputs(ckpt)
@@ -188,10 +188,10 @@ def whole_text(file: str) -> str:
         'Admission: fever\\nDischarge: home\\n'
     """
     if file != STANDARD and not Path(file).is_file():
-        raise ValueError(f"there is no file {file}: give a file that is one text, or - for standard input")
+        raise ValueError(f"there is no file {file}: give a file that contains one text, or - for standard input")
     text = sys.stdin.read() if file == STANDARD else read_text(Path(file), has_option=False)
     if not text.strip():
-        raise ValueError(f"{'standard input' if file == STANDARD else file} has no text: give a file that is one text")
+        raise ValueError(f"{'standard input' if file == STANDARD else file} has no text: write one text into it")
     return text
 
 

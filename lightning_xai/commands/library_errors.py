@@ -1,4 +1,4 @@
-"""Recognizes errors of libraries that a user can correct. All other errors are shown with their traceback."""
+"""Recognizes which of the errors that libraries raise a user can correct. All others are shown with a traceback."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from lightning_xai.commands.parser.choices import shortened
 
-SETTINGS_CODE = (  # modules of Lightning that check users' settings; other modules' errors may be bugs of this package
+SETTINGS_CODE = (  # Lightning's modules that check users' settings; errors elsewhere may be bugs of this package
     "trainer/setup.py", "trainer/trainer.py", "trainer/connectors/accelerator_connector.py",
     "trainer/connectors/callback_connector.py", "trainer/connectors/data_connector.py", "pytorch/callbacks/",
     "pytorch/loops/", "pytorch/strategies/", "pytorch/plugins/", "pytorch/profilers/", "pytorch/accelerators/",
@@ -38,13 +38,13 @@ TABLE = (
     CorrectableError(
         "MisconfigurationException",
         SETTINGS_CODE,
-        "correct this setting of trainer or checkpoint, which run.py fit --help lists",
+        "correct this setting of `trainer` or `checkpoint`; run.py fit --help lists all settings",
     ),
-    CorrectableError("RuntimeError", ("pytorch/callbacks/early_stopping.py",), "correct monitor of EarlyStopping"),
+    CorrectableError("RuntimeError", ("pytorch/callbacks/early_stopping.py",), "correct `monitor` of EarlyStopping"),
     CorrectableError(
         "OutOfMemoryError",
         (),
-        "lower data.init_args.batch_size, eval_batch_size or max_tokens_per_batch, or chunk_size of the method",
+        "lower batch_size, eval_batch_size or max_tokens_per_batch in data.init_args, or chunk_size of the method",
     ),
 )
 

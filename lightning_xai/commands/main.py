@@ -12,7 +12,9 @@ INSTALLED = ("torch", "lightning", "jsonargparse", "transformers", "numpy")  # p
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Runs one command (for `fit`, also the other runs that it needs). Prints errors of the user in one line.
+    """Runs one command and, for `fit`, also the other runs that the fit needs.
+
+    An error that the user can correct is printed as one line.
 
     Args:
         argv: the command line without the program's name; by default, the command line of this process.
@@ -37,8 +39,8 @@ racu, compare, stability, tables
         if error.name not in INSTALLED:
             raise
         raise SystemExit(
-            f"error: {error}: activate the environment that has this package (. .venv/bin/activate), or install it "
-            "(pip install -e .)"
+            f"error: {error}: activate the environment in which lightning_xai is installed (. .venv/bin/activate), or "
+            "install lightning_xai (pip install -e .)"
         ) from None
 
     carry_out(argv)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 
 def next_step(run: Path, program: str | None = None) -> str:
-    """Returns a line with the command that explains a text of the user's own with a run's network.
+    """Returns a line that suggests how to explain a text of the user with a run's network.
 
     Args:
         run: folder of the run.
-        program: name by which the user starts the commands; None takes the name of this process.
+        program: what the user types to start commands; if None, this is derived from the command line of this process.
 
     Example:
         >>> next_step(Path("runs/tm/seed0"), program="lightning-xai")

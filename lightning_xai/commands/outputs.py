@@ -18,11 +18,11 @@ EXPLANATIONS = (".html", ".jsonl")  # suffixes of the only files in a model's fo
 def refuse_inputs(option: str, output: Path, inputs: Mapping[str, Path], model: Path | None = None) -> None:
     """Raises ValueError if an output would overwrite an input of the command or a file of the model.
 
-    An input is recognized even if the output names it by another path, such as a link.
+    An input is recognized even if the output is another path to the same file, such as a link.
 
     Args:
         option: the option that sets `output`, for messages.
-        output: the output.
+        output: the output file.
         inputs: description of an input -> its file.
         model: folder of the explained model, where only earlier explanations may be overwritten.
 
@@ -31,26 +31,26 @@ def refuse_inputs(option: str, output: Path, inputs: Mapping[str, Path], model: 
         >>> with tempfile.NamedTemporaryFile(suffix=".txt") as file:
         ...     refuse_inputs("output", Path(file.name), {"file": Path(file.name)})  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        ValueError: output ... is the file that is read (file): give another name
+        ValueError: output ... is also an input (file): give another name for the output
     """
     if output.is_dir():
-        raise ValueError(f"{option} {output} is a folder: give the name of a file")
+        raise ValueError(f"{option} {output} is a folder: give the path of a file")
     for name, path in inputs.items():
         if output.exists() and path.exists() and output.samefile(path):
-            raise ValueError(f"{option} {output} is the file that is read ({name}): give another name")
+            raise ValueError(f"{option} {output} is also an input ({name}): give another name for the output")
     is_model = model is not None and model.is_dir() and output.resolve().is_relative_to(model.resolve())
     if is_model and output.exists() and output.suffix not in EXPLANATIONS:
-        raise ValueError(f"{option} {output} is a file of the model in {model}: give another name")
+        raise ValueError(f"{option} {output} is a file of the model in {model}: give another name for the output")
 
 
 def refuse_private(option: str, output: Path, run: RunFolder) -> None:
-    """Raises ValueError if an output that contains texts would be in the folder of the runs although data are private.
+    """Raises ValueError if the data of a run are private, and the output would be inside the folder of all runs.
 
-    The data of `run` are private if `allow_text` is false in their source.
+    The data are private if their source has `allow_text: false`. The output would contain texts.
 
     Args:
         option: the option that sets `output`, for messages.
-        output: the output.
+        output: the output file.
         run: the run whose network explains the texts.
 
     Example:
@@ -60,13 +60,13 @@ def refuse_private(option: str, output: Path, run: RunFolder) -> None:
         >>> _ = run.config_file.write_text("data: {init_args: {source: {init_args: {allow_text: false}}}}")
         >>> refuse_private("html", run.explain_page, run)  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        ValueError: html .../explain.html would hold texts, but the run's data are private: give --html a file ...
+        ValueError: html .../explain.html would contain texts, but the run's data are private: set --html to a file ...
     """
     inside = output.resolve().is_relative_to(run.experiment_dir.parent.resolve())
     if inside and _forbids_text(yaml.safe_load(run.config_file.read_text(encoding="utf-8"))):
         raise ValueError(
-            f"{option} {output} would hold texts, but the run's data are private: give --{option} a file outside of "
-            "the folder of the runs, or train with allow_text: true in the source"
+            f"{option} {output} would contain texts, but the run's data are private: set --{option} to a file outside "
+            "of the folder of all runs, or train with `allow_text: true` in the source"
         )
 
 
@@ -80,7 +80,7 @@ def write_output(file: Path, write: Callable[[TextIO], object]) -> None:
     """Writes a text file in UTF-8 atomically. Pipes and devices (/dev/stdout) are written directly.
 
     Args:
-        file: the file. If it is a symbolic link, the target of the link is written.
+        file: the file. If it is a symbolic link, the file to which it points is written.
         write: function that writes the text to a stream.
 
     Raises:

@@ -16,7 +16,7 @@ COMMANDS = {
         "test --config runs/tm/seed0/config.yaml",
     ),
     "predict": (
-        "write the classes and probabilities of a split to a file",
+        "predict the examples of a split, and write classes and probabilities to a file",
         "predict --config runs/tm/seed0/config.yaml",
     ),
     "search": (
@@ -24,7 +24,7 @@ COMMANDS = {
         "search --config search/aml.yaml",
     ),
     "data": (
-        "encode data before the runs that need them, list and remove encoded data",
+        "encode data before the runs that need them; list or remove encoded data",
         "data --config tm.yaml",
     ),
     "explain": (
@@ -44,7 +44,7 @@ COMMANDS = {
         "stability runs/tm/seed0 runs/tm/seed1",
     ),
     "tables": (
-        "compare several models over their seeds, with figures",
+        "compare several models by their means over seeds, with figures",
         "tables runs/supervised_attention runs/tm --supervised supervised_attention",
     ),
 }

@@ -1,4 +1,4 @@
-"""`run.py racu`: computes the RACU of ROAR chains, with intervals over seeds, and writes tables and ROAR curves."""
+"""`run.py racu`: computes the RACU (see `metrics.racu`) of ROAR chains, and writes tables and ROAR curves."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def racu_command(argv: Sequence[str]) -> None:
 def racu(
     experiments: Sequence[str], metric: Sequence[str] = ("macro_f1",), split: str = "test", output: str | None = None
 ) -> None:
-    """Prints the RACU of finished ROAR chains, and writes tables and ROAR curves, all with intervals over seeds.
+    """Prints the RACU of finished ROAR chains, and writes tables and curves, with confidence intervals over seeds.
 
     Args:
         experiments: folders of experiments, such as runs/roar.
-        metric: one metric for all experiments, or one for each experiment, in the same order.
+        metric: one metric for all experiments, or a metric for each experiment, in the order of `experiments`.
         split: the split whose results are compared.
         output: folder for the report; by default `report` in the folder of the experiment or, if there are several, in
             their common folder.
@@ -42,7 +42,7 @@ def racu(
 
 
 def default_output(experiments: Sequence[Path]) -> Path:
-    """Returns `report` in the folder of a single experiment, or in the common folder of several.
+    """Returns the folder `report` inside the folder of a single experiment, or inside the common folder of several.
 
     Example:
         >>> default_output([Path("runs/roar")]).as_posix()

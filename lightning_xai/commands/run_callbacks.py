@@ -18,11 +18,13 @@ from lightning_xai.commands.signals import EndOnSigterm
 def run_callbacks(
     trainer: Any, *, began: float, seed: int, preflight: Callback, tests_after_fit: bool
 ) -> list[Callback]:
-    """Returns the callbacks of every run, in order. Preflight precedes Forecast, which then skips methods that fail.
+    """Returns the callbacks of every run, in order.
+
+    The preflight comes before Forecast, so that Forecast does not count methods that failed in the preflight.
 
     Args:
-        trainer: the settings of the trainer. Of these, `enable_progress_bar` and `callbacks` decide whether a progress
-            bar is added, because `callbacks` may contain one.
+        trainer: the settings of the trainer. A progress bar is added unless `enable_progress_bar` is false, or
+            `callbacks` already contains a progress bar.
         began: value of `time.monotonic()` when the command started.
         seed: the seed of the run.
         preflight: the callback that tries methods and metrics before the real run.

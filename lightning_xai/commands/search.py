@@ -1,4 +1,4 @@
-"""`run.py search`: tries settings of a configuration in many short runs, and reports the best for each metric."""
+"""`run.py search`: tries values of settings in many short runs, and reports the best values for each metric."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from lightning_xai.runs.locks.lock import FOLDER_LOCK, take
 from lightning_xai.runs.progress import say
 from lightning_xai.runs.splits import VALIDATION, log_prefix
 from lightning_xai.search.plan import SearchPlan
-from lightning_xai.search.setting import Setting as Setting  # for the examples
+from lightning_xai.search.setting import Setting as Setting  # for the doctests
 from lightning_xai.search.study import Study, Trial, require_optuna
 
 USAGE = """usage: run.py search --config SEARCH.yaml [--num_trials N] [OPTIONS OF FIT]
 
 --config gives the file of the search, such as search/aml.yaml. All other options are options of fit, for every trial.
-Run the same command again to continue a search that was killed, or with a larger --num_trials to extend it."""
+To continue a search that was killed, run the same command again. To extend it, also give a larger --num_trials."""
 SHARED = "shared"
 PRUNED = "pruned"  # status in the manifest of a trial that the pruner ended
 
@@ -47,7 +47,7 @@ def search_command(argv: Sequence[str]) -> None:
     Example:
         >>> search_command([])
         Traceback (most recent call last):
-        ValueError: no search is named: give its file, such as --config search/aml.yaml
+        ValueError: no search is given: give the file of a search, such as --config search/aml.yaml
     """
     if {"-h", "--help"}.intersection(argv):
         print(USAGE)
@@ -65,7 +65,7 @@ def search(plan: SearchPlan, argv: Sequence[str], *, experiment: str) -> None:
     Args:
         plan: the plan of the search.
         argv: additional options of fit for every trial.
-        experiment: name of the experiment, unless `argv` gives another.
+        experiment: name of the experiment; an option --experiment in `argv` replaces it.
     """
     whole = _command_of_run(plan, [f"--experiment={experiment}", *argv])
     command = _with_options(whole, plan)
@@ -80,7 +80,7 @@ def search(plan: SearchPlan, argv: Sequence[str], *, experiment: str) -> None:
     ]
     for study in studies:
         while (trial := study.next_trial()) is not None:
-            take(run.run.path / FOLDER_LOCK)  # taken again before each trial, because a trial's run releases all locks
+            take(run.run.path / FOLDER_LOCK)  # before each trial, because the run of a trial releases all locks
             _carry_out(study, trial, command, run.run)
             _write_table(studies, run.run)
     _write_table(studies, run.run)
@@ -95,7 +95,7 @@ def search(plan: SearchPlan, argv: Sequence[str], *, experiment: str) -> None:
 
 
 def nested(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Turns dotted key -> value into nested dictionaries, as in a configuration file.
+    """Turns a dictionary with dotted keys into nested dictionaries, as in a configuration file.
 
     Example:
         >>> nested({"model.init_args.a": 1, "model.init_args.b": 2, "trainer.max_epochs": 3})
@@ -115,15 +115,15 @@ def _carry_out(study: Study, trial: Trial, command: list[str], root: RunFolder) 
     """Runs or resumes a trial in its own folder, and stores its values in the study."""
     run = root.stage(f"{study.name}/{trial.number:03d}")
     was_pruned = run.manifest["status"] == PRUNED and study.plan.pruner != "none"
-    if was_pruned and _has_values(run, trial.values):  # a kill prevented the study from recording it
+    if was_pruned and _has_values(run, trial.values):  # killed before the study recorded it
         for step, number in values_by_step(run.validations_file, next(iter(study.directions))).items():
-            trial.is_worse(number, step)  # called to store the value, on which the settings of later trials depend
+            trial.is_worse(number, step)  # also stores the value, on which the settings of later trials depend
         study.prune(trial)
         return
     say(f"{study.name}, trial {trial.number + 1} of {study.plan.num_trials}: {json.dumps(dict(trial.values))}")
     experiment = f"{_experiment(command)}/{study.name}/{trial.number:03d}"
     argv = [*command, f"--experiment={experiment}", "--test_after_fit=false", "--follow_up=true"]
-    argv += [] if trial.number == 0 else ["--preflight=false"]  # one preflight is enough
+    argv += [] if trial.number == 0 else ["--preflight=false"]  # trial 0's preflight is enough
     for key, value in trial.values.items():
         argv = with_value(argv, key, value)
     judge = trial.is_worse if study.plan.pruner != "none" else None
@@ -147,7 +147,7 @@ def _has_values(run: RunFolder, values: Mapping[str, Any]) -> bool:
 
 
 def _show_in_tensorboard(run: RunFolder, trial: Trial, values: Mapping[str, float]) -> None:
-    """Adds a trial's searched settings and metrics to TensorBoard's page of hyperparameters."""
+    """Adds the searched settings and the metrics of a trial to TensorBoard's page of hyperparameters."""
     from torch.utils.tensorboard import SummaryWriter  # imports tensorboard, which takes a second
 
     with SummaryWriter(str(run.path)) as writer:
@@ -176,12 +176,14 @@ def _split(argv: Sequence[str]) -> tuple[str, int | None, list[str]]:
                 raise ValueError(f"{word} has no value: add the value after it")
             name = "--config" if word == "-c" else word
             if name in options:
-                raise ValueError(f"{name} is given twice: a search has one file, which names configurations under fit")
+                raise ValueError(
+                    f"{name} is given twice: give it once; the file of a search lists its configurations under `fit`"
+                )
             options[name] = words.pop(0)
         else:
             others.append(word)
     if "--config" not in options:
-        raise ValueError("no search is named: give its file, such as --config search/aml.yaml")
+        raise ValueError("no search is given: give the file of a search, such as --config search/aml.yaml")
     number = options.get("--num_trials")
     if number is not None and not number.isdigit():
         raise ValueError(f"num_trials is {number!r}: give an integer of at least 1")
@@ -192,7 +194,7 @@ _OWN_JOINED = ("--config=", "--num_trials=")
 
 
 def arguments_of_trials(plan: SearchPlan, argv: Sequence[str]) -> list[str]:
-    """Returns the command line of a dry run in which each searched setting has the middle one of its values.
+    """Returns the command line of a dry run in which each searched setting has the middle one of its possible values.
 
     Args:
         plan: the plan of the search.

@@ -1,4 +1,4 @@
-"""The run whose settings a search varies. The search builds and checks it once, before the trials."""
+"""The run whose settings a search varies. Before the trials, the search builds this run once and checks it."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class SearchedRun(XAICLI):
         plan: the plan of the search.
 
     Raises:
-        ValueError: a key or a value is not allowed, a metric is never logged or has no direction, a metric's direction
-            is the wrong one, or the run needs several processes.
+        ValueError: a key or a value is not allowed; a metric is never logged, or its direction is missing or wrong; or
+            the run needs several processes.
 
     Example:
         >>> issubclass(SearchedRun, XAICLI)
@@ -57,7 +57,7 @@ class SearchedRun(XAICLI):
 
     @property
     def _logs_more(self) -> bool:
-        """Whether the objective or a callback is of another package, so that it may log anything."""
+        """Whether the objective or a callback comes from another package, which may log metrics unknown to this one."""
         parts = [self.model, *callbacks_of(self.trainer)]
         return any(type(part).__module__.split(".")[0] not in ("lightning_xai", "lightning") for part in parts)
 
@@ -65,12 +65,12 @@ class SearchedRun(XAICLI):
         self.is_done = True
         if self.trainer.world_size > 1:
             raise ValueError(
-                f"the run takes {self.trainer.world_size} processes, but all trials share one: set trainer.devices to 1"
+                f"the run needs {self.trainer.world_size} processes, but trials run in one: set trainer.devices to 1"
             )
         known, measured = validation_directions(self.model), measured_in_fit(callbacks_of(self.trainer))
         for tag, given in self.plan.metrics.items():
             mode = given or known.get(tag)
-            # what a callback of the user logs is known only when the first trial logs it
+            # metrics that a user's own callback logs become known only in the first trial, so they are allowed here
             if tag not in known and not tag.startswith((TRAIN, *measured)) and not self._logs_more:
                 choices = ", ".join([*known, *(f"{start}..." for start in measured)])
                 raise ValueError(f"metric {tag} is never logged in validation: choose one of {choices}")
@@ -88,14 +88,14 @@ class SearchedRun(XAICLI):
         Returns the options that give the paths of these networks to the trials.
 
         Args:
-            command: the command line of the run, without the options of the trials.
+            command: the command line of the run, without the `options` of the plan, which are only for trials.
         """
         options = []
         for part in vars(self.model).values():
             if isinstance(part, TrainedFirst) and part.is_trained_here:
                 overrides = part.runs_before(self.trainer)
                 if overrides:
-                    # the name of the experiment may be a path; the suffix changes its last part
+                    # the experiment's name may be a path such as search/aml; the suffix extends its last part
                     experiment = f"--experiment={self.config.fit.experiment}_teacher"
                     run_stages([*command, *overrides, experiment, "--test_after_fit=false"])
                 options.append(f"--model.init_args.{part.option}={part.location(self.trainer)}")

@@ -26,26 +26,26 @@ from lightning_xai.runs.splits import VALIDATION, log_prefix
 
 
 def check_checkpoint_settings(checkpoint: Any, *, weights_only: bool | None = None) -> None:
-    """Raises ValueError if later commands would not find the checkpoints, or if code in checkpoints would be run.
+    """Raises ValueError if later commands would not find the checkpoints, or if checkpoints could run code.
 
     Args:
         checkpoint: arguments of ModelCheckpoint.
-        weights_only: Lightning's argument; if it is False, loading a checkpoint runs code in it.
+        weights_only: Lightning's argument. If it is False, a checkpoint can run code while it is loaded.
 
     Example:
         >>> from types import SimpleNamespace
         >>> check_checkpoint_settings(SimpleNamespace(dirpath=None, filename="best"))
     """
     if checkpoint.dirpath is not None:
-        raise ValueError(f"checkpoint.dirpath is {checkpoint.dirpath!r}: leave it null and choose --runs_dir instead")
+        raise ValueError(f"checkpoint.dirpath is {checkpoint.dirpath!r}: leave it null, and set --runs_dir instead")
     if weights_only is False:
-        raise ValueError("weights_only is false, which runs code from checkpoints: leave it null")
+        raise ValueError("weights_only is false, which lets checkpoints run code: leave it null")
     if checkpoint.filename != "best":
-        raise ValueError(f"checkpoint.filename is {checkpoint.filename!r}: leave it 'best', which other commands read")
+        raise ValueError(f"checkpoint.filename is {checkpoint.filename!r}: other commands need the default, 'best'")
 
 
 def validation_directions(objective: Objective) -> dict[str, str]:
-    """Returns name -> better direction ("max" or "min") for each metric that an objective logs in validation.
+    """Returns name -> "max" or "min", the direction of better values, for each validation metric of an objective.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -64,7 +64,7 @@ def validation_directions(objective: Objective) -> dict[str, str]:
 
 
 def measured_in_fit(callbacks: Sequence[Callback]) -> list[str]:
-    """Returns the prefixes of the log names of all attribution metrics that a fit measures in validation.
+    """Returns the prefixes of the names under which a fit logs attribution metrics in validation.
 
     Example:
         >>> measured_in_fit([])
@@ -76,7 +76,7 @@ def measured_in_fit(callbacks: Sequence[Callback]) -> list[str]:
 
 
 def check_monitors(objective: Objective, callbacks: Sequence[Callback]) -> None:
-    """Raises ValueError if a callback monitors a value that is never logged, or takes its worst value as the best.
+    """Raises ValueError if a callback monitors a value that is never logged, or prefers its worst value.
 
     Example:
         >>> from lightning.pytorch.callbacks import EarlyStopping
@@ -90,19 +90,20 @@ def check_monitors(objective: Objective, callbacks: Sequence[Callback]) -> None:
     losses = [f"{prefix}/{name}" for name in objective.more_validation_names]
     directions = validation_directions(objective)
     measured = measured_in_fit(callbacks)
-    own: dict[str, str] = getattr(objective, "monitors", {})  # tag -> mode, if the objective prescribes it
+    own: dict[str, str] = getattr(objective, "monitors", {})  # log name -> mode that the objective prescribes
     for monitor in monitors_of(callbacks):
         if own and own.get(monitor.name) != monitor.mode:
             (tag, mode), *_ = own.items()
             raise ValueError(
-                f"{monitor.owner}.monitor is {monitor.name} with mode {monitor.mode}: set it to {tag} with mode "
-                f"{mode}, which chooses the checkpoint of {type(objective).__name__}"
+                f"{monitor.owner}.monitor is {monitor.name} with mode {monitor.mode}: set monitor to {tag} and mode to "
+                f"{mode}, by which {type(objective).__name__} chooses its checkpoint"
             )
         if own:
             continue
         if monitor.name == f"{prefix}/log_loss" and getattr(objective, "task_weight", 1.0) == 0:
             raise ValueError(
-                f"{monitor.owner}.monitor is {monitor.name}, but task_weight is 0: monitor one of {', '.join(losses)}"
+                f"{monitor.owner}.monitor is {monitor.name}, which is not trained since task_weight is 0: monitor one "
+                f"of {', '.join(losses)}"
             )
         if (better := directions.get(monitor.name)) is not None:
             if monitor.mode != better:
@@ -111,7 +112,7 @@ def check_monitors(objective: Objective, callbacks: Sequence[Callback]) -> None:
                     f"{better!r}"
                 )
         elif monitor.name.startswith(TRAIN) or monitor.name == "loss":
-            continue  # the preflight, which computes the training losses, checks their names
+            continue  # the preflight checks the names of training losses, because it computes these losses
         elif monitor.is_required and not any(monitor.name.startswith(start) for start in measured):
             raise never_logged(monitor, [*directions, *(f"{start}..." for start in measured), f"{TRAIN}loss"])
 
@@ -129,7 +130,7 @@ def check_tuning(callbacks: Sequence[Callback], data: LightningDataModule) -> No
 
 
 def check_chains(callbacks: Sequence[Callback], *, tests_after_fit: bool) -> None:
-    """Raises ValueError if callbacks run more than one chain, or run a chain without tests of its runs.
+    """Raises ValueError if there is more than one chain, or a chain whose runs would not be tested.
 
     Example:
         >>> from lightning_xai.attributions.gradient import Gradient
@@ -140,13 +141,13 @@ def check_chains(callbacks: Sequence[Callback], *, tests_after_fit: bool) -> Non
     """
     chains = [type(callback).__name__ for callback in callbacks if isinstance(callback, ChainCallback)]
     if len(chains) > 1:
-        raise ValueError(f"{' and '.join(chains)} are chains of runs: run each with its own command")
+        raise ValueError(f"{' and '.join(chains)} are chains of runs: run each chain with a command of its own")
     if chains and not tests_after_fit:
         raise ValueError("test_after_fit is false, but a chain compares the results of tests: set it to true")
 
 
 def chain_in(callbacks: Sequence[Callback]) -> ChainCallback:
-    """Returns the callback, among `callbacks`, that runs a chain.
+    """Returns the one of `callbacks` that runs a chain.
 
     Raises:
         ValueError: no callback runs a chain.
@@ -184,16 +185,16 @@ def check_checkpoint(
     """
     checkpoint = read_checkpoint(path)
     check_format(checkpoint, path)
-    # checked before the weights, because other classes also change the shapes of weights, and a message about these
-    # would tell the user less
+    # classes are checked before weights: other classes often change the shapes of weights, too, and a message about
+    # shapes would not tell the user why
     check_class_order(checkpoint.get("class_names"), class_names, path, objective.network_classes)
     if isinstance(data, TextDataModule):
         data.take_encoder(stored_encoder(checkpoint), path)
     difference = first_difference(checkpoint["state_dict"], objective.state_dict())
     if difference is not None:
         raise ValueError(
-            f"{path} does not fit this configuration: {difference.name} is {difference.shape} in the checkpoint and "
-            f"{difference.needed} here; give the config.yaml of the checkpoint's run, or evaluate.yaml"
+            f"{path} does not fit this configuration: the weight {difference.name} is {difference.shape} in the "
+            f"checkpoint, but {difference.needed} here; give the config.yaml of the checkpoint's run, or evaluate.yaml"
         )
     check_architecture(checkpoint["network"], objective.network, path)
 
@@ -222,11 +223,11 @@ def resolve_checkpoint(
     if ckpt_path in (None, "best", "last"):
         file = run.checkpoint("last" if ckpt_path == "last" else "best")
         if file is None and ckpt_path is not None:
-            raise ValueError(f"{run.path} has no {ckpt_path} checkpoint: fit it first, or give a file")
+            raise ValueError(f"{run.path} has no {ckpt_path} checkpoint: fit this run first, or give a checkpoint file")
     else:
         file = Path(str(ckpt_path))
         if not file.is_file():
-            raise ValueError(f"there is no checkpoint {ckpt_path}: give a file, or best or last of the run's own")
+            raise ValueError(f"there is no checkpoint {ckpt_path}: give a file, or 'best' or 'last' of this run")
     if file is None:
         refuse_gaps(objective.network.weight_gaps, str(objective.network.init_args.get("path")))
         return None

@@ -31,10 +31,10 @@ class Terminated(SystemExit):
 
 @contextlib.contextmanager
 def ending_in_one_line(command: str = "fit") -> Iterator[None]:
-    """Context manager: after SIGTERM or SIGINT, ends a command with a one-line message and exit code 143 or 130.
+    """Context manager that ends a command with a one-line message after SIGTERM (exit code 143) or SIGINT (130).
 
     Args:
-        command: name of the command. The message says whether it can be continued, as only a fit can.
+        command: name of the command. The message says whether the command can be continued, which only a fit can.
 
     Example:
         >>> with ending_in_one_line():
@@ -59,7 +59,7 @@ def ending_in_one_line(command: str = "fit") -> Iterator[None]:
         raise SystemExit(128 + signal.SIGINT) from None
     finally:
         if in_main_thread:
-            for number, handler in before.items():  # SIGINT too: after the first, Lightning ignores it
+            for number, handler in before.items():  # also SIGINT's: Lightning ignores it after the first
                 signal.signal(number, handler)
 
 
@@ -99,9 +99,10 @@ class EndOnSigterm(Callback):
 
 
 def _terminate(number: int, frame: FrameType | None, launcher: Any = None) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second signal would interrupt the clean-up
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second SIGTERM would interrupt the clean-up
     if launcher is not None:
-        # kills the launcher's other processes only at exit: when one of them ends, the launcher kills this process too
+        # kills the launcher's other processes only when this process exits: if one of them ended earlier, the launcher
+        # would kill this process too
         atexit.register(launcher.kill, signal.SIGKILL)
     raise Terminated
 

@@ -24,7 +24,9 @@ def slurm_environment() -> SLURMEnvironment | None:
 
 
 def plugins_of_job(given: Any) -> list[Any] | None:
-    """Returns the user's plugins. In a SLURM job, adds a SLURM environment unless the user gives an environment.
+    """Returns the user's plugins and, in a SLURM job, a SLURM environment unless the user gives a cluster environment.
+
+    Returns None if there are no plugins.
 
     Args:
         given: the user's plugins: None, one plugin, or a list.

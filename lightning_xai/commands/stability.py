@@ -38,9 +38,9 @@ def stability(
 
     Args:
         runs: folders of two or more runs that stored attributions, such as runs/tm/seed0 runs/tm/seed1.
-        split: splits to compare; by default all splits, except validation, for which every run has stored scores.
-        method: attribution methods to compare; by default all methods whose scores every run has stored.
-        percentage: the overlap compares only the top tokens of each text: this percentage of its tokens, rounded up.
+        split: splits to compare; by default, all for which every run has stored scores, but not validation.
+        method: attribution methods to compare; by default, all methods whose scores every run has stored.
+        percentage: percentage of each text's tokens, rounded up, that are its top tokens. The overlap compares these.
         output: folder for the report; by default report/stability in the common folder of the runs.
 
     Raises:
@@ -59,21 +59,21 @@ def compare_runs(
     methods: Sequence[str] = (),
     percentage: float = 25,
 ) -> str:
-    """Writes `<split>.csv` and `<split>.png` to `output` and returns one table for each split and method.
+    """Writes `<split>.csv` and `<split>.png` to `output`, and returns, as text, a table for each split and method.
 
-    The values are those that the Stability callback computes, but no network and no data are loaded.
+    The values are the same as those of the Stability callback, but neither a network nor data are loaded.
 
     Args:
         runs: folders of runs whose scores AttributionCacheWriter has stored.
         output: folder to write to; by default `report/stability` in the common folder of the runs.
-        splits: splits to compare; if empty, all splits, except validation, for which every run has stored scores.
+        splits: splits to compare; if empty, all for which every run has stored scores, but not validation.
         methods: methods to compare; if empty, all methods whose scores every run has stored.
-        percentage: the overlap compares only the top tokens of each text: this percentage of its tokens, rounded up.
+        percentage: percentage of each text's tokens, rounded up, that are its top tokens. The overlap compares these.
 
     Raises:
-        ValueError: there are fewer than two runs, or a run is missing, named twice or of another format; `percentage`
-            is outside (0, 100]; the runs have no scores in common; or the runs differ in method settings, examples,
-            classes, numbers of tokens or explainable tokens.
+        ValueError: there are fewer than two runs; a run does not exist, is named twice or has another format;
+            `percentage` is outside (0, 100]; the runs have no scores in common; or the runs differ in method settings,
+            examples, classes, numbers of tokens or explainable tokens.
 
     Example:
         >>> compare_runs([Path("runs/tm/seed0")])
@@ -84,7 +84,7 @@ def compare_runs(
     _check_folders(runs)
     pairs = _common_scores(runs, splits, methods)
     scores = {(split, method): [open_scores(run, split, method) for run in runs] for split, method in pairs}
-    # before any report is written, because different masks raise an error
+    # compares the masks of all runs before any report is written, because different masks raise an error
     masks = {pair: _common_token_masks(stores) for pair, stores in scores.items()}
     folder = output or stability_report_dir(common_folder(runs))
     reports = []
@@ -103,7 +103,7 @@ def _check_folders(runs: Sequence[Path]) -> None:
         raise ValueError(f"{problem}: name the folders of two or more runs, such as runs/tm/seed0")
     for place, run in enumerate(runs):
         if not run.is_dir():
-            raise ValueError(f"{run} does not exist: fit and test that run first, or correct its folder")
+            raise ValueError(f"{run} does not exist: fit and test that run first, or correct the path")
         if run.resolve() in [earlier.resolve() for earlier in runs[:place]]:
             raise ValueError(f"{run} is named twice: name each run once")
         RunFolder(run).check_format(RUN_AGAIN)
@@ -112,7 +112,8 @@ def _check_folders(runs: Sequence[Path]) -> None:
 def _common_scores(runs: Sequence[Path], splits: Sequence[str], methods: Sequence[str]) -> list[tuple[str, str]]:
     """Returns the pairs (split, method) to compare.
 
-    If `splits` or `methods` is empty, all are compared for which every run has stored scores; validation is left out.
+    If `splits` is empty, all splits are compared, except validation. If `methods` is empty, all methods are compared.
+    In both cases, only those count for which every run has stored scores.
     """
     stored = [stored_methods(run) for run in runs]
     common = set(stored[0]).intersection(*stored[1:])
@@ -128,8 +129,8 @@ def _common_scores(runs: Sequence[Path], splits: Sequence[str], methods: Sequenc
         named += f" on {', '.join(missing_splits)}" if missing_splits else ""
         available = "; ".join(f"{run} has {_names(names)}" for run, names in zip(runs, stored, strict=True))
         raise ValueError(
-            f"the runs have no scores{named} in common ({available}): test them with the same methods and an "
-            "AttributionCacheWriter, or name scores that they have"
+            f"the runs have no scores{named} in common ({available}): test the runs with the same methods and an "
+            "AttributionCacheWriter, or choose a split and a method that all runs have"
         )
     for run, names in zip(runs, stored, strict=True):
         for split, method in pairs:
@@ -162,8 +163,8 @@ def _common_token_masks(scores: Sequence[StoredScores]) -> RaggedStore:
         for index in dict.fromkeys(index for index, _ in first.keys()):
             if masks.get(index, NO_CLASS).tolist() != other_masks.get(index, NO_CLASS).tolist():
                 raise ValueError(
-                    f"{other.path} may explain other tokens of example {index} than {first.path}: use the same encoder "
-                    "and data in all runs"
+                    f"{other.path} may explain other tokens of example index {index} than {first.path}: use the same "
+                    "encoder and data in all runs"
                 )
     return masks
 

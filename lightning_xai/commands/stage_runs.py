@@ -25,7 +25,7 @@ def run_stages(argv: list[str], callbacks: Sequence[Callback] = ()) -> XAICLI:
 
     Args:
         argv: the command line.
-        callbacks: additional callbacks of the command's own run, which do not become settings.
+        callbacks: additional callbacks of the command's own run, which are not saved as settings.
     """
     import_all()
     find_shipped_parts()
@@ -43,8 +43,8 @@ def run_stages(argv: list[str], callbacks: Sequence[Callback] = ()) -> XAICLI:
                 raise
             # probably, several tasks of a job array have started at the same time and need the same run
             raise Taken(
-                f"{error}. This command needs that run. Before an array of such commands, run one to its end: "
-                f"python run.py {shlex.join(given)}"
+                f"{error}. This command needs that run. Before you start such commands as a job array, let one of them "
+                f"run to its end: python run.py {shlex.join(given)}"
             ) from None
         finally:
             release()  # the lock of a run's folder is held only during that run
@@ -53,7 +53,7 @@ def run_stages(argv: list[str], callbacks: Sequence[Callback] = ()) -> XAICLI:
         if cli.next_run:
             following = with_overrides(command, cli.next_run)
             if following in asked_for and cli.is_dry:
-                say(f"{cli.run.path} needs files that a dry run does not write, so fast_dev_run ends before that run")
+                say(f"{cli.run.path} needs files of other runs, which fast_dev_run does not write: this run is skipped")
                 return cli
             assert following not in asked_for, f"a run asks for itself: {cli.next_run}"
             asked_for.append(following)
@@ -66,5 +66,5 @@ def run_stages(argv: list[str], callbacks: Sequence[Callback] = ()) -> XAICLI:
             if ends and cli.run.best_checkpoint is not None:
                 say(next_step(cli.run.path))
             return cli
-        del cli  # frees its network and the memory maps of its data
+        del cli  # frees the run's network and the memory maps of its data
         gc.collect()

@@ -29,15 +29,17 @@ def tables(
     preset: str = "edin",
     output: str | None = None,
 ) -> None:
-    """Prints means and population standard deviations over seeds, and writes them with the figures of the paper.
+    """Prints means and population standard deviations over seeds. Writes the same tables and the paper's figures.
 
     Args:
         experiments: one folder for each model: an experiment, such as runs/tm, or a folder of runs in the format of
             Edin et al. (2024), each with plausibility_and_sparsity.csv. A file in the format of their
             special_token_results.csv may take the place of a folder.
-        names: names of the models, one for each folder; by default the names of the folders.
-        unsupervised: name of the model B_U. Means better than its means are marked by *, or in tables.md by bold type.
-        supervised: name of the model B_S. Means better than its means are marked by _, or in tables.md by underlining.
+        names: names of the models, a name for each folder; by default the names of the folders.
+        unsupervised: name of the unsupervised baseline, B_U in the paper. Better means of other models are marked by
+            *, or in tables.md by bold type.
+        supervised: name of the supervised baseline, B_S in the paper. Better means of other models are marked by _, or
+            in tables.md by underlining.
         split: the split whose results are compared.
         preset: the preset whose results are compared, such as edin or edin_code.
         output: folder for the report; by default `report` in the folder of the experiment or, if there are several, in

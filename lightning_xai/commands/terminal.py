@@ -26,7 +26,7 @@ _FOREIGN_CLASS = re.compile(  # two forms of the parser's message about a class 
 
 
 def foreign_class(message: str) -> str | None:
-    """Rewrites a parser's message about a class with a wrong base class in one line; None for other messages.
+    """Returns a parser's message about a class with a wrong base class, as one line; None for other messages.
 
     Example:
         >>> nested = 'Parser key "model":\\n  Parser key "network":\\n    Import path '
@@ -43,20 +43,20 @@ def foreign_class(message: str) -> str | None:
 
 
 def unknown_argument(message: str) -> str | None:
-    """Rewrites Python's message about an unknown argument for users of `dict_kwargs`; None for other messages.
+    """Returns Python's message about an unknown argument, worded for users of `dict_kwargs`; None for other messages.
 
     Example:
         >>> unknown_argument("LIME.__init__() got an unexpected keyword argument 'num_sampels'")
-        'num_sampels is not an argument of LIME: take it out of dict_kwargs'
+        'num_sampels is not an argument of LIME: remove it from dict_kwargs'
     """
     match = re.search(r"(?:(\w+)\.__init__\(\) )?got an unexpected keyword argument '(\w+)'", message)
     if match is None:
         return None
-    return f"{match[2]} is not an argument of {match[1] or 'the class'}: take it out of dict_kwargs"
+    return f"{match[2]} is not an argument of {match[1] or 'the class'}: remove it from dict_kwargs"
 
 
 def one_line(message: str) -> str:
-    """Returns a parser's message in one line, without the list of types that it tried. Long lines are cut.
+    """Returns a parser's message as one line, without the list of types that the parser tried. Long parts are cut.
 
     Example:
         >>> one_line("Parser key 'seed':\\n  Subtypes: (int, bool)\\n  - not a number")
@@ -72,10 +72,10 @@ def one_line(message: str) -> str:
 
 
 def reasons(message: str) -> str:
-    """Returns the sentences of a parser's message that explain the error. Leaves out sentences about unmatched types.
+    """Returns those sentences of a parser's message that explain the error.
 
     If a declared type has alternatives, the parser also lists an error for each alternative that the user did not mean.
-    If no sentence explains the error, the whole message is returned in one line.
+    Such sentences are left out. If no sentence is left, the whole message is returned as one line.
 
     Example:
         >>> reasons("Errors:\\n  - Expected a <class 'float'>\\n  - num_points is 1: give at least 2")
@@ -87,7 +87,7 @@ def reasons(message: str) -> str:
 
 
 def message_for_user(error: BaseException) -> str | None:
-    """Returns a one-line message if the user can correct the error, otherwise None.
+    """Returns a one-line message for an error that the user can correct, and None for other errors.
 
     Users can correct errors of the parser, ValueErrors of this package, and the errors listed in `library_errors`.
 
@@ -109,7 +109,7 @@ def message_for_user(error: BaseException) -> str | None:
         cause = (cause.__cause__ or cause.__context__) if from_parser else None  # the parser may wrap errors
     if isinstance(error, OmegaConfBaseException):
         reason = str(error).splitlines()[0]
-        return f"{error.full_key or 'a setting'}: {reason}; define that key, or correct the ${{...}}"
+        return f"{error.full_key or 'a setting'}: {reason}; define the key that ${{...}} names, or correct the name"
     if from_parser and isinstance(error, ValueError):
         return reasons(str(error))
     return library_message(error)

@@ -23,7 +23,7 @@ def facts_of_test(
     Args:
         run: the run.
         objective: the objective with the network.
-        path: checkpoint file that is tested; None for the network as it was built.
+        path: checkpoint file that is tested; None if the network is tested as the configuration builds it.
         settings: settings of the command.
         ends_fit: whether the test follows a fit. If so, the results go to results.csv, otherwise to the files that
             `table_of_test` names.
@@ -41,7 +41,7 @@ def facts_of_test(
         checkpoint = checkpoint_hash(path)
         trained = RunFolder.of_checkpoint(Path(path))
         if not ends_fit and trained.manifest["status"] == "running" and not trained.is_trained:
-            say(f"{trained.path}: the training has not ended, so {Path(path).name} is from an early epoch")
+            say(f"{trained.path}: training has not ended, so {Path(path).name} comes from an early epoch")
     elif isinstance(objective, Evaluation):
         checkpoint = checkpoint_hash(objective.path)
     else:

@@ -1,4 +1,4 @@
-"""Reads the validation losses of a run's best checkpoint from TensorBoard files."""
+"""Reads from TensorBoard files the validation losses that a run had at its best checkpoint."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lightning_xai.runs.folder import RunFolder
 
 
 def best_validation_losses(run: RunFolder, names: tuple[str, ...]) -> dict[str, float] | None:
-    """Returns name -> value of val/<name> at the run's best checkpoint; None if the run has no best checkpoint.
+    """Returns name -> value of val/<name> that a run logged at its best checkpoint; None if it has no best checkpoint.
 
     Args:
         run: a run that was trained with a TensorBoard logger.
@@ -27,7 +27,7 @@ def best_validation_losses(run: RunFolder, names: tuple[str, ...]) -> dict[str, 
     if file is None:
         return None
     checkpoint = torch.load(file, map_location="cpu", weights_only=True, mmap=True)
-    # logs count steps by batches; if the objective accumulates gradients itself, the optimizer makes fewer steps
+    # logs count batches as steps; an objective that accumulates gradients itself makes fewer optimizer steps
     counters = checkpoint.get("loops", {}).get("fit_loop", {}).get("epoch_loop.state_dict", {})
     step = counters.get("_batches_that_stepped", checkpoint["global_step"])
     events = EventAccumulator(str(run.path), size_guidance={"scalars": 0})
@@ -38,14 +38,15 @@ def best_validation_losses(run: RunFolder, names: tuple[str, ...]) -> dict[str, 
         scalars = events.Scalars(f"val/{name}") if f"val/{name}" in logged else []
         if not scalars:
             raise ValueError(
-                f"{run.path} logged no val/{name}: train it with a logger and with the term (validate: true, and "
-                "weight 0 if the term must not affect training)"
+                f"{run.path} logged no val/{name}: train this run with a logger and with the term (`validate: true`, "
+                "and `weight: 0` if the term must not affect training)"
             )
         values.append({event.step: event.value for event in reversed(scalars) if event.step <= step})
-    # only steps with all losses count: a test also logs val/log_loss, later and perhaps on other data, but no terms
+    # only steps at which all losses were logged count: a later test also logs val/log_loss, perhaps on other data, but
+    # no losses of terms
     common = set.intersection(*map(set, values))
     if not common:
         raise ValueError(
-            f"{run.path} logged {', '.join(names)} at no common step up to its best checkpoint: train it again"
+            f"{run.path} never logged {', '.join(names)} at the same step up to its best checkpoint: train it again"
         )
     return {name: value[max(common)] for name, value in zip(names, values, strict=True)}

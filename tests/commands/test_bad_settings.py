@@ -117,13 +117,13 @@ ARGUMENTS = {  # what is wrong -> a change of the configuration or an option, pa
     "seed is true": ("--seed_everything=true", ["seed_everything is True: give a whole number"]),
     "dict_kwargs of an optimizer": (
         changed("model.init_args.optimizer", {"class_path": "AdamW", "dict_kwargs": {"foo": 1}}),
-        ["model.init_args.optimizer: foo is not an argument of AdamW: take it out of dict_kwargs"],
+        ["model.init_args.optimizer: foo is not an argument of AdamW: remove it from dict_kwargs"],
     ),
     "dict_kwargs of a network": (
         "--model.init_args.network.dict_kwargs={foo: 1}",
         ["foo is not an argument of the class"],
     ),
-    "dict_kwargs of data": ("--data.dict_kwargs={foo: 1}", ["foo is not an argument of TextDataModule: take it out"]),
+    "dict_kwargs of data": ("--data.dict_kwargs={foo: 1}", ["foo is not an argument of TextDataModule: remove it"]),
     "missing argument": (
         changed("trainer.callbacks", [METHODS, {"class_path": "EarlyStopping"}]),
         ["trainer.callbacks[EarlyStopping] lacks monitor", "--trainer.callbacks.help EarlyStopping"],
@@ -159,8 +159,8 @@ def test_mistake_in_a_setting_names_key_value_and_choices(tmp_path, change, part
 CONFIGURATIONS = [
     (b"model: [1,\n", "line 2"),
     (b"model:\n\tclass_path: x\n", "line 2"),
-    (b"- a\n- b\n", "holds"),
-    (b"hello", "holds 'hello'"),
+    (b"- a\n- b\n", "contains"),
+    (b"hello", "contains 'hello'"),
     (b"", "is empty"),
     ("experiment: caf\xe9".encode("latin-1"), "is not UTF-8"),
     ("a: 1".encode("utf-16"), "iconv -f utf-16"),

@@ -35,4 +35,4 @@ def test_a_checkpoint_io_of_the_user_stays_and_a_line_says_so(capsys):
     trainer = Trainer(accelerator="cpu", logger=False, enable_progress_bar=False, plugins=[Mine()])
     use_whole_checkpoints(trainer)
     assert type(trainer.strategy.checkpoint_io) is Mine
-    assert "checkpoints are written by Mine: a kill may leave one of them incomplete" in capsys.readouterr().out
+    assert "checkpoints are written by Mine: if this process is killed, a file may be" in capsys.readouterr().out

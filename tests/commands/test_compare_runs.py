@@ -60,9 +60,9 @@ def test_the_best_epoch_of_a_run_that_accumulates_batches_is_found(tmp_path):
     [
         (["--preset", "typo"], "no run has the preset 'typo'"),
         (["--plausibility", "typo"], "no run has the metric 'typo'"),
-        (["--metric", "log_loss"], "metric is log_loss, which is not in [0, 1]"),
-        (["--trade_off", "log_loss"], "trade_off is log_loss, which is the other axis"),
-        (["--trade_off", "guidance"], "have different bounds of guidance: 0.125, 0.25; compare"),
+        (["--metric", "log_loss"], "metric is log_loss, which can exceed 1"),
+        (["--trade_off", "log_loss"], "trade_off is log_loss, the other axis"),
+        (["--trade_off", "guidance"], "have different bounds for guidance: 0.125, 0.25; compare"),
     ],
 )
 def test_options_that_would_show_nothing_or_something_else_are_refused(arguments, message, tmp_path):
@@ -72,7 +72,7 @@ def test_options_that_would_show_nothing_or_something_else_are_refused(arguments
 
 def test_a_run_that_did_not_validate_the_term_is_named(tmp_path):
     experiment = logged_run(tmp_path / "lambda0", 0, [(0.5, 0.75)], best=0)
-    assert "seed0 logged no val/vat: train it with" in refusal("compare", experiment, "--trade_off", "vat")
+    assert "seed0 logged no val/vat: train this run with" in refusal("compare", experiment, "--trade_off", "vat")
 
 
 @pytest.mark.parametrize("named", [True, False])

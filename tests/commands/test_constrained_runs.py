@@ -70,7 +70,7 @@ def test_log_loss_is_no_monitor_of_a_run_without_the_own_loss(tmp_path):
     config = tiny_config(callbacks=[])
     config["model"]["init_args"] |= {"task_weight": 0.0, "terms": {"igr": {"class_path": IGR}}}
     message = refusal("fit", "--config", save(config, tmp_path / "only.yaml"), "--runs_dir", tmp_path / "runs")
-    assert "checkpoint.monitor is val/log_loss, but task_weight is 0" in message
+    assert "checkpoint.monitor is val/log_loss, which is not trained since task_weight is 0" in message
 
 
 def test_a_second_file_and_an_argument_change_single_terms(tmp_path):
@@ -106,7 +106,7 @@ def test_task_of_an_array_that_needs_the_bound_run_of_another_names_the_command_
     with owner_of(RunFolder(runs / "auto_bounds" / "igr" / "seed0").lock_file) as (process, _):
         message = refusal("fit", "--config", file, "--runs_dir", runs, "--seed_everything", "3")
     assert f"auto_bounds/igr/seed0 belongs to process {process.pid}" in message
-    assert f"run one to its end: python run.py fit --config {file}" in message
+    assert f"run to its end: python run.py fit --config {file}" in message
 
 
 @pytest.mark.slow

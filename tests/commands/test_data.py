@@ -91,7 +91,7 @@ def test_a_second_command_encodes_nothing_and_verifying_makes_damage_good(cache,
 
 
 def test_a_command_without_data_is_one_line():
-    with pytest.raises(SystemExit, match="error: no data are given: add --data, such as vader.yaml, or --config"):
+    with pytest.raises(SystemExit, match="error: no data are given: add --data vader.yaml or the like, or --config"):
         main(["data"])
 
 

@@ -127,7 +127,7 @@ def test_checkpoint_of_another_shape_is_named_with_the_first_difference(fitted, 
     argv = fit(wider, "--ckpt_path", checkpoint)
     message = refusal(command_name, *argv[1:])
     assert str(checkpoint) in message
-    assert "intermediate.dense.bias is (24,) in the checkpoint and (20,) here" in message
+    assert "intermediate.dense.bias is (24,) in the checkpoint, but (20,) here" in message
 
 
 def test_missing_checkpoint_is_named(fit):

@@ -121,7 +121,7 @@ def test_checkpoint_in_the_working_directory_without_its_run_is_refused(fitted, 
     shutil.copy(fitted.path / "checkpoints" / "best.ckpt", tmp_path)
     monkeypatch.chdir(tmp_path)
     message = refusal("explain", "--ckpt", "best.ckpt", "--text", TEXT)
-    assert message.startswith("error: best.ckpt lacks a checkpoint or a config.yaml")
+    assert message.startswith("error: best.ckpt has no checkpoint or no config.yaml")
 
 
 def test_checkpoint_is_explained_from_its_own_folder(run_copy, monkeypatch):
@@ -136,7 +136,7 @@ def test_missing_file_is_named(fitted):
 
 @pytest.mark.parametrize("arguments", [[], ["--text", TEXT, "--file", "lines.txt"]], ids=["neither", "both"])
 def test_either_a_text_or_a_file_is_needed(fitted, arguments):
-    assert "--text, --text_file or --file" in refusal("explain", "--ckpt", fitted.path, *arguments)
+    assert "--text, --text_file and --file" in refusal("explain", "--ckpt", fitted.path, *arguments)
 
 
 def test_last_checkpoint_of_a_run_can_be_chosen(fitted, tmp_path):
@@ -193,14 +193,14 @@ def test_escape_codes_in_a_text_do_not_reach_a_pipe(fitted, tmp_path):
 
 
 def test_adapter_without_its_base_is_named(tmp_path):
-    assert "lacks a checkpoint" in refusal("explain", "--ckpt", tmp_path, "--text", "w1")
+    assert "has no checkpoint" in refusal("explain", "--ckpt", tmp_path, "--text", "w1")
     (tmp_path / "adapter_config.json").write_text("{}")
     assert "adapter" in refusal("explain", "--ckpt", tmp_path, "--text", "w1").replace(str(tmp_path), "")
 
 
 def test_output_that_would_be_ignored_is_refused(fitted, tmp_path):
     message = refusal("explain", "--ckpt", fitted.path, "--text", TEXT, "--output", "x.jsonl")
-    assert "--output x.jsonl would be ignored with --text" in message
+    assert "--output x.jsonl has no effect with --text" in message
     (tmp_path / "lines.txt").write_text(TEXT)
     message = refusal("explain", "--ckpt", fitted.path, "--file", tmp_path / "lines.txt", "--html", "x.html")
-    assert "--html x.html would be ignored with --file" in message
+    assert "--html x.html has no effect with --file" in message

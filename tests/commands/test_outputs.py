@@ -19,7 +19,7 @@ def test_input_is_no_output_under_any_name(tmp_path, link):
         output.symlink_to(file)
     if link == "hard link":
         output.hardlink_to(file)
-    with pytest.raises(ValueError, match="is the file that is read .file.: give another name"):
+    with pytest.raises(ValueError, match="is also an input .file.: give another name"):
         refuse_inputs("output", output, {"file": file})
 
 
@@ -82,7 +82,7 @@ def test_explain_keeps_the_texts_it_reads(fitted, tmp_path):
     for output in (file, fitted.path / "config.yaml", fitted.path / "checkpoints" / "best.ckpt"):
         before = Path(output).read_bytes()
         message = refusal("explain", "--ckpt", fitted.path, "--file", file, "--output", output)
-        assert f"output {output} is the file that is read" in message
+        assert f"output {output} is also an input" in message
         assert output.read_bytes() == before
     message = refusal("explain", "--ckpt", fitted.path, "--file", file, "--output", fitted.path / "manifest.json")
     assert "manifest.json is a file of the model" in message

@@ -130,7 +130,7 @@ def test_the_corpora_hold_it_and_only_their_owner_may_read_them(run, tokenizer):
 def test_explanations_are_not_written_among_the_runs(run):
     folder, _ = run
     path = folder / "runs" / "notes" / "seed0"
-    assert "explain.html would hold texts, but the run's data are private" in refusal(
+    assert "explain.html would contain texts, but the run's data are private" in refusal(
         "explain", "--ckpt", path, "--text", "a note", "--method", "Random"
     )
     page = folder / "page.html"

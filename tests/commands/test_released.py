@@ -49,7 +49,7 @@ def test_a_file_of_several_lines_is_explained_as_one_text(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "message"), [(None, "there is no file .*note.txt"), (" \n", "note.txt has no text: give a file")]
+    ("text", "message"), [(None, "there is no file .*note.txt"), (" \n", "note.txt has no text: write one")]
 )
 def test_a_file_without_a_text_is_refused(tmp_path, text, message):
     if text is not None:
@@ -88,4 +88,4 @@ def test_a_length_that_no_network_names_is_asked_for(tmp_path):
     config["model"] = {"class_path": supervised, "init_args": {"network": network}}
     save(config, tmp_path / "released.yaml")
     message = refusal(*argv)
-    assert "encoder.init_args.max_length is missing, and no network of this command records a length" in message
+    assert "encoder.init_args.max_length is missing, and no network in this configuration records it" in message

@@ -26,7 +26,7 @@ def test_stage_by_name_before_the_root_names_the_root(tmp_path):
 def test_stage_without_a_chain_is_refused(tmp_path):
     argv = ["--config", save(tiny_config(callbacks=[]), tmp_path / "tiny.yaml"), "--runs_dir", tmp_path / "runs"]
     assert "--stage needs a chain" in refusal("fit", *argv, "--stage", "gradient/040")
-    assert "--stage is for fit" in refusal("test", *argv, "--stage", "gradient/040")
+    assert "--stage works only with fit" in refusal("test", *argv, "--stage", "gradient/040")
 
 
 @pytest.mark.slow

@@ -151,7 +151,7 @@ def test_aml_trains_the_explained_network_once_and_measures_several_metrics(tmp_
         ),
         ({"metrics": {"val/f1_of_all": None}}, "choose one of val/macro_f1, val/accuracy"),
         ({"metrics": {"val/accuracy": "min"}}, "metric val/accuracy has the direction min, which prefers its worst"),
-        ({"options": {"trainer.devices": 2}}, "the run takes 2 processes, but all trials share one"),
+        ({"options": {"trainer.devices": 2}}, "the run needs 2 processes, but trials run in one"),
     ],
 )
 def test_a_search_is_refused_before_any_work(entries, message, tmp_path):

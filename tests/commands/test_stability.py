@@ -151,7 +151,7 @@ def test_impossible_comparison_is_refused_by_name(runs, monkeypatch, arguments, 
 def test_runs_without_scores_in_common_are_named(runs):
     shutil.rmtree(runs[1] / "attributions")
     message = refusal("stability", *runs)
-    assert f"{runs[1]} has none): test them with the same methods and an AttributionCacheWriter" in message
+    assert f"{runs[1]} has none): test the runs with the same methods and an AttributionCacheWriter" in message
 
 
 def test_method_with_other_settings_is_refused(runs):
@@ -174,7 +174,11 @@ def test_method_with_other_settings_is_refused(runs):
         ("", lambda rows: [*rows, ((99, 0), rows[0][1])], "has scores for example index 99 and class 0, which"),
         ("", lambda rows: [(rows[0][0], rows[0][1][:-1]), *rows[1:]], "tokens for example index 0, "),
         ("tokens", lambda rows: rows[1:], "does not tell which tokens of example index 0 may be explained"),
-        ("tokens", lambda rows: [(rows[0][0], 1 - rows[0][1]), *rows[1:]], "may explain other tokens of example 0"),
+        (
+            "tokens",
+            lambda rows: [(rows[0][0], 1 - rows[0][1]), *rows[1:]],
+            "may explain other tokens of example index 0",
+        ),
     ],
     ids=["missing", "additional", "length", "no mask", "other mask"],
 )

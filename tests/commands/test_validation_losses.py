@@ -43,13 +43,13 @@ def test_a_step_without_the_term_does_not_count(tmp_path):
 
 def test_a_loss_that_was_not_logged_is_refused(tmp_path):
     run = run_of(tmp_path, steps=10, logged={"val/log_loss": {10: 0.5}})
-    with pytest.raises(ValueError, match="logged no val/igr: train it with a logger and with the term"):
+    with pytest.raises(ValueError, match="logged no val/igr: train this run with a logger and with the term"):
         best_validation_losses(run, ("log_loss", "igr"))
 
 
 def test_losses_without_a_common_step_are_refused(tmp_path):
     run = run_of(tmp_path, steps=10, logged={"val/log_loss": {5: 0.5}, "val/igr": {10: 2.0}})
-    with pytest.raises(ValueError, match="logged log_loss, igr at no common step up to its best checkpoint"):
+    with pytest.raises(ValueError, match="never logged log_loss, igr at the same step up to its best checkpoint"):
         best_validation_losses(run, ("log_loss", "igr"))
 
 

@@ -38,11 +38,11 @@ from lightning_xai.runs.class_paths import require_derived
 
 
 class ChecksClasses:
-    """Mixin for parsers that raises ValueError if a class path names a function or a class of the wrong base.
+    """Mixin for parsers. It raises ValueError if a class path names a function or a class with the wrong base class.
 
     If an argument's declared type is a class, a class path may name this class or a derived class. If the declared type
-    is Any or dict, a class path is plain data, from which nothing is built. The mixin checks this after parsing, before
-    printing and before building.
+    is Any or dict, a class path is plain data, from which nothing is built. The mixin checks a configuration after it
+    is parsed, before it is printed, and before its classes are built.
 
     Example:
         >>> from torch.optim import Optimizer
@@ -78,8 +78,8 @@ class ChecksClasses:
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         """Raises an ArgumentError with a one-line message. The parser calls this method if the input is wrong."""
         parser: Any = super()
-        # each message is rewritten once: not again if a subcommand's parser has rewritten it, and not by the parser of
-        # a nested class, whose outer parser rewrites it
+        # rewrites each message exactly once: a message that a subcommand's parser has already rewritten stays as it is,
+        # and a message from the parser of a nested class is left to the outermost parser
         is_explained = self._is_nested or getattr(ex, "is_explained", False)
         try:
             parser.error(message if is_explained else explained(message, self), ex)
@@ -91,8 +91,8 @@ class ChecksClasses:
     def dump(self, *args: Any, **kwargs: Any) -> str:
         """Returns a configuration as text, in which the parser resolves omegaconf's interpolations.
 
-        Modules that the configuration names may have registered resolvers that run code. Only omegaconf's own resolvers
-        are kept.
+        Modules that the configuration names may have registered resolvers that run code. Such resolvers are removed;
+        only omegaconf's own are kept.
         """
         OmegaConf.clear_resolvers()
         parser: Any = super()
@@ -107,7 +107,7 @@ class ChecksClasses:
 
     @property
     def _is_nested(self) -> bool:
-        """Whether this parser parses the arguments of a nested class; the outermost parser checks them."""
+        """Whether this parser parses the arguments of a nested class, which the outermost parser checks."""
         return getattr(self, "_inner_parser", False)
 
 
@@ -123,7 +123,7 @@ class CheckedParser(ChecksClasses, ArgumentParser):
 def with_checked_classes(parser: Any, config: Namespace) -> Namespace:
     """Checks all classes of a parsed configuration, and returns a copy of it.
 
-    In the copy, an entry with a `class_path` is a plain dictionary if its declared type is Any or dict.
+    In the copy, an entry that has a `class_path`, but whose declared type is Any or dict, is a plain dictionary.
 
     Args:
         parser: parser of the configuration.
@@ -215,7 +215,7 @@ class _Argument:
         if not bases:
             if any(takes_data(member) for member in members):
                 return _as_data(spec)
-            raise ValueError(f"{self.key} names {spec['class_path']}, but its type is not a class: leave it out")
+            raise ValueError(f"{self.key} names {spec['class_path']}, but does not take a class: remove the class_path")
         named = import_object(spec["class_path"])
         require_derived(named, [base for base, _ in bases], key=self.key, class_path=spec["class_path"])
         hint = next(hint for base, hint in bases if base in named.__mro__)
@@ -226,7 +226,7 @@ class _Argument:
         return spec
 
     def _checked_fields(self, fields: Namespace, members: Sequence[Any]) -> Namespace:
-        """Checks the arguments for a class that is given without a class path, such as a dataclass."""
+        """Checks the arguments for a class that is given by its arguments alone, such as a dataclass."""
         for base, _ in bases_of(members):
             self._check_arguments_of(base, fields, None, f"{self.key}.")
         return fields
@@ -237,7 +237,7 @@ class _Argument:
             _check_arguments(ActionTypeHint.get_class_parser(built, options, skip_args=skipped), arguments, prefix)
 
     def _check_object(self, value: Any, members: Sequence[Any]) -> None:
-        """Raises ValueError if a function or object does not fit the argument's declared type. Defaults always do."""
+        """Raises ValueError if a function or object fits neither the argument's declared type nor its default."""
         path = _import_path(value)
         if value is self.action.default or path == self.action.default or any(map(accepts_any_value, members)):
             return
@@ -245,7 +245,7 @@ class _Argument:
         if isinstance(value, type):
             bases = [base for hint in members if get_origin(hint) is type for base in get_args(hint)]
         if not bases:
-            raise ValueError(f"{self.key} names {path}, but its declared type is not a class: leave it out")
+            raise ValueError(f"{self.key} names {path}, but does not take a class: remove this name")
         require_derived(value, bases, key=self.key, class_path=path)
 
 
@@ -269,7 +269,7 @@ def _fields(value: Any) -> Iterable[tuple[str, Any, Any]]:
 
 
 def _as_data(value: Any) -> Any:
-    """Returns a value in which all namespaces, also nested ones, are converted to dictionaries."""
+    """Returns a copy of a value, with all namespaces in it, also nested ones, converted to dictionaries."""
     if isinstance(value, (Namespace, dict)):
         return {name: _as_data(item) for name, item in _items(value)}
     return [_as_data(item) for item in value] if isinstance(value, list) else value

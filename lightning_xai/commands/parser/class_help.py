@@ -1,4 +1,4 @@
-"""`run.py --help CLASS`: the arguments of a class that a configuration may name."""
+"""`run.py --help CLASS`: describes the arguments of a class that a configuration may name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lightning_xai.commands.discovery import import_all
 from lightning_xai.commands.parser.choices import listed_choices
 from lightning_xai.runs.class_paths import imported_class
 
-# packages in which a class with a given short name is searched, in this order
+# packages that are searched, in this order, for a class with a given short name
 PACKAGES = ("lightning_xai", "lightning.pytorch.callbacks", "lightning.pytorch.loggers", "torch.optim")
 
 

@@ -1,4 +1,4 @@
-"""Finds the configuration files that a command line names, and the experiment and run to which they belong."""
+"""Finds the configuration files that a command line names, and the experiment and the run to which they belong."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lightning_xai.runs.format import without_format
 
 
 def find_config(name: str, folders: Sequence[Path] = ()) -> str:
-    """Returns the path of a configuration file, searched in ., `folders`, ./configs and the shipped configurations.
+    """Returns the path of a configuration file, after searching ., `folders`, ./configs and the shipped configurations.
 
     Raises:
         ValueError: there is no such file.
@@ -57,7 +57,7 @@ def with_config_paths(argv: list[str]) -> list[str]:
 
 
 def with_overrides(argv: list[str], overrides: list[str]) -> list[str]:
-    """Appends overriding options to a command line, and drops the earlier arguments "--name=value" that they override.
+    """Appends options to a command line, and drops earlier arguments "--name=value" that these options override.
 
     If these arguments were kept, a chain's command line would grow with every stage.
 
@@ -84,10 +84,10 @@ def experiment_name(config_files: list[str]) -> str:
 
 
 def folder_of_config(config_files: Sequence[str], run: RunFolder) -> RunFolder:
-    """Returns the folder of `run`, even if the run was moved or the working directory has changed.
+    """Returns the folder in which a run really is, even if it was moved or the working directory has changed.
 
-    If one of the files is the configuration that `run` saved, the result is the folder of that file, otherwise `run`.
-    Two folders belong to the same run if the last two parts of their paths are equal.
+    If one of the files is the configuration that this run saved, the result is the folder of that file, otherwise
+    `run`. Two folders belong to the same run if the last two parts of their paths are equal.
 
     Example:
         >>> folder_of_config([find_config("roar.yaml")], RunFolder(Path("runs/roar/seed0"))).path.as_posix()
@@ -116,14 +116,14 @@ def save_config(parser: ArgumentParser, config: Namespace, file: Path) -> None:
         'seed: 3'
     """
     save = partial(parser.save, config, skip_unset=False, overwrite=True, multifile=False)
-    write_whole(file, lambda target: save(str(target), skip_validation=True))  # parsing has already validated it
+    write_whole(file, lambda target: save(str(target), skip_validation=True))  # parsing has already validated `config`
 
 
 def check_formats(config_files: Sequence[str]) -> None:
     """Raises ValueError if a file was saved by a run of another format, in which settings may have other names.
 
     Example:
-        >>> check_formats([find_config("roar.yaml")])  # a person wrote it
+        >>> check_formats([find_config("roar.yaml")])  # written by a person, so it is not checked
     """
     for file in config_files:
         saver = _saver(file)

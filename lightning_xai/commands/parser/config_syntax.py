@@ -17,7 +17,7 @@ DEEPEST = 50  # largest allowed depth of nested mappings and lists
 
 
 def check_files(argv: Sequence[str]) -> None:
-    """Raises ValueError if a YAML file that `argv` names, or that such a file names, is not valid.
+    """Raises ValueError if a YAML file is not valid. Checks files that `argv` names, and files that these files name.
 
     Example:
         >>> import tempfile
@@ -41,7 +41,7 @@ def _check(file: Path, kinds: tuple[type, ...], checked: set[Path]) -> None:
     checked.add(file.resolve())
     content = _read(file)
     if not isinstance(content, kinds):
-        raise ValueError(f"{file} holds {shortened(content, 30)!r}, not settings: write `name: value` in each line")
+        raise ValueError(f"{file} contains {shortened(content, 30)!r}, not settings: write `name: value` in each line")
     for text in _texts(content, file):
         if text.endswith(ENDINGS) and (file.parent / text).is_file():
             _check(file.parent / text, (dict, list), checked)
@@ -57,14 +57,16 @@ def _read(file: Path) -> Any:
     except yaml.YAMLError as error:
         raise ValueError(f"{file}: {shortened(error, 100)}; correct the YAML") from error
     if content is None:
-        raise ValueError(f"{file} is empty: write settings into it, or leave it out")
+        raise ValueError(f"{file} is empty: write settings into this file, or do not use it")
     return content
 
 
 def _texts(value: Any, file: Path, depth: int = 0) -> Iterator[str]:
     """Yields all strings among the values of nested dictionaries and lists."""
     if depth > DEEPEST:
-        raise ValueError(f"{file} has more than {DEEPEST} levels: perhaps an alias (*name) is inside its own anchor")
+        raise ValueError(
+            f"{file} has more than {DEEPEST} levels: perhaps an alias (*name) is inside its own anchor (&name)"
+        )
     if isinstance(value, (dict, list)):
         for item in value.values() if isinstance(value, dict) else value:
             yield from _texts(item, file, depth + 1)

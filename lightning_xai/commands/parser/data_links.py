@@ -1,4 +1,4 @@
-"""Sets arguments of the network, such as the number of classes, from the data. Also records the data's file."""
+"""Sets arguments of the network, such as the number of classes, from the data, and tells data which file sets them."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def link_network_to_data(parser: ArgumentParser) -> None:
 
 
 def check_linked_ids(config: Namespace, network: Classifier, *, trains: bool) -> None:
-    """Compares the ids of special tokens in the configuration with the ids in the data, which the network uses.
+    """Compares configured ids of special tokens with the ids that the network gets from the data.
 
-    If they differ only because the configuration has the network's default, a line is printed and no error is raised.
+    If an id differs only because the configuration has the network's default, a line is printed instead of an error.
 
     Args:
         config: parsed configuration of a subcommand.
@@ -53,7 +53,7 @@ def check_linked_ids(config: Namespace, network: Classifier, *, trains: bool) ->
         >>> given = {"model.init_args.network": {"init_args": {"pad_id": 0, "mask_id": 4}}}
         >>> check_linked_ids(given, BiLSTMAttention(vocab_size=9, mask_id=5), trains=True)
         Traceback (most recent call last):
-        ValueError: the network's mask_id is 4, but the encoder's is 5: leave mask_id out, since it follows the encoder
+        ValueError: the network's mask_id is 4, but the encoder's is 5: leave mask_id out; the encoder sets it
     """
     spec: Any = config.get("model.init_args.network")
     arguments = {} if spec is None else spec.get("init_args") or {}
@@ -64,11 +64,10 @@ def check_linked_ids(config: Namespace, network: Classifier, *, trains: bool) ->
         given, linked = arguments[name], network.init_args[name]
         if given not in (linked, parameters[name].default):
             raise ValueError(
-                f"the network's {name} is {given}, but the encoder's is {linked}: leave {name} out, since it follows "
-                "the encoder"
+                f"the network's {name} is {given}, but the encoder's is {linked}: leave {name} out; the encoder sets it"
             )
         if given != linked:
-            say(f"the network's {name} is {linked}, as in the encoder")
+            say(f"the network's {name} is set to {linked}, as in the encoder")
 
 
 def give_config_path(data: Any, config: Namespace | None, config_files: Sequence[str]) -> None:
@@ -77,7 +76,7 @@ def give_config_path(data: Any, config: Namespace | None, config_files: Sequence
     Args:
         data: the data module. If it is not a TextDataModule, nothing is done.
         config: the parsed configuration of the data.
-        config_files: the configuration files of the command; the last one is used if the data have no own file.
+        config_files: configuration files of the command. If the data have no file of their own, the last one is used.
 
     Example:
         >>> from lightning_xai.data.sources.planted import Planted

@@ -10,7 +10,7 @@ from jsonargparse._typehints import accepts_any_value, get_subclass_or_closed_ty
 
 
 def alternatives(hint: Any) -> Iterator[Any]:
-    """Yields the members of a union type, also of nested ones, or the type itself if it is not a union.
+    """Yields the members of a union type, also those of unions inside it, or the type itself if it is not a union.
 
     Example:
         >>> list(alternatives(int | list[str] | None))
@@ -30,7 +30,7 @@ def alternatives(hint: Any) -> Iterator[Any]:
 
 
 def is_callable_type(hint: Any) -> bool:
-    """Returns whether a type is Callable, such as `Callable` or `Callable[[int], str]`.
+    """Returns whether a type is `Callable`, with or without types in brackets.
 
     Example:
         >>> is_callable_type(Callable[[int], str]), is_callable_type(dict)
@@ -40,9 +40,9 @@ def is_callable_type(hint: Any) -> bool:
 
 
 def bases_of(hints: Sequence[Any]) -> list[tuple[type, Any]]:
-    """Returns (base class, type) for each type in `hints` that allows the class path of a subclass of the base class.
+    """Returns (base class, type) for each type in `hints` whose values may be given by a class path.
 
-    For a Callable, the base class is the type that it returns.
+    The class path must name a subclass of the base class. For a Callable, this is the type that the Callable returns.
 
     Example:
         >>> from torch.optim import Optimizer
@@ -67,7 +67,7 @@ def takes_data(hint: Any) -> bool:
 
 
 def takes_text(hint: Any) -> bool:
-    """Returns whether a string is plain text for a declared type. If not, it is the name of a class.
+    """Returns whether a string that is given for a declared type is plain text, and not the name of a class.
 
     Example:
         >>> takes_text(str), takes_text(Callable), takes_text(None)
@@ -77,7 +77,7 @@ def takes_text(hint: Any) -> bool:
 
 
 def item_types(hints: Sequence[Any], key: Any = None) -> list[Any]:
-    """Returns the declared types of a collection's items; with `key`, the types of a mapping's value for it.
+    """Returns the declared types of a collection's items or, with `key`, of the value that a mapping has for this key.
 
     Example:
         >>> item_types([list[int], tuple[str, ...], None])

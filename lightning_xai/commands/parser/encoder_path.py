@@ -1,4 +1,4 @@
-"""Gives an encoder without a path the tokenizer of the network, because a pretrained network works with no other."""
+"""Sets an encoder's missing path to the network's tokenizer, since pretrained networks work only with their own."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from lightning_xai.runs.folder import RunFolder
 def fill_encoder_path(config: Namespace) -> None:
     """Sets the path of the data's TokenizerEncoder, if it is missing, to the tokenizer of a network.
 
-    The network is the first of these that has a tokenizer: the network of an Evaluation, a classifier with a path, a
-    teacher or other trained network. A missing `max_length` is set to the value with which one of these networks was
-    trained.
+    This is the first of these networks that has a tokenizer: the network of an Evaluation, a classifier with a path, a
+    teacher or other trained network. A missing `max_length` is set to that of the first of these networks that records
+    with which length it was trained.
 
     Args:
         config: configuration of a subcommand, changed in place.
 
     Raises:
-        ValueError: the path is missing, and no network of the command has a tokenizer that the encoder can read; or
-            `max_length` is missing, and no network records with which value it was trained.
+        ValueError: the path is missing, and no network in `config` has a tokenizer that the encoder can read; or
+            `max_length` is missing, and no network records with which length it was trained.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import HFClassifier  # only imported classes are recognized
@@ -96,7 +96,7 @@ def _network_tokenizer(model: Any, key: str) -> str:
         if network_path != path or is_hub_id(path) or has_tokenizer(path):
             return network_path
     raise ValueError(
-        f"{key} is missing, and no network of this command has a tokenizer of its own: give a folder, a hub id or "
+        f"{key} is missing, and no network in this configuration has a tokenizer: set it to a folder, a hub id or "
         "package:NAME/FOLDER"
     )
 
@@ -107,7 +107,7 @@ def _network_length(model: Any, key: str) -> int:
         length = (_encoder_spec(path).get("init_args") or {}).get("max_length")
         if length is not None:
             return int(length)
-    raise ValueError(f"{key} is missing, and no network of this command records a length: give a number")
+    raise ValueError(f"{key} is missing, and no network in this configuration records it: set it to a number of tokens")
 
 
 def _network_paths(model: Any) -> Iterator[str]:
@@ -128,7 +128,7 @@ def _encoder_spec(path: str) -> dict[str, Any]:
 
 
 def _specs(config: Any, key: str, base: type) -> Iterator[tuple[str, Any]]:
-    """Yields dotted key and entry for each entry of a configuration whose `class_path` names a subclass of `base`."""
+    """Yields (dotted key, entry) for each entry of a configuration whose `class_path` names `base` or a subclass."""
     if isinstance(config, Namespace | dict):
         if config.get("class_path") in _class_paths(base) and config.get("init_args") is not None:
             yield key, config

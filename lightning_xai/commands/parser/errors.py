@@ -1,4 +1,4 @@
-"""Rewrites the parser's errors as one line: the wrong key and value, the possible choices, and a help command."""
+"""Rewrites each of the parser's errors as one line: the wrong key and value, possible choices, and a help command."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _about_options(text: str, parser: Any, command: str) -> str:
     if required:
         names = [name.strip().rpartition(".")[2] for name in required[1].split(",")]
         remedy = (
-            "name a configuration by --config, such as tm.yaml, or give "
+            "name a configuration, such as --config tm.yaml, or give "
             if "model" in names or "data" in names
             else "give "
         )
@@ -83,9 +83,9 @@ def _about_options(text: str, parser: Any, command: str) -> str:
 
 
 def _nearest(known: Sequence[str], name: str) -> str:
-    """Lists options for a message, the one most similar to `name` first.
+    """Lists options for a message. The option that is most similar to `name` comes first.
 
-    Only options with the same parent key as `name` are listed, if there are any.
+    If there are options with the same parent key as `name`, only these are listed.
     """
     beside = [option for option in known if option.rpartition(".")[0] == name.rpartition(".")[0]]
     options = [option for option in (beside or known) if not option.endswith(("help", "+", "print_shtab", "-h"))]
@@ -96,7 +96,7 @@ class _Explanation:
     """Composes the error message for a problem in a configuration.
 
     Args:
-        problem: the problem.
+        problem: the problem, from `read_problem`.
         parser: parser of the command.
         command: the command, such as "run.py fit".
     """
@@ -118,15 +118,13 @@ class _Explanation:
                 f"choose one of {listed_choices(names, unknown[1])}; {self._help()}"
             )
         if required and self.owner and not isinstance(_imported(self.owner.name), type):  # not a class
-            return f"{place} names {self.owner.name}, which is not a class: name a class, or leave it out"
+            return f"{place} names {self.owner.name}, which is not a class: name a class, or remove this setting"
         if required and self.owner:
-            return (
-                f"{place} lacks {required[1]}, which {_short(self.owner)} needs: give it in init_args; {self._help()}"
-            )
+            return f"{place} lacks {required[1]}, which {_short(self.owner)} needs: set it in init_args; {self._help()}"
         expected = _expected(self.problem.sentences)
         if place == "seed_everything":  # its declared type also allows bool, which a message should not suggest
             expected = ["a whole number"]
-        if str(value).lower().lstrip("+-.") in NOT_FINITE:  # such words are numbers elsewhere, but text in YAML
+        if str(value).lower().lstrip("+-.") in NOT_FINITE:  # Python reads these words as numbers, YAML as text
             expected = ["a finite number" if kind == TYPES["float"] else kind for kind in expected]
         if _NOT_A_CLASS.search(text) and (not expected or _may_be_class(value)):
             return self._about_class(place, text)
@@ -146,7 +144,7 @@ class _Explanation:
         choices = [name for base in bases for name in derived_names(base)]
         kind = f"subclass of {' or '.join(dict.fromkeys(base.__name__ for base in bases))}" if bases else "class"
         if "is abstract" in text:
-            return f"{place} is missing the name of a class: choose one of {listed_choices(choices)}"
+            return f"{place} needs the name of a class: choose one of {listed_choices(choices)}"
         reason = re.search(r"No module named '[^']+'|has no attribute '[^']+'", text)
         detail = f" ({reason[0]})" if reason else ""
         short = value.rpartition(".")[2]
@@ -161,11 +159,11 @@ class _Explanation:
                 find_part(name, kind)
             except ValueError as error:
                 return shortened(f"{place}: {error}".replace(repr(name), repr(value)), 280)
-            return f"{place}: there is no file {value}; leave out its folder, or correct it"
-        return f"{place}: there is no file {value}, relative to the file that names it: correct the path"
+            return f"{place}: there is no file {value}; give only the name of the file, or correct its folder"
+        return f"{place}: there is no file {value}, relative to the folder of the file that names it: correct the path"
 
     def _help(self) -> str:
-        """Returns the end of the message: which help command lists the class's arguments or the command's options."""
+        """Returns the end of the message: the help command that lists the arguments of a class, or all options."""
         if self.owner is None:
             return f"{self.command} --help lists all options"
         top, first = self.problem.path[0], self.problem.path[1] if len(self.problem.path) > 1 else None
@@ -175,7 +173,7 @@ class _Explanation:
         return f"run.py --help {short} lists its arguments"
 
     def _place(self) -> str:
-        """Returns the dotted key at which the problem is. An item of a list or mapping is shown with its class."""
+        """Returns the dotted key that has the problem. An item of a list or mapping is shown with the item's class."""
         parts: list[str] = []
         for node in self.problem.path:
             if not node.is_class:
@@ -185,10 +183,10 @@ class _Explanation:
         place = ".init_args.".join(parts)
         links = getattr(getattr(self.parser, "_links_group", None), "_group_actions", [])
         sources = {link._target: link._source[0] for link in links if isinstance(link, ActionLink)}
-        return sources.get(place, place)  # if the parser copied the value, the key that the user wrote
+        return sources.get(place, place)  # for a value that the parser copied: the user's key
 
     def _members(self, node: Node) -> list[Any]:
-        """Returns the types that are allowed for a key's value or for its items."""
+        """Returns the types that are allowed for the value of a key, or for the items of this value."""
         at = self.problem.path.index(node)
         key = node if not node.is_class else self.problem.path[at - 1]
         members = list(alternatives(self.hints.get(key))) if self.hints.get(key) is not None else []
@@ -222,7 +220,7 @@ class _Explanation:
     def _arguments_of(self, owner: Node) -> list[str]:
         """Returns the names of the arguments of a class that a user may give.
 
-        If the declared type is a Callable, the first arguments are left out: they are passed when it is called.
+        If the declared type is a Callable, its first arguments are left out, because they are passed when it is called.
         """
         members = self._members(owner)
         given = [get_args(hint)[0] for hint in members if is_callable_type(hint) and get_args(hint)]
@@ -236,7 +234,7 @@ def _items(members: Sequence[Any]) -> list[Any]:
 
 
 def _may_be_class(value: str | None) -> bool:
-    """Returns whether a value looks like the name of a class or file, not like a number or a word."""
+    """Returns whether a value looks like the name of a class or of a YAML file, not like a number or another word."""
     name = (value or "").rpartition(".")[2]
     return name[:1].isupper() or (value or "").endswith(ENDINGS)
 
@@ -254,7 +252,7 @@ def _short(node: Node) -> str:
 
 
 def _expected(sentences: Iterable[str]) -> list[str]:
-    """Returns, in plain words, the types that the parser expected according to its sentences."""
+    """Returns in plain words which types the parser expected, according to the sentences of its message."""
     types: list[str] = []
     for sentence in sentences:
         built_in = re.match(r"Expected an? <class '(\w+)'>", sentence)

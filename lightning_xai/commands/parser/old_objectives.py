@@ -1,4 +1,4 @@
-"""Reads old configurations, in which IGR, PGD and B_S were objectives. Now each is a term of an objective."""
+"""Converts old configurations, in which IGR, PGD and B_S were objectives. Now they are terms of an objective."""
 
 from __future__ import annotations
 

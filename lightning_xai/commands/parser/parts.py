@@ -1,4 +1,4 @@
-"""Finds the files of a configuration's parts (data, networks, methods, ...), among the user's and the shipped files."""
+"""Finds files of a configuration's parts (data, networks, methods, ...), among the user's and the shipped files."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ _PACKAGE = Path(__file__).parents[2]
 # configs/ is inside the package in a wheel, and beside it in a git checkout
 SHIPPED = next(folder for folder in (_PACKAGE / "configs", _PACKAGE.parent / "configs") if folder.is_dir())
 
-# kind of a part, named by the last word of its option (network for --model.network) -> its subfolders of configs/
+# kind of part (last word of its option: "network" for --model.network) -> subfolders of configs/ with such files
 FOLDERS: dict[str, tuple[str, ...]] = {
     "data": ("data",),
     "network": ("network",),
     "callbacks": ("methods", "presets", "callbacks", "chains"),
 }
 _ALL_FOLDERS = tuple(folder for folders in FOLDERS.values() for folder in folders)
-PARSER_MODE = "omegaconf+"  # resolves relative interpolations, after command-line overrides
+PARSER_MODE = "omegaconf+"  # resolves interpolations, also relative ones, after command-line options are applied
 
 
 def find_part(name: str, kind: str) -> str:
     """Returns the path of a part's file, which is searched in ./configs and in the shipped configurations.
 
     Args:
-        name: file name, with or without its folder in configs/: "vader.yaml", "data/vader.yaml" or any path.
-        kind: a key of FOLDERS. Only files of this kind are found by name.
+        name: file name, with or without its folder in configs/, such as "vader.yaml" or "data/vader.yaml".
+        kind: a key of FOLDERS. Only files of this kind are found.
 
     Raises:
         ValueError: there is no such file. The message lists the shipped files of this kind.
@@ -57,7 +57,7 @@ def find_part(name: str, kind: str) -> str:
     listed = ", ".join(known)
     listed = listed if len(listed) < 220 else listed_choices(known, name)
     places = " or ".join(f"configs/{folder}" for folder in folders)
-    raise ValueError(f"there is no {kind} {name!r}, here or in {places}: choose one of {listed}")
+    raise ValueError(f"there is no file {name!r} for {kind}, here or in {places}: choose one of {listed}")
 
 
 def with_part_paths(argv: Sequence[str]) -> list[str]:
@@ -82,8 +82,8 @@ def with_part_paths(argv: Sequence[str]) -> list[str]:
 def find_shipped_parts() -> None:
     """Allows configurations to name shipped parts, such as "data/vader.yaml".
 
-    A shipped file is used only if the configuration's own folder, which is the working directory while the parser reads
-    the configuration, has no such file.
+    A shipped file is used only if the configuration's own folder has no such file. (While the parser reads a
+    configuration, this folder is the working directory.)
     """
     load = get_loader("yaml")
 

@@ -20,21 +20,21 @@ def add_preflight_arguments(parser: LightningArgumentParser) -> None:
         >>> parser.parse_args(["--skip_unfit", "true"]).skip_unfit
         True
     """
-    parser.add_argument("--preflight", type=bool, default=True, help="first try methods and metrics on short texts")
+    parser.add_argument("--preflight", type=bool, default=True, help="first try each method and metric on short texts")
     parser.add_argument(
-        "--skip_unfit", type=bool, default=False, help="leave out methods and metrics that fail in this preflight"
+        "--skip_unfit", type=bool, default=False, help="leave out methods and metrics that fail in the preflight"
     )
 
 
 def preflight_of(
     config: Any, settings: dict[str, Any], memory: PreflightMemory | None, *, tests_after_fit: bool
 ) -> Preflight:
-    """Returns the callback that does a preflight, a quick check of methods and metrics, before the real run.
+    """Returns the callback that does the preflight: it tries methods and metrics on short texts before the real run.
 
     Args:
         config: the options of the command.
         settings: dotted name -> setting of the run.
-        memory: outcomes of preflights from earlier runs of the command.
+        memory: outcomes of preflights in earlier runs of the command.
         tests_after_fit: whether the run is a fit that a test follows.
 
     Example:

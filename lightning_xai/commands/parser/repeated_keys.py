@@ -1,4 +1,4 @@
-"""Refuses configurations with a repeated key, of which the YAML reader would silently keep only the last value."""
+"""Refuses configurations with a repeated key, because a YAML reader would silently keep only the key's last value."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def check_repeated_keys(text: str) -> None:
                 if name in lines:
                     raise ValueError(
                         f"the key {key.value!r} is in line {lines[name]} and again in line {line}, so its first "
-                        "value would be lost: rename one"
+                        "value would be lost: rename or remove one of these two keys"
                     )
                 lines[name] = line
                 waiting.append(value)

@@ -17,21 +17,22 @@ TRAINER_DEFAULTS = {
     "enable_model_summary": False,  # Lightning's own summary is off: RunSummary prints a shorter one
 }
 HELP_OF_CLASSES = (
-    "The arguments of a class: --model.help Supervised, --data.help TextDataModule, --trainer.callbacks.help "
-    "ComputeAttributions; of any other class, such as a source, network, method or metric: run.py --help CLASS."
+    "To list the arguments of a class, use --model.help Supervised, --data.help TextDataModule or "
+    "--trainer.callbacks.help ComputeAttributions; for any other class, such as a source, network, method or metric, "
+    "use run.py --help CLASS."
 )
 
 
 def add_run_arguments(parser: LightningArgumentParser) -> None:
-    """Adds the options of a run, and the links between the arguments of data and network, to a parser.
+    """Adds to a parser the options of a run, and links that set arguments of the network from the data.
 
     The parser must already have the arguments of model, data and trainer.
     """
     parser.epilog = HELP_OF_CLASSES
     parser.add_argument("--experiment", type=str | None, default=None, help="name of the experiment")
     parser.add_argument("--runs_dir", type=str, default="runs", help="folder of all runs")
-    parser.add_argument("--test_after_fit", type=bool, default=True, help="test the best checkpoint after fit")
-    parser.add_argument("--follow_up", type=bool, default=True, help="also run the other runs that this run needs")
+    parser.add_argument("--test_after_fit", type=bool, default=True, help="test the best checkpoint after the fit")
+    parser.add_argument("--follow_up", type=bool, default=True, help="also start other runs that this run needs")
     add_preflight_arguments(parser)
     parser.add_argument("--stage", type=str | None, default=None, help="fit only this stage of a chain")
     parser.add_argument("--format", type=int, default=FORMAT, help="format of a saved configuration")

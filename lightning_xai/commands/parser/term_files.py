@@ -1,4 +1,4 @@
-"""Merges the terms of an objective that several configuration files set; each file changes only the terms it names."""
+"""Merges an objective's terms from several configuration files. Each file changes only the terms that it names."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ TERMS = "model.init_args.terms"
 def merged_terms(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the terms of an earlier file, updated by the terms of a later file.
 
-    A term that only one file names is kept. If both files name it, with different `class_path`s, the later file's term
-    replaces the earlier one; with the same `class_path`, or none in the later file, only its arguments are updated. A
-    term that is null in the later file is removed.
+    A term that only one file names is kept. If both files name a term, but with different `class_path`s, the later
+    file's term replaces the earlier one. If the `class_path` is the same, or the later file has none, the later file
+    only changes the arguments that it names. A term that is null in the later file is removed.
 
     Example:
         >>> first = {"igr": {"class_path": "A", "init_args": {"weight": 1, "wrt": "table"}}, "vat": {"class_path": "B"}}
@@ -42,7 +42,7 @@ def merged_terms(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[s
 def _same_class(later: str | None, earlier: str | None) -> bool:
     """Returns whether a later class path names the same class as an earlier one.
 
-    A missing later path (None) means the same class. A name without a module matches the same name in any module.
+    If `later` is None, the class is the same. A name without a module matches the same name in any module.
     """
     if later is None or earlier is None:
         return later is None
@@ -52,7 +52,7 @@ def _same_class(later: str | None, earlier: str | None) -> bool:
 
 
 def with_merged_terms(argv: Sequence[str]) -> list[str]:
-    """Adds an option with the merged terms to a command line, if several of its --config files set terms.
+    """Adds an option with the merged terms to a command line, if at least two of its --config files set terms.
 
     Without this option, the parser would keep only the last file's terms. `terms: null` in a file removes the terms of
     all earlier files.
@@ -73,9 +73,9 @@ def with_merged_terms(argv: Sequence[str]) -> list[str]:
 
 
 def _terms_in(file: Path) -> list[dict[str, Any] | None]:
-    """Returns the terms that a file sets, with paths of YAML files made absolute.
+    """Returns a list with the terms that a file sets, in which paths of YAML files are made absolute.
 
-    The list is empty if the file does not set `terms`. It contains None if the file sets them to null.
+    The list is empty if the file does not set `terms`, and [None] if the file sets `terms` to null.
     """
     settings: Any = OmegaConf.to_container(OmegaConf.load(file), resolve=False) if file.is_file() else None
     for key in TERMS.split("."):

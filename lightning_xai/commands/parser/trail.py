@@ -1,4 +1,4 @@
-"""Parses the parser's error messages. They are trees, with keys and class paths as nodes and sentences as leaves."""
+"""Reads the parser's error messages, which are trees: their nodes are keys and class paths, their leaves sentences."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Node:
         indent: number of spaces before the node's line in the message.
         name: the key, or the class path.
         is_class: whether the node is a class.
-        value: value of the key, if the message shows it.
+        value: value of the key; None if the message does not show it.
 
     Example:
         >>> Node(0, "seed_everything", is_class=False).value is None
@@ -43,8 +43,7 @@ class Node:
 class Problem:
     """The most likely cause of a parser's error message.
 
-    If a declared type has alternatives, the message lists a problem for each, also for those that the user did not
-    mean.
+    If a declared type has alternatives, the message has a problem for each alternative, even if the user meant another.
 
     Args:
         path: keys and classes that lead to the problem, from the outermost to the innermost.
@@ -60,7 +59,7 @@ class Problem:
 
     @property
     def value(self) -> str | None:
-        """The wrong value, if the message shows it."""
+        """The wrong value; None if the message does not show it."""
         innermost = list(takewhile(lambda node: not node.is_class, reversed(self.path)))
         return next((node.value for node in innermost if node.value is not None), None)
 
@@ -135,9 +134,10 @@ def _indent(line: str) -> int:
 def _built_class(lines: list[str], number: int) -> str | None:
     """Returns the path of the class to which line `number` belongs; None if the message shows no class.
 
-    The message shows class paths in lines with values. Of the lines that are indented below line `number`, the last one
-    with a value shows the class of line `number`, and earlier ones show classes nested in it. If none has a value, the
-    line belongs to an alternative of a union, and the next line with a value shows the class for all alternatives.
+    Some lines of the message end in a value, which shows a class path. Among the lines indented below line `number`,
+    the last line with a value shows the class of line `number`, and earlier lines show classes nested in it. If no such
+    line has a value, line `number` belongs to one of several alternatives, and the next line with a value shows the
+    class for all of them.
     """
     below = takewhile(lambda line: _indent(line) > _indent(lines[number]), lines[number + 1 :])
     own = _BUILT.findall("\n".join([lines[number], *below]))

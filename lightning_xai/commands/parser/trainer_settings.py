@@ -16,9 +16,9 @@ from lightning_xai.commands.parser.choices import shortened
 from lightning_xai.commands.terminal import unknown_argument
 
 LARGEST_SEED = 2**32 - 1  # the largest seed that numpy accepts
-AT_LEAST_ONE = ("accumulate_grad_batches", "check_val_every_n_epoch")  # not 0, because Lightning divides by these
+AT_LEAST_ONE = ("accumulate_grad_batches", "check_val_every_n_epoch")  # Lightning divides by these
 HARDWARE = ("accelerator", "devices", "num_nodes", "strategy")
-TRAINER_HELP = "correct it or leave it out (run.py fit --help)"
+TRAINER_HELP = "correct this setting or leave it out (run.py fit --help)"
 
 
 def check_global_seed(seed: Any) -> None:
@@ -36,7 +36,7 @@ def check_global_seed(seed: Any) -> None:
 
 @contextmanager
 def trainer_settings(settings: Mapping[str, Any]) -> Iterator[None]:
-    """Context manager in which to build a trainer: it adds the wrong setting and its value to Lightning's errors.
+    """Context manager for building a trainer. It adds the wrong setting and its value to errors from Lightning.
 
     Args:
         settings: name of a trainer option -> its value.
@@ -54,7 +54,7 @@ def trainer_settings(settings: Mapping[str, Any]) -> Iterator[None]:
     for name in AT_LEAST_ONE:
         number = settings.get(name)
         if isinstance(number, int) and number < 1:
-            raise ValueError(f"trainer.{name} is {number}: give 1 or more, or leave it out")
+            raise ValueError(f"trainer.{name} is {number}: give an integer of at least 1, or leave it out")
     try:
         yield
     except (MisconfigurationException, ValueError, TypeError) as error:
@@ -104,9 +104,9 @@ def check_optimizer(objective: Any) -> None:
 
 
 def check_own_steps(objective: Any, settings: Mapping[str, Any]) -> None:
-    """Raises ValueError for trainer settings that do not work if the objective makes the optimizer's steps itself.
+    """Raises ValueError if an objective makes the optimizer's steps itself, but a trainer setting would change them.
 
-    These settings make the trainer accumulate, clip or scale gradients.
+    Such settings make the trainer accumulate, clip or scale gradients.
 
     Args:
         objective: an objective.
@@ -129,6 +129,6 @@ model.init_args.gradient_clip_val instead
             )
     if settings.get("precision") == "16-mixed":
         raise ValueError(
-            f"trainer.precision is 16-mixed, but {type(objective).__name__} clips and differentiates unscaled "
+            f"trainer.precision is 16-mixed, which scales gradients, but {type(objective).__name__} needs unscaled "
             "gradients: use bf16-mixed or 32-true"
         )

@@ -11,9 +11,9 @@ from lightning_xai.commands.parser.class_checks import ChecksClasses
 
 
 class WordListParser(ChecksClasses, ArgumentParser):
-    """A parser for which a sequence is several words: `runs/a runs/b --metric accuracy macro_f1`.
+    """A parser that reads a sequence from several words, as in `runs/a runs/b --metric accuracy macro_f1`.
 
-    For a plain ArgumentParser, it is one word: `[runs/a,runs/b] --metric [accuracy,macro_f1]`.
+    A plain ArgumentParser reads a sequence from one word, as in `[runs/a,runs/b] --metric [accuracy,macro_f1]`.
 
     Example:
         >>> def add(numbers: Sequence[int]) -> None:
@@ -35,10 +35,10 @@ class WordListParser(ChecksClasses, ArgumentParser):
     def add_argument(self, *names: Any, **kwargs: Any) -> Any:
         """Adds one argument.
 
-        A positional sequence may be empty, so that the function itself can raise an error that tells what to give.
+        A positional sequence may be empty, so that the function itself can raise an error that says what to give.
         """
         name = names[0].lstrip("-")
-        if name in getattr(self, "item_types", {}):  # absent if `self` is only a group of arguments
+        if name in getattr(self, "item_types", {}):  # a group of arguments has no item_types
             del kwargs["action"]  # the default action would read the sequence from one word
             option = names[0].startswith("-")
             kwargs |= {"type": self.item_types[name], "nargs": "+" if option else "*"}
@@ -54,7 +54,7 @@ def run_command(function: Callable[..., None], argv: Sequence[str], *, name: str
         function: function to call.
         argv: words after the name of the command.
         name: name of the command, such as "racu".
-        as_positional: whether parameters without a default are positional arguments rather than required options.
+        as_positional: whether parameters without a default become positional arguments, and not required options.
 
     Raises:
         argparse.ArgumentError: an option is unknown, or a value does not have its parameter's type.

@@ -31,7 +31,7 @@ def usable_device(name: str) -> torch.device:
         ) from error
     try:
         torch.empty(1, device=device)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:  # torch asserts that it was built for CUDA
+    except (RuntimeError, AssertionError, NotImplementedError) as error:  # AssertionError: torch was built without CUDA
         reason = shortened(str(error), 80)
-        raise ValueError(f"device is {name!r}, which cannot be used here ({reason}): give cpu") from error
+        raise ValueError(f"device is {name!r}, which cannot be used here ({reason}): choose cpu") from error
     return device

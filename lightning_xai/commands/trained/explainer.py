@@ -39,11 +39,11 @@ class Explainer:
     Args:
         trained: the network and the names of its classes.
         encoder: the encoder with which the network was trained.
-        methods: name in results -> attribution method.
-        num_classes: on multi-label data, smallest number of explained classes per text. If fewer are predicted, the
-            most probable other classes are added.
-        text_pair: one second text for all examples, or a list with one for each; None if the network reads single
-            texts.
+        methods: name of a method in the results -> attribution method.
+        num_classes: on multi-label data, smallest number of explained classes per text. If fewer classes are predicted,
+            the most probable other classes are explained too.
+        text_pair: the second text for all examples, or a list with a second text for each; None if the network reads
+            single texts.
 
     Example:
         >>> from lightning_xai.attributions.input_x_gradient import InputXGradient
@@ -64,7 +64,7 @@ class Explainer:
 
     def __post_init__(self) -> None:
         if self.trained.class_names is None:
-            raise ValueError("the checkpoint has no class names: train it with a data module")
+            raise ValueError("the checkpoint has no class names: train the network with a data module, which has them")
         self.trained.network.check_vocabulary(self.encoder.vocab_size)
         if any(method.needs_attentions for method in self.methods.values()):
             self.trained.network.set_attention("eager")
@@ -75,7 +75,7 @@ class Explainer:
             yield from self._batch(texts[start : start + BATCH_SIZE], start)
 
     def predictions(self, texts: list[str]) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yields, for each text, the probabilities [C] and the predicted classes [C] bool."""
+        """Yields, for each text, the probabilities [C] of the classes, and [C] bool, True for predicted classes."""
         for start in range(0, len(texts), BATCH_SIZE):
             probs, predicted = self._predict(
                 self._inputs(self._encode(texts[start : start + BATCH_SIZE], start), start)
@@ -120,7 +120,8 @@ class Explainer:
     def _add_probabilities_without(self, documents: list[ExplainedDocument], inputs: TextInputs) -> None:
         """Sets `probability_without` of each explained class.
 
-        This is, for each method, the probability of the class after the method's strongest words are deleted.
+        This is, for each method, the probability of the class after the words with the largest absolute scores by this
+        method are deleted.
         """
         assert self.trained.class_names is not None
         entries, rows, keeps = [], [], []
@@ -151,7 +152,7 @@ class Explainer:
         )
 
     def _predict(self, inputs: TextInputs) -> tuple[Tensor, Tensor]:
-        """Returns probabilities [B, C] and the predicted classes [B, C] bool."""
+        """Returns the probabilities [B, C] of the classes, and [B, C] bool, True for predicted classes."""
         network = self.trained.network
         probs = network.predict(inputs)
         return probs, predicted_classes(
@@ -166,14 +167,14 @@ class Explainer:
         return batch.inputs.to(self.trained.network.embedding_matrix.device)
 
     def _targets(self, probs: Tensor, predicted: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the classes to explain: the predicted ones and, on multi-label data, also the most probable ones.
+        """Returns the classes to explain: predicted classes and, on multi-label data, the most probable other classes.
 
         Args:
             probs: [B, C] probabilities.
             predicted: [B, C] bool, whether each class is predicted.
 
         Returns:
-            Classes [B, K], most probable first, and a mask [B, K] of the classes to explain.
+            Indices of classes [B, K], the most probable first, and [B, K] bool, True for classes to explain.
         """
         at_least = min(self.num_classes, probs.shape[1]) if self.trained.network.multilabel else 1
         num_targets = predicted.sum(dim=1, keepdim=True).clamp(min=at_least)
@@ -197,39 +198,39 @@ def encoder_of(config_file: Path) -> dict[str, Any]:
 
 
 def facts_or_configuration(facts: EncoderFacts, path: str, config_file: Path) -> dict[str, Any]:
-    """Returns the `class_path` and `init_args` of an encoder, from facts about it or from the run's configuration.
+    """Returns the `class_path` and `init_args` of an encoder, from the facts in a checkpoint or from a configuration.
 
     The configuration is read only if `facts` do not name the class, as in checkpoints of older versions.
 
     Raises:
-        ValueError: neither facts nor configuration name an encoder.
+        ValueError: neither `facts` nor the configuration name an encoder.
 
     Example:
         >>> facts_or_configuration({}, "my.ckpt", Path("no/config.yaml"))
         Traceback (most recent call last):
-        ValueError: my.ckpt does not name its encoder, and there is no no/config.yaml: give the folder of its run
+        ValueError: my.ckpt does not name its encoder, and there is no no/config.yaml: give the run's folder
     """
     if "class_path" in facts:
         return dict(facts)
     if not config_file.is_file():
-        raise ValueError(f"{path} does not name its encoder, and there is no {config_file}: give the folder of its run")
+        raise ValueError(f"{path} does not name its encoder, and there is no {config_file}: give the run's folder")
     return encoder_of(config_file)
 
 
 def trained_encoder(
     facts: EncoderFacts | None, path: str, config_file: Path, *, trust_remote_code: bool = False
 ) -> Encoder:
-    """Builds the encoder with which a network was trained, with its learned vocabulary if it has one.
+    """Builds the encoder with which a network was trained, and restores the encoder's learned vocabulary if it has one.
 
     Args:
         facts: facts about the encoder, from `read_encoder`. If they do not name its class, as in checkpoints of older
             versions, the class is read from the configuration.
         path: path of the network, for messages.
         config_file: configuration of the network's run.
-        trust_remote_code: whether Python code in the tokenizer's folder may run if it did so in training.
+        trust_remote_code: whether Python code in the tokenizer's folder may run, if such code ran in training.
 
     Raises:
-        ValueError: neither facts nor configuration name an encoder, or the tokenizer has changed since training.
+        ValueError: neither `facts` nor the configuration name an encoder, or the tokenizer has changed since training.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
@@ -243,7 +244,7 @@ def trained_encoder(
     spec = current_spec(facts_or_configuration(facts, path, config_file))
     parser = CheckedParser(exit_on_error=False)
     parser.add_subclass_arguments(Encoder, "encoder")
-    # Python code in a model's folder runs only if the user allows it; a file cannot allow it
+    # Python code in a model's folder runs only if the user allows it; a setting in a file does not count
     arguments = {k: v for k, v in spec["init_args"].items() if k != "trust_remote_code" or trust_remote_code}
     named = {"class_path": spec["class_path"], "init_args": arguments}
     encoder: Encoder = parser.instantiate(parser.parse_object({"encoder": named})).encoder

@@ -15,7 +15,7 @@ class GivenTexts(NamedTuple):
 
     Attributes:
         texts: the texts.
-        labels: the row label of each text: the index of the Series that holds the texts, otherwise 0, 1, ...
+        labels: the row label of each text: its label in the index of a Series, otherwise its position (0, 1, ...).
 
     Example:
         >>> GivenTexts(["fine"], [0]).texts
@@ -34,14 +34,14 @@ def given_texts(texts: Any, name: str = "texts") -> GivenTexts:
         name: name of the argument, for messages.
 
     Raises:
-        ValueError: an item is not a string. The message names its label.
+        ValueError: an item is not a string. The message gives the row label of this item.
 
     Example:
         >>> given_texts(pd.Series(["fine", "dull"], index=["a", "b"])).labels
         ['a', 'b']
         >>> given_texts(["fine", None])
         Traceback (most recent call last):
-        ValueError: texts[1] is None, not a string: fill it in or leave it out
+        ValueError: texts[1] is None, not a string: replace or remove this item
     """
     if isinstance(texts, str):
         texts = [texts]
@@ -54,12 +54,12 @@ def given_texts(texts: Any, name: str = "texts") -> GivenTexts:
     labels = labels or list(range(len(items)))
     for label, text in zip(labels, items, strict=True):
         if not isinstance(text, str):
-            raise ValueError(f"{name}[{label!r}] is {text!r}, not a string: fill it in or leave it out")
+            raise ValueError(f"{name}[{label!r}] is {text!r}, not a string: replace or remove this item")
     return GivenTexts(items, labels)
 
 
 def given_pairs(text_pair: Any, num_texts: int) -> str | list[str] | None:
-    """Checks the second texts of pairs: one string for all examples, a list with one for each, or None.
+    """Checks the second texts of pairs, and returns them as one string for all examples, as a list, or as None.
 
     Raises:
         ValueError: the number of second texts differs from `num_texts`, or an item is not a string.
@@ -73,7 +73,7 @@ def given_pairs(text_pair: Any, num_texts: int) -> str | list[str] | None:
     pairs = given_texts(text_pair, "text_pair").texts
     if len(pairs) != num_texts:
         raise ValueError(
-            f"text_pair has {quantity(len(pairs), 'text')} for {quantity(num_texts, 'text')}: give one second text for "
-            "each text, or one string for all"
+            f"text_pair has {quantity(len(pairs), 'text')} for {quantity(num_texts, 'text')}: give a second text for "
+            "each text, or one string that is the second text of all"
         )
     return pairs

@@ -48,14 +48,14 @@ def measure(
     skip_unfit: bool = False,
     batch_size: int = 32,
 ) -> pd.DataFrame:
-    """Explains given examples, measures the explanations, and returns the table of results. Leaves no files.
+    """Explains given examples, measures the explanations, and returns the table of results. No files remain.
 
     Args:
         loaded: the network and its encoder.
         examples: table of examples, as `Run.measure` describes.
         methods: attribution methods.
         preset: name of a file in configs/presets, path of such a file, or an AttributionEvaluation.
-        validation: table of examples for tuning thresholds.
+        validation: table of examples on which thresholds are tuned; None if the preset tunes none.
         max_examples: largest number of examples used from each table; None uses all. They are chosen at random, but
             each call chooses the same ones.
         rationale_format: format of the rationales, as in `Run.measure`.
@@ -83,8 +83,8 @@ def measure(
     computing = ComputeAttributions(chosen_methods(methods))
     if validation is None and evaluation.needs_validation_in_test:
         raise ValueError(
-            f"preset {evaluation.preset!r} tunes thresholds on a validation split: give validation, a table like "
-            "examples, or choose another preset"
+            f"preset {evaluation.preset!r} tunes thresholds on a validation split: pass `validation`, a table like "
+            "`examples`, or choose another preset"
         )
     splits = {"test": examples} | ({} if validation is None else {VALIDATION: validation})
     network = loaded.trained.network
@@ -160,7 +160,7 @@ def files_of(
     Args:
         splits: name of a split -> its table.
         folder: folder for the files.
-        loaded: the network, with the class names that the labels use.
+        loaded: the network, with the names of its classes, which the labels in the tables must use.
         rationale_format: format of the rationales, as in `Run.measure`.
 
     Raises:
@@ -200,7 +200,7 @@ def files_of(
 
 
 def _plain(cell: Any) -> Any:
-    """Converts a cell of a table to types of JSON: a missing value to None, arrays and tuples to lists."""
+    """Converts a cell of a table to types that JSON has: missing values to None, arrays and tuples to lists."""
     if isinstance(cell, np.ndarray | list | tuple):
         return [_plain(item) for item in cell]
     if isinstance(cell, dict):

@@ -53,7 +53,7 @@ class TrainedRun:
 
     @property
     def name(self) -> tuple[str, int]:
-        """Experiment and seed of the run, for the results table; `path` and 0 without a run."""
+        """The experiment and the seed of the run, for the results table; `path` and 0 if there is no run."""
         if self.run is None:
             return self.path, 0
         number = self.run.path.name.removeprefix("seed")
@@ -82,10 +82,12 @@ class TrainedRun:
 
 
 def run_and_inputs(path: str) -> tuple[RunFolder | None, dict[str, Path]]:
-    """Returns a run and those of its files that a command will read; (None, {}) if `path` is a Hugging Face model.
+    """Returns the run at `path`, and name -> path of those of its files that a command will read.
+
+    Returns (None, {}) if `path` is a model without a run, such as a Hugging Face folder or hub id.
 
     Raises:
-        ValueError: `path` is a folder without a model, or neither an existing file or folder nor a hub id.
+        ValueError: `path` exists but is not a model, or it neither exists nor is a hub id.
 
     Example:
         >>> run_and_inputs("google-bert/bert-base-uncased")
@@ -100,7 +102,7 @@ def run_and_inputs(path: str) -> tuple[RunFolder | None, dict[str, Path]]:
     is_model = any((file / name).is_file() for name in ("config.json", "adapter_config.json")) or is_released(path)
     if file.is_file() or file.is_dir() and not is_model:
         raise ValueError(
-            f"{path} lacks a checkpoint or a config.yaml: give the folder of a fitted run or a Hugging Face folder"
+            f"{path} has no checkpoint or no config.yaml: give the folder of a fitted run or a Hugging Face folder"
         )
     return None, {}
 
@@ -128,7 +130,7 @@ def load_trained_run(
     """
     run, _ = run_and_inputs(path)
     trained = load_trained(path, trust_remote_code=trust_remote_code)
-    with torch.inference_mode(False):  # weights that a caller's inference mode has moved have no gradients
+    with torch.inference_mode(False):  # weights that are moved in inference mode cannot have gradients
         trained.network.to(usable_device(device))
     config_file = (run or RunFolder(Path(path))).config_file
     encoder = trained_encoder(trained.encoder, path, config_file, trust_remote_code=trust_remote_code)
@@ -136,12 +138,12 @@ def load_trained_run(
 
 
 def chosen_methods(methods: Methods, *, signed: bool = False) -> dict[str, AttributionMethod]:
-    """Returns name -> attribution method. The name is the method's class; a second one of the same class gets "_2".
+    """Returns name -> attribution method. The name is that of the class; a second method of this class gets "_2".
 
     Args:
         methods: a method, a name, or a list of these. A name is the name of a class of this package ("ALTI", or
             "ALTI,Random" for two) or a full class_path; the class is built without arguments. None chooses integrated
-            gradients with signed scores, which sum to the text's logit minus the baseline's logit.
+            gradients with signed scores, whose sum is the logit for the text minus the logit for the baseline.
         signed: as in `method_of_name`.
 
     Raises:
@@ -159,7 +161,7 @@ def chosen_methods(methods: Methods, *, signed: bool = False) -> dict[str, Attri
     for method in _listed(methods):
         built = method_of_name(method, signed=signed) if isinstance(method, str) else method
         if not isinstance(built, AttributionMethod):
-            raise ValueError(f"method is {built!r}: give the name or an object of an AttributionMethod, or a list")
+            raise ValueError(f"method is {built!r}: give an AttributionMethod, the name of a class, or a list of these")
         name = type(built).__name__
         number = sum(type(other).__name__ == name for other in named.values()) + 1
         named[name if number == 1 else f"{name}_{number}"] = built
@@ -195,7 +197,7 @@ def method_of_name(name: str, *, signed: bool = False) -> AttributionMethod:
 
     Args:
         name: name of a class of this package, or a full class_path.
-        signed: whether to set pooling "sum" if `name` is a class of this package that has the argument `pooling` and
+        signed: whether to set `pooling="sum"` if `name` is a class of this package that has the argument `pooling`, and
             whose scores have no sign by default.
 
     Raises:
@@ -214,14 +216,14 @@ def method_of_name(name: str, *, signed: bool = False) -> AttributionMethod:
             raise ValueError(unknown_method(name, known))
     needed = [p.name for p in inspect.signature(method_class).parameters.values() if _is_needed(p)]
     if needed:
-        raise ValueError(f"method {name} needs {', '.join(needed)}: give an object, {name.split('.')[-1]}(...)")
+        raise ValueError(f"method {name} needs {', '.join(needed)}: build it yourself, as {name.split('.')[-1]}(...)")
     return method_class(**(signed_arguments(method_class) if signed and "." not in name else {}))
 
 
 def signed_arguments(method_class: type[AttributionMethod]) -> dict[str, str]:
-    """Returns the arguments that make a method's scores signed.
+    """Returns the arguments of a method with which its scores have a sign.
 
-    Returns {} if the scores are signed by default, or if the method has no argument `pooling`.
+    Returns {} if the scores have a sign by default, or if the method has no argument `pooling`.
 
     Example:
         >>> signed_arguments(IntegratedGradients)

@@ -43,7 +43,7 @@ def test_ids_of_a_network_are_those_of_the_encoder(arguments, given, capsys):
     assert isinstance(network, BiLSTMAttention)
     assert (network.pad_id, network.init_args["mask_id"], network.embedding.padding_idx) == (97, 96, 97)
     lines = capsys.readouterr().out
-    assert ("the network's mask_id is 96, as in the encoder" in lines) == (not given)
+    assert ("the network's mask_id is set to 96, as in the encoder" in lines) == (not given)
 
 
 @pytest.mark.parametrize(("name", "given", "encoder"), [("pad_id", 5, 97), ("mask_id", 97, 96)])

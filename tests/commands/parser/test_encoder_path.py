@@ -140,7 +140,7 @@ def test_a_teacher_gives_its_tokenizer_if_the_student_has_none(run, folders):
 @pytest.mark.parametrize("network", [{"config": BERT}, {"path": "bare"}], ids=["random", "folder without tokenizer"])
 def test_without_a_network_with_a_tokenizer_the_key_is_named(network, folders):
     network = {name: folders.get(str(value), value) for name, value in network.items()}
-    message = r"^data.init_args.encoder.init_args.path is missing, and no network of this command has a tokenizer"
+    message = r"^data.init_args.encoder.init_args.path is missing, and no network in this configuration has a tokenizer"
     with pytest.raises(ValueError, match=message):
         filled(supervised(**network))
 

@@ -32,7 +32,7 @@ def test_part_is_found_by_name_in_the_folders_of_its_kind(name, kind, found):
 
 @pytest.mark.parametrize("name", ["minilm.yaml", "network/minilm.yaml", "tm.yaml", "../configs/tm.yaml", "no.yaml"])
 def test_file_of_another_kind_is_not_found(name):
-    message = f"there is no data '{name}', here or in configs/data: choose one of .*(babi.yaml|and \\d+ others)"
+    message = f"no file '{name}' for data, here or in configs/data: choose one of .*(babi.yaml|and \\d+ others)"
     with pytest.raises(ValueError, match=message):
         find_part(name, "data")
 

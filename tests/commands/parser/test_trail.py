@@ -42,14 +42,14 @@ def refused(scheduler: dict, function: Callable = train) -> str:
 @pytest.mark.parametrize(
     ("scheduler", "named"),
     [
-        ({"class_path": LAMBDA}, "scheduler lacks lr_lambda, which LambdaLR needs: give it in init_args"),
+        ({"class_path": LAMBDA}, "scheduler lacks lr_lambda, which LambdaLR needs: set it in init_args"),
         (
             {"class_path": LAMBDA, "init_args": {"lr_lambda": {"class_path": f"{__name__}.Halved"}}},
-            "scheduler.init_args.lr_lambda lacks every, which Halved needs: give it in init_args",
+            "scheduler.init_args.lr_lambda lacks every, which Halved needs: set it in init_args",
         ),
         (
             {"class_path": LAMBDA, "init_args": {"lr_lambda": {"class_path": "os.system"}}},
-            "scheduler.init_args.lr_lambda names os.system, which is not a class: name a class, or leave it out",
+            "scheduler.init_args.lr_lambda names os.system, which is not a class: name a class, or remove this setting",
         ),
     ],
 )

@@ -26,7 +26,7 @@ def test_an_empty_column_has_no_texts():
 
 
 def test_a_missing_text_is_named_by_its_label():
-    with pytest.raises(ValueError, match=r"texts\['b'\] is nan, not a string: fill it in or leave it out"):
+    with pytest.raises(ValueError, match=r"texts\['b'\] is nan, not a string: replace or remove this item"):
         given_texts(pd.Series(["fine", float("nan")], index=["a", "b"]))
 
 
@@ -38,5 +38,5 @@ def test_a_table_or_a_number_is_refused(texts):
 
 def test_second_texts_are_as_many_as_the_first():
     assert given_pairs(pd.Series(["a", "b"]), 2) == ["a", "b"] and given_pairs("a", 9) == "a"
-    with pytest.raises(ValueError, match="text_pair has 1 text for 2 texts: give one second text for each text"):
+    with pytest.raises(ValueError, match="text_pair has 1 text for 2 texts: give a second text for each text"):
         given_pairs(["a"], 2)
