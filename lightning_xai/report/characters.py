@@ -1,4 +1,4 @@
-"""Finds grapheme clusters and the direction of writing of texts, and removes control characters."""
+"""Finds the grapheme clusters and the writing direction of texts, and removes control characters."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def cluster_bounds(text: str) -> list[int]:
 
 
 def printable(text: str) -> str:
-    """Replaces each character that controls a terminal or the direction of writing by a space.
+    """Replaces each character that controls a terminal or the writing direction by a space.
 
     Line feeds and joiners are kept.
 
@@ -46,7 +46,7 @@ def printable(text: str) -> str:
 
 
 def direction(text: str) -> TextDirection | None:
-    """Returns the direction in which the first letter of a text is written, or None if the text has no letter.
+    """Returns the side from which the first letter of a text is written; None if the text has no letter.
 
     Example:
         >>> direction("12 good"), direction("\\u05e9\\u05dc"), direction("3.")
@@ -62,7 +62,9 @@ def direction(text: str) -> TextDirection | None:
 
 
 def piece_directions(texts: Sequence[str]) -> list[TextDirection | Literal["number"] | None]:
-    """Returns the direction of each piece of a line; "number" for digits with their signs, None for other pieces.
+    """Returns the direction of each piece of a line, which the first letter of the piece decides.
+
+    For a piece without a letter, returns "number" if it is part of a number (such as a digit or "%"), otherwise None.
 
     Example:
         >>> piece_directions(["\\u05e9", " ", "2", "5", "%", "!", "good"])
@@ -80,11 +82,11 @@ def piece_directions(texts: Sequence[str]) -> list[TextDirection | Literal["numb
 
 
 def piece_levels(directions: Sequence[TextDirection | Literal["number"] | None], base: TextDirection) -> list[int]:
-    """Returns the level of each piece of a line: odd if it is written from right to left.
+    """Returns the embedding level of each piece of a line, which is odd if the piece is written from right to left.
 
     A piece without a direction takes the direction of its neighbors if they agree, and otherwise the direction `base`.
-    A number after a word from right to left has a level of its own. This function and `piece_directions` follow the
-    rules W4, W5, W7, N1 and N2 of the Unicode Standard Annex 9.
+    A number after a right-to-left word has level 2, because its digits are written from left to right. This function
+    and `piece_directions` follow the rules W4, W5, W7, N1 and N2 of Unicode Standard Annex 9.
 
     Args:
         directions: direction of each piece, in reading order, from `piece_directions`.
@@ -96,7 +98,7 @@ def piece_levels(directions: Sequence[TextDirection | Literal["number"] | None],
     """
     left, number = (0, 2) if base == "left" else (2, 2)
     levels: list[int] = []
-    before = strong = base  # direction of the last piece that has one; `strong` does not count numbers
+    before = strong = base  # direction of the last piece with a direction; `strong` ignores numbers
     for place, own in enumerate(directions):
         if own == "number" and strong == "right":
             levels.append(number)
@@ -115,7 +117,7 @@ def piece_levels(directions: Sequence[TextDirection | Literal["number"] | None],
 def visual_order(levels: Sequence[int]) -> list[int]:
     """Returns the indices of a line's pieces in the order in which they are drawn, from left to right.
 
-    This is rule L2 of the Unicode Standard Annex 9.
+    This is rule L2 of Unicode Standard Annex 9.
 
     Args:
         levels: level of each piece, in reading order, from `piece_levels`.
@@ -137,7 +139,7 @@ def visual_order(levels: Sequence[int]) -> list[int]:
 
 
 def mirrored(text: str) -> str:
-    """Replaces brackets by their mirror images, as they look in a text from right to left.
+    """Replaces brackets by their mirror images, as they look in right-to-left text.
 
     Example:
         >>> mirrored("[1)")
@@ -147,9 +149,9 @@ def mirrored(text: str) -> str:
 
 
 def joined_ends(before: str, piece: str, after: str) -> str:
-    """Adds a joiner to each end of a piece of text where a cursive letter connects to the text before or after it.
+    """Adds a joiner to each end of a piece of text at which a cursive letter connects to the text before or after it.
 
-    The pieces of an Arabic word are drawn one by one. With joiners, their letters have the same shapes as in the word.
+    The pieces of an Arabic word are drawn one by one. The joiners give their letters the shapes of the whole word.
 
     Example:
         >>> joined_ends("\\u0633", "\\u0644\\u0627", " ") == "\\u200d\\u0644\\u0627"

@@ -13,13 +13,13 @@ FEWEST_RUNS = 3  # the correlation of two runs is always 1 or -1
 
 
 class Correlation(NamedTuple):
-    """Pearson's correlation of N pairs of values, with the ends of its 95 % confidence interval.
+    """Pearson's correlation of two quantities over N runs, with the ends of its confidence interval.
 
     Example:
         >>> print(Correlation(0.5, -0.25, 0.75, 9))
         r = 0.50 [-0.25, 0.75], 9 runs
         >>> print(correlation([0.5], [0.25]))
-        no correlation of 1 run: it needs at least 3
+        no correlation over 1 run: at least 3 are needed
     """
 
     value: float
@@ -30,22 +30,22 @@ class Correlation(NamedTuple):
     def __str__(self) -> str:
         runs = f"{self.num_runs} run{'s' * (self.num_runs != 1)}"
         if self.num_runs < FEWEST_RUNS:
-            return f"no correlation of {runs}: it needs at least {FEWEST_RUNS}"
+            return f"no correlation over {runs}: at least {FEWEST_RUNS} are needed"
         if math.isnan(self.value):
-            return f"no correlation, since all {runs} have the same value"
+            return f"no correlation, because a quantity has the same value in all {runs}"
         if math.isnan(self.low):
-            return f"r = {self.value:.2f}, {runs}, too few for an interval"
+            return f"r = {self.value:.2f}, {runs}, too few for a confidence interval"
         return f"r = {self.value:.2f} [{self.low:.2f}, {self.high:.2f}], {runs}"
 
 
 def correlation(x: Sequence[float], y: Sequence[float], *, confidence: float = 0.95) -> Correlation:
-    """Returns Pearson's correlation, and its confidence interval by Fisher's transformation.
+    """Returns Pearson's correlation of two quantities, and its confidence interval by Fisher's transformation.
 
-    The interval assumes that the pairs are independent. The correlation is NaN for fewer than three pairs or a constant
-    x or y. The interval is NaN for fewer than four pairs.
+    The interval assumes that the runs are independent. The correlation is NaN if there are fewer than three runs, or if
+    x or y is constant. The interval is NaN if there are fewer than four runs.
 
     Args:
-        x, y: values of N runs.
+        x, y: the two quantities, with a value for each of N runs.
         confidence: confidence level of the interval, in (0, 1).
 
     Example:

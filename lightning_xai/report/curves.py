@@ -20,7 +20,7 @@ from PIL import Image
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F3C8D", "#8C6D31")
 MARKERS = "osD^vPX*"
 REFERENCE_COLOR = "#555555"
-CONTROLS_LABEL = "their positions only"  # legend entry of controls, networks that see only which positions are erased
+CONTROLS_LABEL = "their positions only"  # legend entry for controls: networks that see only which positions are erased
 DOTS_PER_INCH = 150
 
 Role = Literal["curve", "control", "reference"]
@@ -61,7 +61,7 @@ class Panel:
         title: text above the axes.
         x_label: label of the horizontal axis.
         y_label: label of the vertical axis.
-        curves: the curves, in the order in which they are drawn; but references are drawn first, below the others.
+        curves: the curves, in drawing order, except that references are drawn first, below all other curves.
 
     Example:
         >>> Panel("roar", "% of tokens erased", "accuracy [%]", curves=[]).title
@@ -95,7 +95,7 @@ def curves_figure(panels: Sequence[Panel], *, max_columns: int = 3) -> Figure:
     axes = list(figure.subplots(num_rows, num_columns, squeeze=False).flat)
     curves = [curve for panel in panels for curve in panel.curves]
     names = list(dict.fromkeys(curve.name for curve in curves if curve.role != "reference"))
-    lines: dict[tuple[bool, int, str], Line2D] = {}  # the legend is sorted by the keys, which put references last
+    lines: dict[tuple[bool, int, str], Line2D] = {}  # the legend is sorted by these keys: references come last
     for panel, axis in zip(panels, axes, strict=False):
         for curve in sorted(panel.curves, key=lambda curve: curve.role != "reference"):
             place = names.index(curve.name) if curve.role != "reference" else 0
@@ -127,7 +127,7 @@ def figure_image(figure: Figure) -> np.ndarray:
 
 
 def save_png(image: np.ndarray, file: Path) -> None:
-    """Writes an image [height, width, 3] uint8 as PNG, whatever the suffix of the file.
+    """Writes an image [height, width, 3] uint8 in the PNG format, even if the file has another suffix.
 
     Example:
         >>> import tempfile
@@ -140,7 +140,7 @@ def save_png(image: np.ndarray, file: Path) -> None:
 
 
 def _draw_curve(axis: Axes, curve: Curve, position: int) -> Line2D:
-    """Draws a curve and returns its line. The number `position` selects color and marker."""
+    """Draws a curve and returns its line. The index `position` selects a color and a marker."""
     color = REFERENCE_COLOR if curve.role == "reference" else COLORS[position % len(COLORS)]
     (line,) = axis.plot(
         curve.x,

@@ -1,4 +1,4 @@
-"""Shows the explanation of a new text: as lines for a terminal, or as a record for a JSON Lines file."""
+"""Presents the explanation of a new text: as lines in a terminal, or as a record for a JSON Lines file."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from lightning_xai.report.strongest import bar_lines, strongest_words
 
 
 def print_document(document: ExplainedDocument) -> None:
-    """Prints each explained class with its probability, and for each method the text and bars for the strongest words.
+    """Prints each explained class with its probability and, for each method, the text and bars for the strongest words.
 
     On a terminal, the text is colored by the scores. The last line for each method gives the probability of the class
-    for the text without these words.
+    for the text without the strongest words.
 
     Example:
         >>> import numpy as np

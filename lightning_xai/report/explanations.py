@@ -26,7 +26,7 @@ class Explanations(Sequence[ExplainedDocument]):
     Args:
         documents: the explained documents.
         title: title of the page of heatmaps.
-        labels: row label of each text for tables, for example from the index of a pandas Series; by default 0, 1, ...
+        labels: row label of each text in tables, such as its label in a pandas Series; by default 0, 1, ...
 
     Example:
         >>> import numpy as np
@@ -54,7 +54,7 @@ class Explanations(Sequence[ExplainedDocument]):
     def __getitem__(self, position: slice) -> Explanations: ...
 
     def __getitem__(self, position: int | slice) -> ExplainedDocument | Explanations:
-        """Returns one document for an index, or Explanations for a slice."""
+        """Returns a document if `position` is an index, and Explanations if it is a slice."""
         if isinstance(position, slice):
             return Explanations(self.documents[position], self.title, self.labels[position])
         return self.documents[position]
@@ -78,7 +78,7 @@ class Explanations(Sequence[ExplainedDocument]):
     def to_frame(self) -> pd.DataFrame:
         """Returns a table with one row for each text, class, method and token.
 
-        Columns: `text` (label of the text), `class`, `predicted` (bool), `probability`, `method`, `begin` and `end`
+        Columns: `text` (row label of the text), `class`, `predicted` (bool), `probability`, `method`, `begin` and `end`
         (character offsets of the token, end exclusive), `token` (its characters; empty for special tokens) and `score`.
         """
         rows = [

@@ -1,4 +1,4 @@
-"""Chooses fonts for images: for each character, the first installed font that has a glyph for it."""
+"""Chooses a font for each character of the texts in images: the first available font that has a glyph for it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from lightning_xai.report.characters import cluster_bounds
 _WITHOUT_SHAPE = frozenset("\u200c\u200d\ufe0e\ufe0f")  # joiners and variation selectors, which need no glyph
 # font families that cover many scripts, tried before other installed fonts
 _PREFERRED = ("NotoColorEmoji", "NotoSans", "NotoSansCJK", "SourceHanSans", "WenQuanYi", "DroidSansFallback", "Unifont")
-_STYLES = ("Bold", "Black", "Light", "Thin", "Italic", "Oblique", "Medium")  # tried after the regular style
-_BITMAP_SIZES = (109, 160, 128, 96, 64)  # sizes of glyphs, in pixels, in fonts of colored pictures
+_STYLES = ("Bold", "Black", "Light", "Thin", "Italic", "Oblique", "Medium")  # tried after regular styles
+_BITMAP_SIZES = (109, 160, 128, 96, 64)  # pixel sizes that fonts with colored pictures as glyphs may have
 
 
 class GlyphRun(NamedTuple):
@@ -82,7 +82,7 @@ def _characters_of(file: str) -> frozenset[int]:
     try:
         _font(file, _BITMAP_SIZES[0])
         return frozenset(FT2Font(file).get_charmap())
-    except (RuntimeError, OSError):  # for example a font of bitmaps that Pillow cannot read
+    except (RuntimeError, OSError):  # for example, a bitmap font that Pillow cannot read
         return frozenset()
 
 
@@ -100,10 +100,10 @@ def font_file(cluster: str) -> str | None:
 
 @cache
 def _font(file: str, size: int) -> tuple[ImageFont.FreeTypeFont, float]:
-    """Returns a font, and the factor by which its glyphs must be scaled to have the size.
+    """Returns a font, and the factor by which its glyphs must be scaled to have the font size `size`.
 
     Raises:
-        OSError: the file is no font, or its glyphs are pictures in an unknown size.
+        OSError: the file is not a font, or its glyphs are pictures in none of the sizes _BITMAP_SIZES.
     """
     for tried in (size, *_BITMAP_SIZES):
         try:
@@ -111,7 +111,7 @@ def _font(file: str, size: int) -> tuple[ImageFont.FreeTypeFont, float]:
         except OSError as error:
             if "pixel size" not in str(error):
                 raise
-    raise OSError(f"{file} has no glyphs in the sizes {_BITMAP_SIZES}")
+    raise OSError(f"{file} has no glyphs in any of the sizes {_BITMAP_SIZES}")
 
 
 def glyph_runs(text: str, size: int) -> Iterator[GlyphRun]:

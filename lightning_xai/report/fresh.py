@@ -1,4 +1,4 @@
-"""The table at the end of a FRESH chain: results of its classifiers, as means over seeds."""
+"""The table that a FRESH chain prints at its end: the results of its classifiers, as means over seeds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def fresh_table(results: pd.DataFrame, metric: str, *, width: int = 80) -> str:
     Cells show the mean over seeds. With several seeds, the standard deviation follows in parentheses.
 
     Args:
-        results: rows of the files fresh.csv of one or several seeds.
+        results: rows of fresh.csv from one or several seeds.
         metric: name of the metric, as in the column `metric`.
         width: number of characters in a line.
 

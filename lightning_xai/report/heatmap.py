@@ -20,7 +20,8 @@ Color = tuple[int, int, int]  # red, green and blue from 0 to 255
 SUPPORTS, OPPOSES, MAGNITUDE, EVIDENCE = (215, 84, 39), (49, 104, 189), (122, 72, 168), (0, 128, 60)
 MAX_STRENGTH = 0.85  # share of the pure color at a relative score of 1 or -1; below 1, so that black text stays legible
 MIN_TERMINAL_SCORE = 0.05  # smaller relative scores get no color in the terminal
-MIN_BACKGROUND_SCORE = 0.3  # smaller ones color the letters: pale backgrounds stand out on dark terminals
+# smaller relative scores color the letters instead, because a pale background would stand out on a dark terminal
+MIN_BACKGROUND_SCORE = 0.3
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class ExplainedDocument:
     Attributes:
         name: title above the text.
         text: the source text.
-        offsets: [T, 2] character offsets (begin, end) of each token; these are equal for a special token.
+        offsets: [T, 2] character offsets (begin, end) of each token. For a special token, begin equals end.
         classes: explained classes, in the order in which they are shown.
 
     Example:
@@ -95,7 +96,7 @@ class Piece(NamedTuple):
 
 
 def largest_score(scores: np.ndarray, offsets: np.ndarray) -> float:
-    """Returns the largest absolute score of the tokens that have characters in the text; 0 if there are none.
+    """Returns the largest absolute score of the tokens that have characters in the text; 0 if no token has any.
 
     Example:
         >>> largest_score(np.array([90.0, 1.0, -2.0]), np.array([[0, 0], [0, 4], [5, 9]]))
@@ -107,8 +108,8 @@ def largest_score(scores: np.ndarray, offsets: np.ndarray) -> float:
 def relative_scores(scores: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     """Divides scores [T] by the largest absolute score of a token that has characters in the text.
 
-    The results are in [-1, 1]. Special tokens have no characters and get 0. Their scores are often so large that, if
-    they counted, all words would look white.
+    The results are in [-1, 1]. Special tokens, which have no characters, get 0. Their scores are often so large that
+    all words would look white if special tokens counted.
 
     Example:
         >>> relative_scores(np.array([90.0, 1.0, -2.0]), np.array([[0, 0], [0, 4], [5, 9]])).tolist()
@@ -168,7 +169,7 @@ def method_pieces(document: ExplainedDocument, explained: ExplainedClass, method
 
 
 def class_status(explained: ExplainedClass) -> str:
-    """Returns a phrase that tells whether a class is gold, if this is known, and whether it is predicted.
+    """Returns a phrase that says whether a class is gold (if this is known), and that it is predicted (if it is).
 
     Example:
         >>> class_status(ExplainedClass("positive", 0.75, gold=False, predicted=True, scores={}))
@@ -179,7 +180,7 @@ def class_status(explained: ExplainedClass) -> str:
 
 
 def pure_color(score: float, *, has_sign: bool) -> Color:
-    """Returns the color of the strongest scores: orange above 0 and blue below 0, or purple if scores have no sign.
+    """Returns the color for the strongest score with the sign of `score`: orange, blue, or purple without signs.
 
     Example:
         >>> pure_color(0.1, has_sign=True) == SUPPORTS, pure_color(0.1, has_sign=False) == MAGNITUDE
@@ -204,7 +205,9 @@ def background_color(score: float, *, has_sign: bool = True) -> Color:
 
 
 def ansi(document: ExplainedDocument, explained: ExplainedClass, method: str) -> str:
-    """Returns the text of a document in 24-bit terminal colors: strong tokens as background, weaker ones as letters.
+    """Returns the text of a document in 24-bit terminal colors.
+
+    A strong score colors the background of its token, and a weaker score colors the letters.
 
     Example:
         >>> positive = ExplainedClass("positive", 0.75, gold=True, predicted=True, scores={"ig": np.array([4.0, 0.0])})

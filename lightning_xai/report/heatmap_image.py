@@ -56,7 +56,7 @@ class PlacedPiece(NamedTuple):
 def image(document: ExplainedDocument, class_position: int = 0, width: int = 1000) -> np.ndarray:
     """Returns an RGB image [height, width, 3] uint8 for one explained class, which shows the text once for each method.
 
-    If no installed font has some of the characters, the last line says so.
+    If no installed font has a glyph for some of the characters, the last line says so.
 
     Args:
         document: a text with scores.
@@ -92,13 +92,13 @@ def image(document: ExplainedDocument, class_position: int = 0, width: int = 100
         y += 14
     if missing:
         named = ", ".join(f"U+{ord(character[0]):04X}" for character in missing[:3])
-        note = f"no installed font has {len(missing)} of the characters ({named}): install one, such as Noto Sans"
+        note = f"no installed font has {len(missing)} of the characters ({named}): install a font, such as Noto Sans"
         _write(canvas, y - 6, note, SMALL_SIZE, GRAY)
     return np.asarray(canvas)
 
 
 def placed_lines(pieces: Sequence[Piece], width: float) -> Iterator[list[PlacedPiece]]:
-    """Yields the lines of a text as pieces with positions, written in the direction of the text's first letter.
+    """Yields the lines of a text as pieces with positions. The text's first letter decides the writing direction.
 
     A line ends at a line feed, or before a piece that does not fit in `width`. A piece wider than a line is cut.
 
@@ -114,7 +114,7 @@ def placed_lines(pieces: Sequence[Piece], width: float) -> Iterator[list[PlacedP
         x = 0.0 if base == "left" else width - sum(placed.width for placed in line)
         arranged = []
         for place in visual_order(levels):
-            # brackets inside a word are mirrored by the font itself
+            # brackets in a piece with letters are mirrored when the piece is drawn
             is_mirrored = levels[place] % 2 == 1 and directions[place] is None
             shown = mirrored(line[place].shown) if is_mirrored else line[place].shown
             arranged.append(line[place]._replace(x=x, shown=shown))
@@ -123,7 +123,7 @@ def placed_lines(pieces: Sequence[Piece], width: float) -> Iterator[list[PlacedP
 
 
 def _lines(pieces: Sequence[Piece], width: float) -> Iterator[list[PlacedPiece]]:
-    """Yields the lines of a text as pieces in reading order, whose positions are not set yet."""
+    """Yields the lines of a text as pieces in reading order. The positions `x` of the pieces are not set yet."""
     line: list[PlacedPiece] = []
     used = 0.0
     pieces = [part for piece in pieces for part in _parts_within(piece, width)]
@@ -144,7 +144,7 @@ def _lines(pieces: Sequence[Piece], width: float) -> Iterator[list[PlacedPiece]]
 
 
 def _parts_within(piece: Piece, width: float) -> Iterator[Piece]:
-    """Yields the parts of a piece; only a piece wider than `width` has several."""
+    """Yields the parts into which a piece is cut; a piece that fits in `width` stays whole."""
     if all(length(printable(part), TEXT_SIZE) <= width for part in piece.text.split("\n")):
         yield piece
         return
@@ -174,5 +174,5 @@ def _write(canvas: Image.Image, y: float, text: str, size: int, color: Color, x:
     if direction(text) == "right":
         runs.reverse()
     for run in runs:
-        run.draw(canvas, x, y + size, color)  # fonts share the baseline
+        run.draw(canvas, x, y + size, color)  # all fonts share one baseline
         x += run.width

@@ -27,9 +27,9 @@ LEGEND_SCORE = 0.7  # the legend shows the colors of this relative score
 def html_page(title: str, documents: Sequence[ExplainedDocument], note: str = "") -> str:
     """Returns a self-contained page with a class selector, methods side by side, and underlined evidence.
 
-    The page contains, as JSON, the pieces of the texts, their relative scores in percent, and the color for each
-    percent. Colors are translucent, so that they suit light and dark pages. The page's script inserts texts and names
-    through `textContent`, so that no text can become markup.
+    The page contains, as JSON, the pieces of the texts, their relative scores in percent, and a color for each
+    percentage. Colors are translucent, so that they suit light and dark pages. The page's script inserts texts and
+    names through `textContent`, so that no text can become markup.
 
     Example:
         >>> page = html_page("Attributions on test", [], note="A <b>note")

@@ -13,15 +13,15 @@ from lightning_xai.report.curves import Curve, Role
 
 
 def with_intervals(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
-    """Returns the mean over seeds and its confidence interval, for each combination of the columns `keys`.
+    """Returns the mean over seeds and its confidence interval, for each combination of values in the columns `keys`.
 
     Args:
         rows: one row for each seed and combination, with the columns `keys` and value.
-        keys: names of the columns that identify a combination.
+        keys: names of columns, such as "method".
 
     Returns:
-        A table with the columns `keys`, mean, low, high and num_seeds. The 95 % interval is from low to high. For a
-        single seed, low and high are NaN. If the value of any seed is NaN, mean, low and high are NaN.
+        A table with the columns `keys`, mean, low, high and num_seeds. The 95 % interval reaches from low to high. For
+        a single seed, low and high are NaN. If the value of any seed is NaN, mean, low and high are NaN.
 
     Example:
         >>> rows = pd.DataFrame({"method": ["ig", "ig", "ig"], "seed": [0, 1, 2], "value": [0.5, 0.5, 0.5]})

@@ -39,14 +39,14 @@ def racu_by_seed(rows: pd.DataFrame) -> pd.DataFrame:
         A table with the columns experiment, method, quantity ("racu" or "leakage"), seed and value.
 
     Raises:
-        ValueError: the curves of a method and of random erasures have values at different percentages.
+        ValueError: a method's curve and the curve of random erasures have values at different percentages.
 
     Example:
         >>> points = [("random", 0, 0.9), ("random", 50, 0.8), ("random", 100, 0.5)]
         >>> points += [("gradient", 0, 0.9), ("gradient", 50, 0.5), ("gradient", 100, 0.5)]
         >>> rows = pd.DataFrame(points, columns=["method", "amount", "value"])
         >>> rows = rows.assign(experiment="roar", seed=0, metric="accuracy", control=False, amount_unit="percentage")
-        >>> racu_by_seed(rows)["value"].round(3).tolist()  # 0.15 / 0.25
+        >>> racu_by_seed(rows)["value"].round(3).tolist()  # the area 0.15 divided by the largest area 0.25
         [0.6]
     """
     values: list[tuple[Any, ...]] = []
@@ -64,7 +64,7 @@ def racu_by_seed(rows: pd.DataFrame) -> pd.DataFrame:
                 continue
             if list(curve.index) != list(random.index):
                 raise ValueError(
-                    f"{experiment}, seed {seed}: {method} has scores at {list(curve.index)} % and random at "
+                    f"{experiment}, seed {seed}: {method} has results at {list(curve.index)} % but random at "
                     f"{list(random.index)} %: finish the chain with the same percentages for both"
                 )
             quantity: Quantity = "leakage" if control else "racu"
@@ -77,7 +77,8 @@ def racu_by_seed(rows: pd.DataFrame) -> pd.DataFrame:
 def racu_table(summary: pd.DataFrame, *, width: int = 80) -> str:
     """Returns tables of RACU and leakage in percent, with a row for each method and a column for each experiment.
 
-    A cell such as "57.9 +14.4 -19.8" gives the mean over seeds, and its distances to the ends of the interval.
+    A cell such as "57.9 +14.4 -19.8" gives the mean over seeds, and its distances to the upper and the lower end of the
+    confidence interval.
 
     Args:
         summary: result of `with_intervals` for `racu_by_seed`, with the keys experiment, method and quantity.
@@ -102,7 +103,7 @@ def racu_table(summary: pd.DataFrame, *, width: int = 80) -> str:
     if (summary["num_seeds"] > 1).any():
         notes.append("+ and -: distances to the ends of the 95 % interval over seeds (BCa bootstrap)")
     if summary["mean"].isna().any():
-        notes.append("-: undefined, because erasing everything costs nothing or raises the score in a seed")
+        notes.append("-: undefined, because there is a seed in which erasing all tokens does not lower the score")
     return "\n\n".join([*parts, *("\n".join(wrap(note, width)) for note in notes)])
 
 
@@ -140,7 +141,7 @@ def write_racu_report(
     Args:
         folders: folders of experiments, such as runs/roar.
         output: folder to which the files are written.
-        metrics: one metric for all experiments, or one for each experiment.
+        metrics: one metric for all experiments, or a metric for each experiment.
         split: the split whose results are shown.
         events: folder to which a TensorBoard file with the same figures is written; by default `output`.
 
@@ -173,7 +174,7 @@ def write_racu_report(
 def _write_pictures(panels: Mapping[str, Sequence[Panel]], output: Path, events: Path, split: str) -> list[Path]:
     """Writes each figure that has panels to a PNG file and to TensorBoard. Returns the paths of the PNG files."""
     events.mkdir(parents=True, exist_ok=True)
-    for old in events.glob(f"events.out.tfevents*{EVENTS_SUFFIX}"):  # TensorBoard would show old figures too
+    for old in events.glob(f"events.out.tfevents*{EVENTS_SUFFIX}"):  # otherwise, TensorBoard would show old figures too
         old.unlink(missing_ok=True)  # another chain may have just removed the file
     files = []
     with SummaryWriter(str(events), filename_suffix=EVENTS_SUFFIX) as writer:

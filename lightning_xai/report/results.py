@@ -14,12 +14,12 @@ GROUPS = ("1 + K", "up to 16", "up to N", "more")  # groups of methods by number
 def results_tables(results: pd.DataFrame, width: int | None = None) -> str:
     """Returns a table of the classification metrics, and one table of attribution metrics per split and preset.
 
-    A table of attribution metrics has a row for each method. If the numbers of passes differ much, methods are grouped
-    by them; in the groups' names, K is the number of explained classes and N the number of tokens. The columns are the
-    metrics and the cost of explaining one example: forward and backward passes, seconds, and the largest growth of
-    memory. Some networks cut texts into segments, and encode only once a segment that several erased versions of a text
-    have in common. For these networks, another column shows how many segments were encoded per version, and how many a
-    version has.
+    A table of attribution metrics has a row for each method. Methods are grouped by their number of passes, if these
+    numbers differ much; in the names of the groups, K is the number of explained classes, and N is the number of
+    tokens. The columns are the metrics and the cost of explaining one example: forward and backward passes, seconds,
+    and the largest growth of memory. Some networks cut texts into segments. If several erased versions of a text have a
+    segment in common, these networks encode this segment only once. For them, another column shows how many segments
+    were encoded per version, and how many a version has.
 
     Args:
         results: rows of results.csv.
@@ -42,7 +42,7 @@ def results_tables(results: pd.DataFrame, width: int | None = None) -> str:
         counted, skipped = int(rows["num_examples"].max()), int(rows["num_skipped"].max())
         # tables of older versions lack this column
         cut = int(rows["num_evidence_cut"].fillna(0).max()) if "num_evidence_cut" in rows else 0
-        reason = f", {cut} of them because truncation cut their evidence" if cut else ""
+        reason = f", {cut} of them because truncation removed their evidence" if cut else ""
         title = f"{split}, preset {preset} (explanations: {counted} counted, up to {skipped} skipped{reason})"
         missing = _is_left_out(rows)
         # rows that have a value come first, because the cost of a method is read from its first row
@@ -54,7 +54,7 @@ def results_tables(results: pd.DataFrame, width: int | None = None) -> str:
 
 
 def _is_left_out(rows: pd.DataFrame) -> pd.Series:
-    """Returns, for each row, whether it has a reason instead of a value; tables of older versions have no reasons."""
+    """Returns, for each row, whether it has a reason instead of a value. Tables of older versions have no reasons."""
     if "left_out" not in rows:
         return pd.Series(False, index=rows.index)
     return rows["left_out"].notna() & (rows["left_out"] != "")
@@ -77,9 +77,9 @@ def left_out_notes(rows: pd.DataFrame) -> list[str]:
 
 
 def selection_notes(rows: pd.DataFrame) -> list[str]:
-    """Returns a line for each metric by which methods selected the best of several scores.
+    """Returns a line for each metric by which methods selected their scores, or the scorer that computes them.
 
-    The line names these methods, because the selection gives them an advantage.
+    The line names these methods, because the selection gives them an advantage in this metric.
 
     Example:
         >>> selection_notes(pd.DataFrame({"method": ["faml", "random"], "selected_on": ["comprehensiveness", ""]}))
@@ -95,7 +95,7 @@ def selection_notes(rows: pd.DataFrame) -> list[str]:
 
 
 def segment_notes(rows: pd.DataFrame) -> list[str]:
-    """Returns a line that gives, for each metric, the mean number of segments encoded for an erased version.
+    """Returns a line that says how many segments were encoded for an erased version, as a mean for each metric.
 
     Returns [] if no metric evaluated erased versions.
 
@@ -116,7 +116,7 @@ def segment_notes(rows: pd.DataFrame) -> list[str]:
 
 
 def _encoded(encoded: float, of: float) -> str:
-    """Returns a text such as "1.5 of 47": how many of a version's segments were encoded; "-" if undefined."""
+    """Returns a text such as "1.5 of 47": how many of a version's segments were encoded; "-" if this is NaN."""
     return "-" if pd.isna(encoded) else f"{_short(encoded)} of {_short(of)}"
 
 
@@ -126,7 +126,7 @@ def _table(rows: pd.DataFrame, index: str, costs: list[Column], title: str, widt
     values = values.dropna(axis="columns", how="all")
     underlined = f"{title}\n{'-' * min(width, len(title))}"
     if values.empty:
-        return f"{underlined}\nno number is defined for these examples"
+        return f"{underlined}\nno metric is defined for these examples"
     metrics = [str(metric) for metric in values.columns]
     families = {metric.split("/")[0] for metric in metrics if "/" in metric}
     # if all metrics have the same prefix before "/", the headers leave this prefix out
@@ -140,7 +140,7 @@ def _table(rows: pd.DataFrame, index: str, costs: list[Column], title: str, widt
 
 
 def _groups(rows: pd.DataFrame, index: str) -> list[str]:
-    """Returns the group of each line of a table, "" for none; all "" if there are fewer than two different groups."""
+    """Returns the group of each line of a table, "" for no group; all are "" if there are fewer than two groups."""
     lines = rows.drop_duplicates(index)
     groups = [group if group in GROUPS else "" for group in lines.get("pass_group", pd.Series("", index=lines.index))]
     return groups if len({group for group in groups if group}) > 1 else [""] * len(groups)
@@ -155,7 +155,7 @@ def _grouped(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_group_lines(names: list[str], columns: list[Column], groups: list[str]) -> tuple[list[str], list[Column]]:
-    """Adds a heading line before each group of a table's lines; returns the names of all lines, and the columns."""
+    """Adds a heading before each group of lines in a table. Returns the names of all lines, and the columns."""
     begins = [place for place, group in enumerate(groups) if group and group not in groups[:place]]
     lines = list(names)
     cells = [list(column.cells) for column in columns]
@@ -193,7 +193,7 @@ def _number(value: float) -> str:
 
 
 def _short(value: float) -> str:
-    """Returns a number as text: "-" for NaN, rounded to an integer if it is at least 100, else to three digits."""
+    """Returns a number as text: rounded if it is at least 100, otherwise with three significant digits; "-" for NaN."""
     if pd.isna(value):
         return "-"
     return f"{value:.0f}" if value >= 100 or float(value).is_integer() else f"{value:.3g}"

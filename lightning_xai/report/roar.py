@@ -20,7 +20,7 @@ READ = ("seed", "method", "amount", "split", "metric", "value", "control", "amou
 
 
 def roar_table(results: pd.DataFrame, metric: str, *, split: str = "test", width: int = 80) -> str:
-    """Returns a table of one metric in percent, with a row for each method and a column for each amount erased.
+    """Returns a table of one metric in percent: a row for each method, a column for each amount of erased tokens.
 
     Args:
         results: rows of one roar.csv.
@@ -33,7 +33,7 @@ def roar_table(results: pd.DataFrame, metric: str, *, split: str = "test", width
         >>> results = pd.DataFrame(rows, columns=["method", "amount", "value"])
         >>> results = results.assign(split="test", metric="accuracy", control=False, amount_unit="percentage")
         >>> print(roar_table(results, "accuracy"))
-        ROAR, accuracy of test in percent, by % erased
+        ROAR, accuracy on test in percent, by % erased
                      0   100
         random    90.0  50.0
         gradient  90.0  50.0
@@ -43,21 +43,21 @@ def roar_table(results: pd.DataFrame, metric: str, *, split: str = "test", width
     table = rows.assign(name=names).pivot(index="name", columns="amount", values="value").loc[names.unique()]
     unit = "%" if rows["amount_unit"].iloc[0] == "percentage" else "tokens"
     columns = [Column(str(amount), [_cell(value) for value in table[amount]]) for amount in table.columns]
-    title = f"ROAR, {metric} of {split} in percent, by {unit} erased"
+    title = f"ROAR, {metric} on {split} in percent, by {unit} erased"
     return text_table([str(name) for name in table.index], columns, title=title, width=width)
 
 
 def read_chains(folders: Sequence[Path], metrics: Sequence[str], split: str) -> pd.DataFrame:
-    """Returns the rows of the files roar.csv of all experiments and seeds, with the additional column `experiment`.
+    """Returns the rows in the roar.csv files of all experiments and seeds, with an additional column `experiment`.
 
     Args:
         folders: folders of experiments, such as runs/roar.
-        metrics: one metric for all experiments, or one for each experiment. Rows of other metrics are left out.
+        metrics: one metric for all experiments, or a metric for each. Rows of other metrics are left out.
         split: the split whose rows are returned.
 
     Raises:
-        ValueError: `metrics` has neither one metric nor one for each experiment; or an experiment has no finished
-            chain, a chain of another format, a roar.csv that lacks a column, or no rows of the metric and split.
+        ValueError: `metrics` has neither one metric nor a metric for each experiment; or an experiment has no finished
+            chain, a chain of another format, a roar.csv that lacks a column, or no rows for the metric and split.
 
     Example:
         >>> import tempfile
@@ -72,22 +72,22 @@ def read_chains(folders: Sequence[Path], metrics: Sequence[str], split: str) -> 
     if len(metrics) not in (1, len(folders)):
         raise ValueError(
             f"{quantity(len(metrics), 'metric')} for {quantity(len(folders), 'experiment')}: "
-            "give one, or one per experiment"
+            "give one metric for all, or a metric for each"
         )
     metric_of_each = list(metrics) * (len(folders) if len(metrics) == 1 else 1)
     parts = []
     for folder, name, metric in zip(folders, experiment_names(folders), metric_of_each, strict=True):
         runs = [run for run in runs_of(folder) if run.roar_file.exists()]
         if not runs:
-            raise ValueError(f"{folder} has no seed*/roar.csv: name the folder of an experiment with a finished chain")
+            raise ValueError(f"{folder} has no seed*/roar.csv: give the folder of an experiment with a finished chain")
         for run in runs:
             run.check_format(RUN_AGAIN)
         results = pd.concat([_read_rows(run.roar_file) for run in runs], ignore_index=True)
         rows = results[(results["metric"] == metric) & (results["split"] == split)]
         if rows.empty:
             pairs = sorted(set(zip(results["metric"], results["split"], strict=True)))
-            available = ", ".join(f"{metric} of {split}" for metric, split in pairs)
-            raise ValueError(f"{folder} has no {metric} of {split}: choose one of {available}")
+            available = ", ".join(f"{metric} on {split}" for metric, split in pairs)
+            raise ValueError(f"{folder} has no results for {metric} on {split}: choose one of {available}")
         parts.append(rows.assign(experiment=name))
     return pd.concat(parts, ignore_index=True)
 
@@ -98,7 +98,7 @@ def _read_rows(file: Path) -> pd.DataFrame:
     except (pd.errors.EmptyDataError, pd.errors.ParserError, UnicodeDecodeError) as error:
         raise ValueError(f"{file} is damaged ({error}): run the chain again with this version") from error
     if missing := [column for column in READ if column not in rows]:
-        raise ValueError(f"{file} has no {', '.join(missing)}: run the chain again with this version")
+        raise ValueError(f"{file} has no column {', '.join(missing)}: run the chain again with this version")
     return rows
 
 

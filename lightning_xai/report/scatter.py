@@ -55,7 +55,7 @@ class FittedLine(NamedTuple):
 
 
 def fitted_line(x: Sequence[float], y: Sequence[float]) -> FittedLine:
-    """Returns slope and intercept of the least-squares line through points, and Pearson's r.
+    """Returns the slope and intercept of the least-squares line through points, and Pearson's r of the points.
 
     All three values are NaN if r is undefined.
 
@@ -117,7 +117,7 @@ def _draw_line(axis: Axes, name: str, points: pd.DataFrame, color: str) -> str:
 
 
 def panel_axes(number: int, *, max_columns: int = 3) -> tuple[Figure, list[Axes]]:
-    """Returns a figure with a grid of axes, and the axes row by row. Only the first `number` axes are visible.
+    """Returns a figure with a grid of axes, and a list of the axes, row by row. Only the first `number` are visible.
 
     Example:
         >>> figure, axes = panel_axes(4)
@@ -140,7 +140,7 @@ def panel_axes(number: int, *, max_columns: int = 3) -> tuple[Figure, list[Axes]
 
 
 def point_style(position: int) -> dict[str, Any]:
-    """Returns the color and marker of an experiment; `position` is its position in the legend, from 0.
+    """Returns the color and marker of an experiment; `position` is the index of the experiment in the legend.
 
     Example:
         >>> point_style(0)

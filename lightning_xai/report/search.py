@@ -28,7 +28,7 @@ def best_trials_table(best: Mapping[str, dict[str, Any] | None], keys: Sequence[
     """Returns a table with the best trial of each metric: the trial's number, its value and its settings.
 
     Args:
-        best: metric -> row of the best trial by this metric, as in `Study.table`; None if there is no such trial.
+        best: metric -> row of its best trial, as in `Study.table`; None if no trial has a value for this metric.
         keys: dotted keys of the searched settings.
         width: number of characters in a line.
 

@@ -20,7 +20,7 @@ class Matrix:
     Attributes:
         title: text above the cells.
         values: [R, R] similarities, NaN where undefined.
-        low: lowest possible similarity, 0 or -1. The colors range from `low` to 1.
+        low: smallest possible similarity, 0 or -1. The color map covers values from `low` to 1.
 
     Example:
         >>> Matrix("Spearman", np.eye(2), low=-1.0).values.shape
@@ -37,7 +37,7 @@ def matrices_figure(rows: Sequence[Sequence[Matrix]], names: Sequence[str]) -> F
 
     Args:
         rows: the matrices, in rows of the same length. The matrices of a row are drawn side by side.
-        names: labels for the rows, and for the columns, of every matrix.
+        names: labels of the rows, and also of the columns, of every matrix.
 
     Example:
         >>> figure = matrices_figure([[Matrix("Jaccard", np.array([[1.0, 0.25], [0.25, 1.0]]))]], ["seed0", "seed1"])

@@ -1,4 +1,4 @@
-"""Curves for the preset "sparsity": which share of the sum of absolute scores belongs to the top-scoring tokens."""
+"""Curves for the preset "sparsity": how much of the sum of absolute scores belongs to the top-scoring tokens."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ X_LABELS = {"top_tokens": "top tokens", "top_percent": "top % of tokens"}  # met
 
 
 def sparsity_panels(folders: Sequence[Path], split: str) -> list[Panel]:
-    """Returns up to two panels for each experiment: the share of the top tokens against their number or percentage.
+    """Returns up to two panels for each experiment.
+
+    Their curves show which share of the sum of absolute scores belongs to the top-scoring tokens, against the number or
+    the percentage of these tokens.
 
     Args:
         folders: folders of experiments. An experiment that was not tested with the preset "sparsity" gets no panel.

@@ -26,7 +26,7 @@ def matching_runs(names: Sequence[str], this_run: Path, runs_dir: Path) -> list[
     Args:
         names: folders, or patterns such as "tm/seed*". A pattern matches only tested runs, because other runs may still
             be writing their scores. Relative names are searched in `runs_dir` first, then in the working directory.
-        this_run: folder of the run with which the others are compared.
+        this_run: folder of the run with which the selected runs are to be compared.
         runs_dir: folder of all runs.
 
     Raises:
@@ -41,12 +41,12 @@ def matching_runs(names: Sequence[str], this_run: Path, runs_dir: Path) -> list[
         >>> [run.name for run in matching_runs(["tm/seed*"], runs_dir / "tm/seed0", runs_dir)]
         ['seed1']
     """
-    runs: dict[Path, Path] = {}  # absolute path -> path as it was found, which may be relative
+    runs: dict[Path, Path] = {}  # absolute path -> path as found, which may be relative
     for name in names:
         is_pattern = any(character in name for character in "*?[")
         paths = sorted(str(runs_dir / path) for path in glob(name, root_dir=runs_dir)) or sorted(glob(name))
         if not is_pattern and not paths:
-            raise ValueError(f"{name} does not exist: fit and test that run first, or correct its name")
+            raise ValueError(f"{name} does not exist: fit and test this run first, or correct its name")
         for path in map(Path, paths):
             if path.resolve() != this_run.resolve() and (not is_pattern or RunFolder(path).is_tested):
                 runs.setdefault(path.resolve(), path)
@@ -59,8 +59,9 @@ class RunComparison:
 
     Attributes:
         method: name of the method.
-        means: similarity metric -> its means [R, R] float64, NaN where the metric is undefined for every explanation.
-        counts: similarity metric -> number [R, R] int of the explanations for which the metric is defined.
+        means: similarity metric -> [R, R] float64 means over explanations for each pair of runs, NaN where the metric
+            is undefined for every explanation.
+        counts: similarity metric -> [R, R] int numbers of explanations for which the metric is defined.
         num_explanations: total number of explanations.
 
     Example:
@@ -140,7 +141,7 @@ def stability_table(
         >>> comparison = run_comparison("gradient", [values], num_runs=2)
         >>> print(stability_table(comparison, ["tm.seed0", "tm.seed1"], split="test", percentage=25))
         stability of gradient on test, 1 explanations
-        below the diagonal Jaccard of the top 25 %, above it Spearman's correlation
+        below the diagonal: Jaccard of the top 25 %; above it: Spearman's correlation
                        1     2
         1 tm.seed0     -  0.75
         2 tm.seed1  0.25     -
@@ -152,7 +153,7 @@ def stability_table(
         columns.append(Column(str(b + 1), [*above, "-", *below]))
     title = (
         f"stability of {comparison.method} on {split}, {comparison.num_explanations} explanations\n"
-        f"below the diagonal Jaccard of the top {percentage:g} %, above it Spearman's correlation"
+        f"below the diagonal: Jaccard of the top {percentage:g} %; above it: Spearman's correlation"
     )
     return text_table([f"{place} {name}" for place, name in enumerate(names, 1)], columns, title=title, width=width)
 

@@ -1,4 +1,4 @@
-"""The strongest words of an explanation, those with the largest absolute scores, and their display as bars."""
+"""The strongest words of an explanation (those with the largest absolute scores), and how they are shown as bars."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class ScoredWord(NamedTuple):
 
     Attributes:
         text: the characters of the word.
-        score: sum of the scores of its tokens.
-        tokens: indices of its tokens in the document.
+        score: sum of the scores of the word's tokens.
+        tokens: indices of the word's tokens in the document.
 
     Example:
         >>> ScoredWord("fine", 2.0, (1,)).score
@@ -36,8 +36,9 @@ class ScoredWord(NamedTuple):
 def words_of(document: ExplainedDocument) -> list[tuple[int, ...]]:
     """Returns the token indices of each word of a document. Special tokens belong to no word.
 
-    A token continues the preceding word if the characters on both sides of the boundary are letters, their marks or
-    digits, or if the boundary is inside a character, such as an emoji. In Chinese and Japanese, every token is a word.
+    A token continues the preceding word if the characters just before and just after the start of the token are
+    letters, combining marks or digits, or if this start is inside a character, such as an emoji. In Chinese and
+    Japanese, every token is a word.
 
     Example:
         >>> offsets = np.array([[0, 0], [0, 2], [2, 4], [4, 5]])
@@ -70,7 +71,7 @@ def _is_of_a_word(character: str) -> bool:
 
 
 def _visible(text: str) -> str:
-    """Returns a text, or the code numbers of its characters if none of them is visible."""
+    """Returns a text or, if all its characters are invisible, their Unicode code points."""
     is_seen = any(c.isprintable() and not c.isspace() for c in text)
     return text if is_seen else " ".join(f"U+{ord(c):04X}" for c in text)
 

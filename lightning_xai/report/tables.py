@@ -9,7 +9,7 @@ from itertools import groupby
 
 GAP = 2  # spaces before a column
 INDENT = "  "  # indentation of the second and later lines of a row name that is wrapped
-HEADER_WIDTH = 10  # longer headers are wrapped to this width, or to that of the widest cell or word if it is larger
+HEADER_WIDTH = 10  # longer headers are wrapped to this width or, if it is larger, to that of the widest cell or word
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def text_table(rows: Sequence[str], columns: Sequence[Column], *, title: str = "
     The blocks are about equally wide, and a blank line separates them.
 
     Args:
-        rows: names of the rows, repeated at the left of every block. Names longer than half of `width` are wrapped.
+        rows: names of the rows, repeated at the left of every block. Names wider than half of `width` are wrapped.
         columns: columns with a cell for every row. Cells are never wrapped.
         title: text above the first block, wrapped at `width`.
         width: number of characters in a line.
@@ -60,7 +60,8 @@ def text_table(rows: Sequence[str], columns: Sequence[Column], *, title: str = "
 def wrap(text: str, width: int) -> list[str]:
     """Returns the lines of a text, in which lines longer than `width` characters are broken.
 
-    A line is broken after a space or one of / _ . - or, if a part without these is longer than a line, inside the part.
+    A line is broken after a space or one of the characters / _ . and -. A part without these is broken only if it is
+    longer than a line.
 
     Example:
         >>> wrap("token_precision/integrated_gradients", 12)
@@ -119,7 +120,7 @@ def _even_blocks(columns: Sequence[_PrintedColumn], width: int) -> list[list[_Pr
 
 
 def _fill_blocks(groups: Sequence[list[_PrintedColumn]], width: int) -> list[list[_PrintedColumn]]:
-    """Puts groups of columns into blocks, in order. A group that would make a block exceed `width` starts a new one."""
+    """Puts groups of columns into blocks, in order. A group that does not fit in the last block starts a new block."""
     blocks: list[list[_PrintedColumn]] = []
     for group in groups:
         if blocks and _total_width(blocks[-1] + group) <= width:

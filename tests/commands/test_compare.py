@@ -73,12 +73,12 @@ def test_correlations_are_over_all_runs_and_their_pictures_are_written(tmp_path)
 @pytest.mark.slow
 def test_layers_and_sizes_get_pictures_and_stay_out_of_the_tables(tmp_path):
     printed = command("compare", *experiments(tmp_path, layers=True, sizes=True), "--output", tmp_path / "here")
-    assert "alti_layer" not in printed.split("correlation over runs")[0]
+    assert "alti_layer" not in printed.split("correlations over all runs")[0]
     assert {"layers.png", "faithfulness.png"} <= {file.name for file in (tmp_path / "here").iterdir()}
 
 
 def test_splits_out_of_domain_may_be_chosen(tmp_path):
-    assert "with the mean over yelp\n" in command("compare", *experiments(tmp_path), "--out_of_domain", "yelp")
+    assert "mean over the splits yelp\n" in command("compare", *experiments(tmp_path), "--out_of_domain", "yelp")
 
 
 @pytest.mark.parametrize(
@@ -96,5 +96,5 @@ def test_what_no_run_has_is_refused(options, message, tmp_path):
 def test_a_metric_of_two_presets_asks_for_one_of_them(tmp_path):
     numbers = {("test", preset, "attention", AUROC): 0.5 for preset in ("er", "code")}
     write_results(tmp_path / "tm", 0, numbers | {("test", "", "", "macro_f1"): 0.5})
-    assert "is in the presets code, er: choose one by --preset" in refusal("compare", tmp_path / "tm")
+    assert f"presets code, er have the metric {AUROC}: choose one" in refusal("compare", tmp_path / "tm")
     assert "50.0" in command("compare", tmp_path / "tm", "--preset", "er")

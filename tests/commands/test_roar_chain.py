@@ -62,7 +62,7 @@ def test_results_share_the_ends_between_the_methods(whole_roar):
     for value, run in table[["value", "run"]].itertuples(index=False, name=None):
         results = pd.read_parquet(runs.parent / run / "results.parquet")
         assert value == results.query("split == 'test' and metric == 'log_loss'")["value"].item()
-    assert "ROAR, macro_f1 of test in percent, by % erased" in printed
+    assert "ROAR, macro_f1 on test in percent, by % erased" in printed
 
 
 def test_recursive_erasures_contain_those_before_them(whole_roar):

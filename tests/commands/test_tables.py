@@ -47,9 +47,9 @@ def test_runs_in_the_format_of_the_authors_are_read(shared, tmp_path):
 def test_what_cannot_be_compared_is_refused(runs):
     assert "give folders of finished runs" in refusal("tables")
     assert "does not exist" in refusal("tables", runs / "typo")
-    assert "name the folder of an experiment whose runs ended" in refusal("tables", runs)
+    assert "give the folder of an experiment with tested runs" in refusal("tables", runs)
     line = refusal("tables", runs / "bu", "--preset", "eraser")
-    assert "no results of split 'test' and preset 'eraser'" in line and "another by --preset (it has edin)" in line
+    assert "no results for split 'test' and preset 'eraser'" in line and "another with --preset (this run has" in line
     assert "2 names for 1 model:" in refusal("tables", runs / "bu", "--names", "a", "b")
     assert "supervised is 'b', but the models are bu" in refusal("tables", runs / "bu", "--supervised", "b")
 

@@ -39,9 +39,9 @@ def test_without_spread_or_three_runs_there_is_no_correlation(x):
 
 
 def test_a_missing_correlation_says_why():
-    assert str(correlation([1.0], [2.0])) == "no correlation of 1 run: it needs at least 3"
-    assert str(correlation([1.0, 2.0], [2.0, 3.0])) == "no correlation of 2 runs: it needs at least 3"
-    assert "all 3 runs have the same value" in str(correlation([1.0, 1.0, 1.0], [2.0, 3.0, 4.0]))
+    assert str(correlation([1.0], [2.0])) == "no correlation over 1 run: at least 3 are needed"
+    assert str(correlation([1.0, 2.0], [2.0, 3.0])) == "no correlation over 2 runs: at least 3 are needed"
+    assert "the same value in all 3 runs" in str(correlation([1.0, 1.0, 1.0], [2.0, 3.0, 4.0]))
 
 
 def test_three_runs_have_a_correlation_and_no_interval():

@@ -69,5 +69,5 @@ def test_a_font_whose_sizes_are_unknown_is_left_out(monkeypatch):
         raise OSError("invalid pixel size")
 
     monkeypatch.setattr(ImageFont, "truetype", load)
-    with pytest.raises(OSError, match="in the sizes"):
+    with pytest.raises(OSError, match="in any of the sizes"):
         fonts._font("other.ttf", 16)

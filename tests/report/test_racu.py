@@ -54,7 +54,7 @@ def test_undefined_racu_is_a_dash_with_a_reason(tmp_path):
     flat = [0.5, 0.5, 0.5]
     table = racu_table(summary_of(chain(tmp_path / "roar", random=flat, gradient=flat)))
     assert ["gradient", "-"] in [line.split() for line in table.splitlines()]
-    assert "erasing everything costs nothing" in table
+    assert "undefined, because there is a seed in which erasing" in table
 
 
 def test_undefined_seed_is_not_skipped(tmp_path):
@@ -89,7 +89,7 @@ def test_curve_without_all_points_is_refused(tmp_path):
     file = folder / "seed0" / "roar.csv"
     rows = pd.read_csv(file)
     rows[(rows["method"] != "gradient") | (rows["amount"] != 50)].to_csv(file, index=False)
-    with pytest.raises(ValueError, match="seed 0: gradient has scores at"):
+    with pytest.raises(ValueError, match="seed 0: gradient has results at"):
         summary_of(folder)
 
 

@@ -35,7 +35,7 @@ def test_undefined_numbers_are_a_dash_beside_others():
 
 
 def test_preset_without_a_defined_number_says_so():
-    assert "no number is defined" in results_tables(results(auroc=("p", "random", math.nan)), width=80)
+    assert "no metric is defined" in results_tables(results(auroc=("p", "random", math.nan)), width=80)
 
 
 def test_title_says_how_many_explanations_count():
@@ -46,7 +46,7 @@ def test_title_says_how_many_explanations_count():
 def test_title_says_how_many_explanations_lost_their_evidence():
     table = results(comprehensiveness=("edin", "random", 0.1)).assign(num_evidence_cut=1)
     shown = results_tables(table, width=80).replace("\n", " ")
-    assert "1 skipped, 1 of them because truncation cut their evidence)" in shown
+    assert "1 skipped, 1 of them because truncation removed their evidence)" in shown
     assert "truncation" not in results_tables(table.drop(columns="num_evidence_cut"), width=80)
 
 

@@ -41,11 +41,11 @@ def test_chain_of_an_old_version_without_a_manifest_is_refused_with_its_file(fiv
     )
     with pytest.raises(ValueError) as caught:
         read_chains([five_seeds], ["macro_f1"], "test")
-    assert str(caught.value) == f"{file} has no method, amount: run the chain again with this version"
+    assert str(caught.value) == f"{file} has no column method, amount: run the chain again with this version"
 
 
 def test_unknown_metric_is_refused_with_those_there_are(five_seeds):
-    with pytest.raises(ValueError, match="has no f1 of test: choose one of macro_f1 of test"):
+    with pytest.raises(ValueError, match="has no results for f1 on test: choose one of macro_f1 on test"):
         read_chains([five_seeds], ["f1"], "test")
 
 

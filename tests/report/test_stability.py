@@ -47,7 +47,7 @@ def test_table_has_jaccard_below_and_spearman_above_the_diagonal():
     )
     assert table.splitlines() == [
         "stability of ig on test, 1 explanations",
-        "below the diagonal Jaccard of the top 25 %, above it Spearman's correlation",
+        "below the diagonal: Jaccard of the top 25 %; above it: Spearman's correlation",
         "        1      2",
         "1 a     -  -0.50",
         "2 b  0.25      -",
@@ -72,5 +72,5 @@ def test_other_runs_are_looked_for_among_the_runs_and_then_from_here(tmp_path, m
     runs = tmp_path / "runs"
     runs_found = matching_runs(["tm/seed*", "else/where/seed0"], runs / "tm" / "seed1", runs)
     assert [path.resolve() for path in runs_found] == [runs / "tm" / "seed0", tmp_path / "else" / "where" / "seed0"]
-    with pytest.raises(ValueError, match="tm/seed7 does not exist: fit and test that run first"):
+    with pytest.raises(ValueError, match="tm/seed7 does not exist: fit and test this run first"):
         matching_runs(["tm/seed7"], runs / "tm" / "seed1", runs)

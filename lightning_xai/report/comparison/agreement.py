@@ -39,9 +39,10 @@ def pairs_of_runs(first: Sequence[Path], second: Sequence[Path]) -> list[tuple[i
 
 def seed_agreement(first: Sequence[StoredScores], second: Sequence[StoredScores], pairs: Sequence[tuple[int, int]]) \
         -> list[tuple[int, int, float]]:  # fmt: skip
-    """Returns (example, class, mean tau-b over the pairs of runs) for every example and class that all runs explain.
+    """Returns the agreement of runs for every example and class that all runs explain.
 
-    The absolute scores of all tokens are compared, including special tokens.
+    The absolute scores of all tokens are compared, also those of special tokens. An item of the result has the index of
+    an example, the index of a class, and the mean tau-b over the pairs of runs.
 
     Args:
         first, second: stored scores of each run, for the same method and split.
@@ -67,13 +68,13 @@ def seed_agreement(first: Sequence[StoredScores], second: Sequence[StoredScores]
 
 
 def agreement_frame(runs: Mapping[str, Sequence[Path]], split: str) -> pd.DataFrame:
-    """Returns the agreement of each experiment with the first one, for each method and text. The columns are COLUMNS.
+    """Returns how well the runs of each experiment agree with runs of the first experiment.
 
     Runs of the first experiment are compared with each other. Their agreement is the reference, because they differ
-    only in the seed.
+    only in the seed. The result has the columns COLUMNS, and a row for each experiment, method, example and class.
 
     Args:
-        runs: name of an experiment -> its runs, which stored attributions.
+        runs: name of an experiment -> folders of its runs, which must have stored attributions.
         split: the split on which attributions are compared.
 
     Raises:
@@ -85,13 +86,13 @@ def agreement_frame(runs: Mapping[str, Sequence[Path]], split: str) -> pd.DataFr
     for run, names in stored.items():
         if not names:
             raise ValueError(
-                f"{run} has stored no attributions on {split}: test it with callbacks/attribution_cache.yaml"
+                f"{run} has stored no attributions on {split}: test this run with callbacks/attribution_cache.yaml"
             )
     if len(runs[reference]) < 2:
-        raise ValueError(f"{reference} has one run, but agreement of its seeds is the reference: test another seed")
+        raise ValueError(f"{reference} has only one run, so its seeds cannot be compared: fit and test another seed")
     methods = sorted(set.intersection(*stored.values()))
     if not methods:
-        raise ValueError(f"the runs have no method in common on {split}: test them with the same methods")
+        raise ValueError(f"the runs have no method in common on {split}: test all of them with the same methods")
     rows = []
     for name, group in runs.items():
         pairs = pairs_of_runs(group, runs[reference])

@@ -30,7 +30,7 @@ def read_experiments(folders: Sequence[Path]) -> pd.DataFrame:
     Example:
         >>> read_experiments([Path("runs/none")])
         Traceback (most recent call last):
-        ValueError: runs/none has no tested run of a seed (seed*/results.parquet): fit and test it first, or correct ...
+        ValueError: runs/none has no tested run (seed*/results.parquet): fit and test this experiment first, or ...
     """
     if not folders:
         raise ValueError("no experiment is named: give folders of finished experiments, such as runs/tm")
@@ -42,8 +42,8 @@ def read_experiments(folders: Sequence[Path]) -> pd.DataFrame:
         runs = [run for run in runs_of(folder) if run.is_tested]
         if not runs:
             raise ValueError(
-                f"{folder} has no tested run of a seed (seed*/results.parquet): fit and test it first, or correct its "
-                "name"
+                f"{folder} has no tested run (seed*/results.parquet): fit and test this experiment first, or correct "
+                "its name"
             )
         parts += [run_results(run.path).assign(experiment=name) for run in runs]
     rows = pd.concat(parts, ignore_index=True)[["experiment", "seed", *KEYS, "value"]]
@@ -51,7 +51,7 @@ def read_experiments(folders: Sequence[Path]) -> pd.DataFrame:
 
 
 def missed_bounds(folders: Sequence[Path]) -> list[str]:
-    """Returns a line for each experiment in which some seeds did not meet the bounds of their constraints.
+    """Returns a line for each experiment in which at least one seed did not meet the bounds of its constraints.
 
     Example:
         >>> missed_bounds([Path("runs/none")])

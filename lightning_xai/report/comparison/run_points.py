@@ -11,7 +11,9 @@ from lightning_xai.report.scatter import add_legend, panel_axes, point_style
 
 
 def spread_figure(rows: pd.DataFrame, panels: str, *, y_label: str, max_columns: int = 3) -> Figure:
-    """Returns a figure with a point for each run, the experiments side by side, and a line at each experiment's mean.
+    """Returns a figure with a point for each run and a line at the mean of each experiment.
+
+    In each panel, the experiments are side by side.
 
     Args:
         rows: a table with the columns experiment, value and `panels`.

@@ -42,7 +42,7 @@ def rows_of_metric(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
 
 
 def attribution_rows(rows: pd.DataFrame, metric: str, preset: str | None = None) -> pd.DataFrame:
-    """Returns the rows of an attribution metric, from `preset` or, if that is None, from the only preset that has it.
+    """Returns the rows of an attribution metric in `preset` or, if this is None, in the only preset with the metric.
 
     Raises:
         ValueError: several presets have the metric, and `preset` is None.
@@ -56,7 +56,7 @@ def attribution_rows(rows: pd.DataFrame, metric: str, preset: str | None = None)
     selected = selected if preset is None else selected[selected["preset"] == preset]
     presets = sorted(selected["preset"].unique())
     if len(presets) > 1:
-        raise ValueError(f"{metric} is in the presets {', '.join(presets)}: choose one by --preset")
+        raise ValueError(f"the presets {', '.join(presets)} have the metric {metric}: choose one with --preset")
     return selected
 
 
@@ -106,7 +106,7 @@ def faithfulness_panels(rows: pd.DataFrame, preset: str) -> list[Panel]:
 def predictor_rows(
     rows: pd.DataFrame, *, metric: str, plausibility: str, preset: str | None, in_domain: str, others: Sequence[str]
 ) -> pd.DataFrame:
-    """Returns, for every run, the quantities whose correlations are computed.
+    """Returns, for every run, the quantities between which correlations are computed.
 
     Args:
         rows: rows that `read_experiments` returns.
@@ -117,8 +117,8 @@ def predictor_rows(
         others: the out-of-domain splits.
 
     Returns:
-        The columns experiment, seed, quantity and value. The quantities are `metric` on each split, its mean over the
-        out-of-domain splits, and the plausibility of each method on each split.
+        A table with the columns experiment, seed, quantity and value. The quantities are `metric` on each split, the
+        mean of `metric` over the out-of-domain splits, and the plausibility of each method on each split.
     """
     scores = rows_of_metric(rows, metric)
     chosen = scores[scores["split"].isin([in_domain, *others])]
@@ -133,7 +133,7 @@ def predictor_rows(
 
 
 def correlations_frame(quantities: pd.DataFrame, *, in_domain: str) -> pd.DataFrame:
-    """Returns the correlation over all runs of every in-domain quantity with every out-of-domain quantity.
+    """Returns the correlations, over all runs, between every in-domain quantity and every out-of-domain quantity.
 
     Args:
         quantities: result of `predictor_rows`.
@@ -157,7 +157,7 @@ def correlations_with(frame: pd.DataFrame, y: str) -> dict[str, Correlation]:
 
 
 def scatter_panels(quantities: pd.DataFrame, frame: pd.DataFrame, y: str) -> list[PointPanel]:
-    """Returns a scatter plot for each in-domain quantity: `y` against this quantity, titled with their correlation."""
+    """Returns a scatter plot of `y` against each in-domain quantity. The title of a plot is the correlation."""
     panels = []
     for x, pearson in correlations_with(frame, y).items():
         points = paired_runs(quantities, x, y)
@@ -185,7 +185,7 @@ def paired_runs(rows: pd.DataFrame, x: str, y: str) -> pd.DataFrame:
 
 
 def other_splits(rows: pd.DataFrame, in_domain: str) -> list[str]:
-    """Returns the out-of-domain splits: all but train, validation, test and the in-domain split.
+    """Returns the out-of-domain splits: all splits except train, validation, test and the in-domain split.
 
     Example:
         >>> other_splits(pd.DataFrame({"split": ["validation", "test", "imdb"]}), "test")
@@ -204,7 +204,7 @@ def write_pictures(
     rows: pd.DataFrame, scatter: Sequence[PointPanel], layers: Sequence[Panel], curves: Sequence[Panel], *,
     metric: str, output: Path,
 ) -> list[Path]:  # fmt: skip
-    """Writes spread.png and, if they have panels, scatter.png, layers.png and faithfulness.png. Returns the paths."""
+    """Writes spread.png, and scatter.png, layers.png and faithfulness.png if they have panels. Returns the paths."""
     scores = rows_of_metric(rows, metric)
     written = [save_figure(spread_figure(scores, "split", y_label=metric), output / "spread.png")]
     if scatter:

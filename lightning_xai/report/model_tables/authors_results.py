@@ -31,7 +31,7 @@ _NO_PERCENTAGES = {"entropy", "kl_divergence"}  # columns that are not percentag
 
 
 def is_authors_run(folder: Path) -> bool:
-    """Returns whether a folder holds the result files of one run of the authors.
+    """Returns whether a folder contains the result files of one of the authors' runs.
 
     Example:
         >>> is_authors_run(Path("no/such/run"))
@@ -41,7 +41,7 @@ def is_authors_run(folder: Path) -> bool:
 
 
 def read_authors_run(folder: Path, model: str) -> pd.DataFrame:
-    """Returns the results of one run of the authors, as a table with the columns COLUMNS.
+    """Returns the results of one of the authors' runs, as a table with the columns COLUMNS.
 
     Args:
         folder: folder with plausibility_and_sparsity.csv and, optionally, faithfulness.csv.
@@ -69,9 +69,9 @@ def read_authors_run(folder: Path, model: str) -> pd.DataFrame:
 
 
 def read_special_tokens(file: Path) -> pd.DataFrame:
-    """Returns the authors' results before and after the scores of special tokens were set to 0.
+    """Returns the authors' results before and after they set the scores of special tokens to 0.
 
-    The columns are COLUMNS.
+    The table has the columns COLUMNS.
 
     Raises:
         ValueError: the file lacks a column, or has an unknown method.
@@ -91,7 +91,7 @@ def read_special_tokens(file: Path) -> pd.DataFrame:
     rows = []
     for _, row in table.iterrows():
         if row["Explainer"] not in METHODS:
-            raise ValueError(f"{file}: the method {row['Explainer']!r} is unknown: remove its rows")
+            raise ValueError(f"{file}: the method {row['Explainer']!r} is unknown: remove the rows of this method")
         key = (_MODELS.get(row["Model"], row["Model"]), row["run_id"])
         method = METHODS[row["Explainer"]]
         for name, metric in METRICS.items():
@@ -104,7 +104,7 @@ def read_special_tokens(file: Path) -> pd.DataFrame:
 
 
 def _long(table: pd.DataFrame, names: list[str], file: Path) -> pd.DataFrame:
-    """Returns a table with the columns method, metric and value: one row for each cell of the columns `names`."""
+    """Returns a table with the columns method, metric and value, and a row for each cell in the columns `names`."""
     _require(table, ["explainability_method", *names], file)
     methods = _renamed(table, "explainability_method", METHODS, file, len(names))
     metrics = [METRICS[name] for _ in range(len(table)) for name in names]
@@ -115,7 +115,7 @@ def _renamed(table: pd.DataFrame, column: str, names: dict[str, str], file: Path
     _require(table, [column], file)
     unknown = sorted(set(table[column]) - set(names))
     if unknown:
-        raise ValueError(f"{file}: {column} has {unknown}, which is unknown: give only {', '.join(names)}")
+        raise ValueError(f"{file}: {column} contains {unknown}: remove rows with values other than {', '.join(names)}")
     return [names[name] for name in table[column] for _ in range(repeats)]
 
 

@@ -17,14 +17,14 @@ def paper_figures(
 ) -> dict[str, Figure]:
     """Returns name -> figure, for each figure for which there are results.
 
-    "approaches" (Figure 2) compares attention of B_S and B_U with AttInGrad of every other model. "faithfulness"
-    (Figure 3) and "plausibility" (Figure 6) compare three methods on all models. "symbols" (Figure 4) plots f1 and
-    comprehensiveness of B_U against the share of tokens without a letter or digit among the top five tokens.
+    "approaches" (Figure 2) compares the method attention on B_S and B_U with AttInGrad on every other model.
+    "faithfulness" (Figure 3) and "plausibility" (Figure 6) compare three methods on all models. "symbols" (Figure 4)
+    plots f1 and comprehensiveness on B_U against the share of the top five tokens that have no letter or digit.
 
     Args:
         rows: rows that `read_models` returns.
-        unsupervised: name of the model B_U. If None, Figures 2 and 4 are not drawn.
-        supervised: name of the model B_S; None if there is no such model.
+        unsupervised: name of the unsupervised baseline, B_U. If None, Figures 2 and 4 are not drawn.
+        supervised: name of the supervised baseline, B_S; None if there is no such model.
 
     Example:
         >>> values = [("B_U", "attention", 0.36), ("B_U", "att_in_grad", 0.41), ("TM", "att_in_grad", 0.42)]
@@ -82,7 +82,7 @@ def _by_model(rows: pd.DataFrame, metrics: dict[str, int]) -> list[Boxes]:
 def _symbols(rows: pd.DataFrame) -> list[PointPanel]:
     """Returns the panels of Figure 4 of Edin et al. (2024), from the results of the runs of B_U.
 
-    The dashed line shows which share of the evidence tokens has no letter or digit.
+    The dashed line shows which share of the evidence tokens have no letter or digit.
     """
     shares = rows[rows["metric"] == EVIDENCE_SHARE]["value"]
     label = "tokens without a letter or digit in the top five [%]"

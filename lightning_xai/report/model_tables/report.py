@@ -25,7 +25,7 @@ def write_models_report(
     preset: str = "edin",
     width: int = 100,
 ) -> str:
-    """Writes tables.csv, tables.md and the figures. Returns a text with the tables and the paths of the files.
+    """Writes tables.csv, tables.md and the figures. Returns, as text, the tables and the paths of all written files.
 
     Args:
         places, names, split, preset: as in `read_models`.

@@ -19,11 +19,11 @@ from lightning_xai.runs.experiment import runs_of
 from lightning_xai.runs.results_table import ResultsTable, run_tables
 
 LOWER_IS_BETTER = frozenset({"empty", "kl", "entropy", "sufficiency", "log_loss"})
-# prefixes in the names of metrics that EvidenceOverlap measures only on a part of the pairs (see `read_models`)
+# prefixes in the names of metrics that EvidenceOverlap measures on other pairs or other scores (see `read_models`)
 PARTS = ("predicted", "missed", "zeroed", "with_cut")
 _EVIDENCE = "evidence/"  # prefix of the metrics of EvidenceOverlap
 _COSTS = ("forward_passes", "backward_passes", "seconds")
-_SEGMENTS = ("version_segments", "encoded_segments")  # for methods that erase tokens, if versions share segments
+_SEGMENTS = ("version_segments", "encoded_segments")  # of methods that erase tokens, if versions share segments
 _GAIN = "gain"  # version_segments divided by encoded_segments
 _WITHOUT_DIRECTION = "symbol_share/"  # prefix of metrics that are neither good nor bad
 
@@ -33,10 +33,10 @@ def read_models(
 ) -> pd.DataFrame:
     """Returns one row for each model, run, part, method and metric.
 
-    The part tells which pairs of a document and a gold code (class) a metric covers: "all" pairs; only "predicted" or
-    only "missed" codes; "zeroed", all pairs, but with the scores of tokens without a letter or digit set to 0; or
-    "with_cut", all pairs and also those whose evidence was entirely truncated. For classification metrics, part and
-    method are "".
+    The part says which pairs of a document and a gold code (class) a metric covers. "all": all pairs whose evidence was
+    not entirely truncated. "predicted" or "missed": only those whose code the network predicts or misses. "zeroed": as
+    "all", but the scores of tokens without a letter or digit are set to 0. "with_cut": as "all", and also the pairs
+    whose evidence was entirely truncated. For classification metrics, part and method are "".
 
     Args:
         places: folders of experiments, such as runs/tm; folders of runs in the format of Edin et al. (2024); or files
@@ -49,8 +49,8 @@ def read_models(
         A table with the columns model, run, part, method, metric and value.
 
     Raises:
-        ValueError: one of the `places` has no results of the split and preset, or the number of `names` is not the
-            number of models.
+        ValueError: one of the `places` has no results for the split and preset, the number of `names` is not the number
+            of models, or two models have the same name.
 
     Example:
         >>> import tempfile
@@ -66,11 +66,11 @@ def read_models(
     """
     if names and len(names) != len(places):
         raise ValueError(
-            f"{quantity(len(names), 'name')} for {quantity(len(places), 'model')}: give one for each, or none"
+            f"{quantity(len(names), 'name')} for {quantity(len(places), 'model')}: give a name for each, or no names"
         )
     names = names or experiment_names(places)
     if repeated := sorted({name for name in names if list(names).count(name) > 1}):
-        raise ValueError(f"two models are named {repeated[0]}: give each model another name, and each folder once")
+        raise ValueError(f"two models are named {repeated[0]}: give each model its own name, and each folder once")
     parts = []
     for place, name in zip(places, names, strict=True):
         if place.is_file():
@@ -82,7 +82,7 @@ def read_models(
             continue
         runs = [run for run in runs_of(place) if ResultsTable(run.path).exists]
         if not runs:
-            raise ValueError(f"{place} has no seed*/results.parquet: name the folder of an experiment whose runs ended")
+            raise ValueError(f"{place} has no seed*/results.parquet: give the folder of an experiment with tested runs")
         parts += [_read_run(run.path, name, split, preset) for run in runs]
     return pd.concat(parts, ignore_index=True)
 
@@ -103,8 +103,8 @@ def _read_run(folder: Path, model: str, split: str, preset: str) -> pd.DataFrame
     else:
         known = sorted({str(name) for test in tests for name in test.rows["preset"].unique() if name})
         raise ValueError(
-            f"{folder} has no results of split {split!r} and preset {preset!r}: test it with this preset, or choose "
-            f"another by --preset (it has {', '.join(known) or 'none'})"
+            f"{folder} has no results for split {split!r} and preset {preset!r}: test this run with this preset, or "
+            f"choose another with --preset (this run has {', '.join(known) or 'none'})"
         )
     rows = []
     for _, row in table.iterrows():
@@ -121,7 +121,7 @@ def _read_run(folder: Path, model: str, split: str, preset: str) -> pd.DataFrame
 
 
 def _part_of(metric: str) -> tuple[str, str]:
-    """Splits a metric's name in results.csv into the part (see `read_models`) and the metric without it."""
+    """Splits a metric's name in results.csv into the part (see `read_models`) and the name without the part."""
     metric = metric.removeprefix(_EVIDENCE)
     for part in PARTS:
         if metric.startswith(f"{part}_"):
@@ -134,13 +134,13 @@ def over_seeds(rows: pd.DataFrame, *, unsupervised: str | None = None, supervise
 
     Args:
         rows: rows that `read_models` returns.
-        unsupervised: name of the model B_U.
-        supervised: name of the model B_S.
+        unsupervised: name of the unsupervised baseline, B_U.
+        supervised: name of the supervised baseline, B_S.
 
     Returns:
         A table with the columns model, part, method, metric, mean, std, num_runs, beats_unsupervised and
-        beats_supervised. The last two tell whether the mean is better than the mean of B_U or B_S for the same part,
-        method and metric; the difference need not be significant. They are False for costs and for shares of tokens.
+        beats_supervised. The last two say whether the mean is better than the mean of B_U or B_S for the same part,
+        method and metric, even if the difference is not significant. They are False for costs and for shares of tokens.
 
     Raises:
         ValueError: `unsupervised` or `supervised` is not the name of a model.
@@ -159,7 +159,7 @@ def over_seeds(rows: pd.DataFrame, *, unsupervised: str | None = None, supervise
     for name, baseline in (("unsupervised", unsupervised), ("supervised", supervised)):
         known = list(dict.fromkeys(table["model"]))
         if baseline is not None and baseline not in known:
-            raise ValueError(f"{name} is {baseline!r}, but the models are {', '.join(known)}: give one of them")
+            raise ValueError(f"{name} is {baseline!r}, but the models are {', '.join(known)}: name one of these models")
         of_baseline = table[table["model"] == baseline].set_index(keys[1:])["mean"]
         compared = table.set_index(keys[1:]).index.map(of_baseline.to_dict()).to_numpy(dtype=float)
         table[f"beats_{name}"] = (table["metric"].map(_direction) * (table["mean"] - compared) > 0).to_numpy()

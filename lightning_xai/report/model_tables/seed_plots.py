@@ -16,7 +16,8 @@ class Boxes(NamedTuple):
 
     Attributes:
         title: label of the vertical axis.
-        groups: name of a group, on the horizontal axis -> name of a series, with a color of its own -> values of runs.
+        groups: name of a group -> name of a series -> values of the runs. Groups are side by side on the horizontal
+            axis; each series has its own color.
 
     Example:
         >>> Boxes("f1 [%]", {"B_U": {"attention": [36.0, 37.5]}}).title

@@ -20,7 +20,7 @@ class PaperTable(NamedTuple):
 
     Attributes:
         title: text above the table.
-        part: which pairs of a document and a code the table covers: a part, as in `read_models`.
+        part: the pairs of a document and a code that the table covers, named as in `read_models`.
         metrics: metric -> header of its column.
         scale: factor by which the values are multiplied.
         digits: number of decimal places.
@@ -51,13 +51,13 @@ TABLES = {
     "predicted": PaperTable("plausibility of predicted codes (Table 10)", "predicted", _PLAUSIBILITY, note=SWAPPED),
     "missed": PaperTable("plausibility of missed codes (Table 11)", "missed", _PLAUSIBILITY, note=SWAPPED),
     "with_cut": PaperTable(
-        "plausibility, with codes whose evidence lies beyond the maximum length counted as missed", "with_cut",
+        "plausibility, if codes whose evidence lies beyond the maximum length count as missed", "with_cut",
         _PLAUSIBILITY,
         note="the published tables leave these codes out",
     ),
     "faithfulness": PaperTable(
         "faithfulness (Table 8)", "all", _named("comprehensiveness", "sufficiency"), scale=1, digits=2,
-        note="the published row B_U, Rollout repeats the numbers of B_S",
+        note="the published row for rollout on B_U repeats the numbers for B_S",
     ),
     "entropy": PaperTable("entropy (Table 6)", "all", _named("entropy"), scale=1, digits=2),
     "symbols": PaperTable(
@@ -119,7 +119,7 @@ def _cells(summary: pd.DataFrame, table: PaperTable) -> pd.DataFrame:
 
 
 def _with_before(summary: pd.DataFrame) -> pd.DataFrame:
-    """Returns rows with f1 of the part "all" as metric "before", and f1 of the part "zeroed" as metric "after"."""
+    """Returns rows with the metric "before", which is f1 of the part "all", and "after", which is f1 of "zeroed"."""
     f1 = summary[summary["metric"] == "f1"]
     after = f1[f1["part"] == "zeroed"]
     before = f1[f1["part"] == "all"].merge(after[["method", "model"]])
@@ -170,7 +170,7 @@ def _line(cells: list[str]) -> str:
 
 
 def _marked(cell: str) -> str:
-    """Replaces the marks * and _ of a cell by bold and underlined text."""
+    """Returns the Markdown for a cell, in which bold type replaces the mark * and underlining replaces the mark _."""
     number, _, deviation = cell.partition("+-")
     if not deviation:
         return cell

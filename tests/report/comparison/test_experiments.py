@@ -42,7 +42,7 @@ def test_values_without_a_number_are_left_out_and_seeds_keep_theirs(tmp_path):
     ("folders", "message"),
     [
         ([], "no experiment is named"),
-        (["none"], "none has no tested run of a seed"),
+        (["none"], "none has no tested run"),
         (["tm", "tm"], "tm is named twice"),
     ],
 )

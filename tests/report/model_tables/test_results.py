@@ -138,7 +138,7 @@ def test_numbers_of_a_model_are_of_one_test(tmp_path):
     write_results(tmp_path / "tm", 0, {accuracy: 0.2, f1: 0.1}, stem="results_34cd")
     for stem, source in (("results", "a"), ("results_34cd", "b")):
         ResultsTable(run, stem).write_settings({"data.init_args.source": source}, "0a1b")
-    with pytest.raises(ValueError, match="no results of split 'test' and preset 'edin'"):
+    with pytest.raises(ValueError, match="no results for split 'test' and preset 'edin'"):
         read_models([tmp_path / "tm"])  # the later test had other examples
     ResultsTable(run, "results_34cd").write_settings({"data.init_args.source": "a"}, "0a1b")
     rows = read_models([tmp_path / "tm"])
