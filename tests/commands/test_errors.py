@@ -181,8 +181,8 @@ def test_evaluation_without_attributions_is_refused(fit):
     ("metric", "arguments", "sentence"),
     [
         (COMPREHENSIVENESS, {"sizes": {"counts": {"first": 3, "last": 1}}}, "holds no number: give last >= 3"),
-        (COMPREHENSIVENESS, {"sizes": {"counts": []}}, "error: counts are []: give at least one"),
-        (COMPREHENSIVENESS, {"sizes": {"counts": [-1]}}, "error: counts are [-1]: give at least one"),
+        (COMPREHENSIVENESS, {"sizes": {"counts": []}}, "error: counts are []: give one or more numbers"),
+        (COMPREHENSIVENESS, {"sizes": {"counts": [-1]}}, "error: counts are [-1]: give one or more numbers"),
         (COMPREHENSIVENESS, {"sizes": {"counts": [1], "window": 0}}, "error: window is 0: give at least 1"),
         (COMPREHENSIVENESS, {"sizes": {"percentages": []}}, "error: percentages is empty: list at least one"),
         (EVIDENCE_OVERLAP, {"threshold": {"num_points": 1}}, "error: num_points is 1: give at least 2"),
