@@ -162,7 +162,7 @@ def test_resume_with_another_teacher_is_refused(hf_teacher, tmp_path):
 
 
 def test_teacher_with_other_classes_is_refused(hf_teacher):
-    with pytest.raises(ValueError, match=r"has 3 classes .* the network 4"):
+    with pytest.raises(ValueError, match=r"has 3 classes .* the network has 4"):
         ready(tiny_classifier("bert", num_classes=4), hf_teacher)
 
 
