@@ -101,7 +101,7 @@ def test_stage_takes_the_evaluation_of_its_root_only(whole_roar, tmp_path):
     argv = ["fit", "--config", roar_config(tmp_path), "--runs_dir", copy.parent, "--trainer.limit_test_batches", "1"]
     message = refusal(*argv, "--stage", "random/040")
     assert f"{copy / 'seed0'} was evaluated with other settings (trainer.limit_test_batches)" in message
-    assert "run --stage root with these settings" in message
+    assert "run --stage root with the settings of this stage" in message
     for stage in ("root", "random/040"):
         printed = command(*argv, "--stage", stage)
         assert printed.count("so it is only tested") == 1 and "by % erased" not in printed
