@@ -1,4 +1,4 @@
-"""Recognizes which of the errors that libraries raise a user can correct. All others are shown with a traceback."""
+"""Recognizes library errors that the user can correct. All other library errors are shown with a traceback."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SETTINGS_CODE = (  # Lightning's modules that check users' settings; errors else
 
 
 class CorrectableError(NamedTuple):
-    """A kind of library error that a user can correct.
+    """A kind of library error that the user can correct.
 
     Args:
         error: name of the error's class.

@@ -65,7 +65,8 @@ class SearchedRun(XAICLI):
         self.is_done = True
         if self.trainer.world_size > 1:
             raise ValueError(
-                f"the run needs {self.trainer.world_size} processes, but trials run in one: set trainer.devices to 1"
+                f"the run needs {self.trainer.world_size} processes, but trials run in one process: set "
+                "trainer.devices to 1"
             )
         known, measured = validation_directions(self.model), measured_in_fit(callbacks_of(self.trainer))
         for tag, given in self.plan.metrics.items():

@@ -58,7 +58,7 @@ class ChecksClasses:
         set_parsing_settings(
             instantiate_subclass_spec_in_any=False,
             config_read_mode_urls_enabled=False,
-            config_read_mode_fsspec_enabled=False,  # set explicitly, because Lightning enables it
+            config_read_mode_fsspec_enabled=False,  # disabled here, because Lightning enables it
         )
         super().__init__(*args, **kwargs)
 

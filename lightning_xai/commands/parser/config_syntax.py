@@ -65,7 +65,7 @@ def _texts(value: Any, file: Path, depth: int = 0) -> Iterator[str]:
     """Yields all strings among the values of nested dictionaries and lists."""
     if depth > DEEPEST:
         raise ValueError(
-            f"{file} has more than {DEEPEST} levels: perhaps an alias (*name) is inside its own anchor (&name)"
+            f"{file} has more than {DEEPEST} nested levels: perhaps an alias (*name) is inside its own anchor (&name)"
         )
     if isinstance(value, (dict, list)):
         for item in value.values() if isinstance(value, dict) else value:

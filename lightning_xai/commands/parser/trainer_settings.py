@@ -84,7 +84,7 @@ def check_optimizer(objective: Any) -> None:
         >>> check_optimizer(SimpleNamespace(optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1)))
         >>> check_optimizer(SimpleNamespace(optimizer=lambda parameters: torch.optim.SGD(parameters, lr=-0.1)))
         Traceback (most recent call last):
-        ValueError: model.init_args.optimizer: Invalid learning rate: -0.1; correct its init_args or dict_kwargs
+        ValueError: model.init_args.optimizer: Invalid learning rate: -0.1; correct the optimizer's arguments
     """
     build = getattr(objective, "optimizer", None)
     if not callable(build):
@@ -96,7 +96,7 @@ def check_optimizer(objective: Any) -> None:
         refuses_name = isinstance(error, TypeError) and "__init__()" in str(error)  # the call had an unknown argument
         if not refuses_name and "/torch/optim/" not in frames[-1].filename.replace("\\", "/"):
             raise
-        reason = unknown_argument(str(error)) or f"{shortened(error, 150)}; correct its init_args or dict_kwargs"
+        reason = unknown_argument(str(error)) or f"{shortened(error, 150)}; correct the optimizer's arguments"
         raise ValueError(f"model.init_args.optimizer: {reason}") from error
     for group in optimizer.param_groups:
         if not math.isfinite(float(group.get("lr", 0.0))):

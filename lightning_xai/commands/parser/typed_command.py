@@ -38,7 +38,7 @@ class WordListParser(ChecksClasses, ArgumentParser):
         A positional sequence may be empty, so that the function itself can raise an error that says what to give.
         """
         name = names[0].lstrip("-")
-        if name in getattr(self, "item_types", {}):  # a group of arguments has no item_types
+        if name in getattr(self, "item_types", {}):  # `self` has no item_types if it is a group of arguments
             del kwargs["action"]  # the default action would read the sequence from one word
             option = names[0].startswith("-")
             kwargs |= {"type": self.item_types[name], "nargs": "+" if option else "*"}

@@ -64,7 +64,7 @@ class Explainer:
 
     def __post_init__(self) -> None:
         if self.trained.class_names is None:
-            raise ValueError("the checkpoint has no class names: train the network with a data module, which has them")
+            raise ValueError("the checkpoint has no class names: train the network with a data module that gives them")
         self.trained.network.check_vocabulary(self.encoder.vocab_size)
         if any(method.needs_attentions for method in self.methods.values()):
             self.trained.network.set_attention("eager")
