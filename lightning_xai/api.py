@@ -170,8 +170,8 @@ class Run:
             method: an attribution method, as a name ("AttInGrad", or a full class_path) or as an object; or several
                 methods, as a list or as names with commas ("AttInGrad,ALTI"). The default is integrated gradients with
                 signed scores, which sum to the logit of the text minus the logit of the baseline. A method that is
-                given by its name has signed scores if it has the argument `pooling`; a method object keeps the pooling
-                with which it was made.
+                given by its class name has signed scores if it has the argument `pooling`; a class_path gives the
+                default pooling, and a method object keeps its own.
             num_classes: for multi-label data, the smallest number of classes to explain per text. All predicted classes
                 are explained; if there are fewer, the most probable other classes are added.
             text_pair: the second text, if the network reads pairs of texts: a string is the second text of every

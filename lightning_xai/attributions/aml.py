@@ -175,7 +175,7 @@ class AMLAttribution(AttributionMethod):
         return Passes(forward=1 + num_targets * ((n + 1) + 2 * n + erased * (n + 1)), backward=3 * n * num_targets)
 
     def _trained_for(self, model: Classifier) -> TrainedScorer:
-        """Returns the scorer, on the device and in the dtype of `model`. Raises ValueError if it cannot explain it."""
+        """Returns the scorer on the model's device and in its dtype. Raises ValueError if it cannot explain `model`."""
         if model.multilabel:
             raise ValueError("AML explains single-label networks, not multi-label networks: choose another method")
         if self._trained is None:

@@ -97,7 +97,7 @@ class AttributionMethod(ABC):
 
     @abstractmethod
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
-        """Returns scores [B, K, T]: for each text, a score for each of its classes `targets` [B, K] and each token."""
+        """Returns unnormalized scores [B, K, T], one for each text, each of its classes `targets` [B, K] and token."""
 
     @abstractmethod
     def passes(self, num_tokens: int, num_targets: int) -> Passes:

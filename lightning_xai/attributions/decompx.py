@@ -88,8 +88,8 @@ def decompose_segment(
 ) -> tuple[Tensor, Tensor]:
     """Divides R states, which are weighted sums of a segment's token states, among the S tokens of the segment.
 
-    Returns one vector for each state and token [R, S, D], and the states [R, D], each of which is the sum of its
-    vectors. With the bias rule "token", each state has one further vector, for all biases: [R, S + 1, D].
+    Returns one vector for each state and token [R, S, D], and the states [R, D]. Vectors usually sum to their state.
+    With the bias rule "token", each state has one further vector, for all biases: [R, S + 1, D].
 
     Args:
         layers: the first layers, or all layers, of the network that gave `output`. The states after the last of these
@@ -161,8 +161,8 @@ def decompose_text(
 ) -> tuple[Tensor, Tensor]:
     """Divides R states that the classification head reads, and the logits, among T tokens.
 
-    Returns vectors [R, T, D] that sum to the states, and shares [R, T, C or 1] that sum to the logits. With the bias
-    rule "token", there are T + 1 vectors and shares, and the last belongs to all biases together.
+    Returns vectors [R, T, D] that usually sum to the states, and shares [R, T, C or 1] that usually sum to the logits.
+    With the bias rule "token", there are T + 1 vectors and shares, and the last belongs to all biases together.
 
     Args:
         layers: all layers of the encoder.
@@ -222,7 +222,7 @@ class DecompX(DifferentiableAttribution):
         activation: the line that replaces an activation at its true input z. "zero_origin" is the line through (0, 0)
             and (z, activation(z)). "local_affine" is the tangent at z, whose intercept counts as a bias. "relu" has
             slope 1 for z > 0 and slope 0 otherwise; the classification head then uses "zero_origin".
-        feed_forward: "left_out" omits the feed-forward blocks, but normalization layers use the true states.
+        feed_forward: "left_out" omits the feed-forward blocks, but norms keep their true standard deviations.
         score: "logit" is the token's share of the logit. "norm" is the length of the token's vector in the state that
             the classification head reads; it is the same for all classes, unless the head reads one state per class.
         chunk_size: number of source tokens that go through a layer at the same time. Scores do not depend on it.

@@ -127,7 +127,7 @@ def explain(
     for option, value, goes_with in (("html", html, text), ("output", output, file)):
         if value is not None and goes_with is None:
             other = "file" if option == "html" else "text"
-            raise ValueError(f"--{option} {value} has no effect with --{other}: give only one of these two options")
+            raise ValueError(f"--{option} {value} has no effect with --{other}: leave out the first of these options")
     if file not in (None, STANDARD) and not Path(str(file)).is_file():
         raise ValueError(f"there is no file {file}: give a file with one text per line, or - for standard input")
     run, inputs = run_and_inputs(ckpt)

@@ -9,7 +9,9 @@ from lightning_xai.callbacks.method_counts import clear_counts, counts_of_method
 def test_counts_of_all_processes_are_summed_and_methods_without_counts_have_no_line():
     first = counts_of_methods({"faml": SimpleNamespace(kept_steps=Counter({10: 1, 2: 3})), "random": object()})
     second = counts_of_methods({"faml": SimpleNamespace(kept_steps=Counter({2: 1})), "random": object()})
-    assert lines_of_counts([first, second]) == ["faml: steps with the best scores (and number of texts): 2 (4), 10 (1)"]
+    assert lines_of_counts([first, second]) == [
+        "faml: steps with the best scores (and number of explanations): 2 (4), 10 (1)"
+    ]
 
 
 def test_a_copy_outlives_the_counts_of_the_method():

@@ -1,4 +1,4 @@
-"""Sets arguments of the network, such as the number of classes, from the data, and tells data which file sets them."""
+"""Sets arguments of the network, such as the number of classes, from the data. Also gives data the path of its file."""
 
 from __future__ import annotations
 
