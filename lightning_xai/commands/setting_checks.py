@@ -41,7 +41,7 @@ def check_checkpoint_settings(checkpoint: Any, *, weights_only: bool | None = No
     if weights_only is False:
         raise ValueError("weights_only is false, which lets checkpoints run code: leave it null")
     if checkpoint.filename != "best":
-        raise ValueError(f"checkpoint.filename is {checkpoint.filename!r}: other commands need the default, 'best'")
+        raise ValueError(f"checkpoint.filename is {checkpoint.filename!r}: leave it 'best', which other commands read")
 
 
 def validation_directions(objective: Objective) -> dict[str, str]:

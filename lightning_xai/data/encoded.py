@@ -26,7 +26,7 @@ class Encoded:
     sequence_ids: np.ndarray  # [T] int8, 0 in text, 1 in text_pair, -1 at special and prompt tokens
     offsets: np.ndarray  # [T, 2] int32, start and end in text or text_pair, without white space; 0 outside of both
     token_type_ids: np.ndarray | None = None  # [T] int8
-    rationales: dict[int, np.ndarray] = field(default_factory=dict)  # class -> [T] bool, evidence tokens
+    rationales: dict[int, np.ndarray] = field(default_factory=dict)  # class with evidence -> [T] bool, its tokens
     evidence_kept: float | None = None  # fraction of evidence characters that were not truncated; None without evidence
     truncated: bool = False
     evidence_cut: dict[int, int] = field(default_factory=dict)  # class -> number of evidence tokens, if all were cut

@@ -133,7 +133,7 @@ class PromptEncoder(TokenizerEncoder):
                 )
         leaked = next((text for text in evaluated if text in texts), None) if texts else None
         if leaked is not None:
-            raise ValueError(f"the shot {leaked[:40]!r} is in a split that is evaluated: replace it by another text")
+            raise ValueError(f"the shot {leaked[:40]!r} is in a split that is evaluated: give a text of train only")
         self._build()
 
     def fit(self, examples: Iterable[dict[str, Any]]) -> None:

@@ -138,7 +138,7 @@ def test_measuring_the_examples_of_a_run_gives_its_results_table(run, fitted, ta
         ({"label": "good"}, "label 'good' is not in class_names"),
         ({"text": None}, "text is missing"),
         ({"rationales": [[[0, 999]]] * 7}, "999"),
-        ({"rationales": [[[0.5, 2]]] * 7}, "not \\[begin, end\\] in whole characters"),
+        ({"rationales": [[[0.5, 2]]] * 7}, "not a pair \\[begin, end\\] of whole numbers"),
         ({"label": torch.ones(1)}, "is a Tensor: write it as a string"),
     ],
     ids=["class", "no text", "long span", "fraction", "tensor"],

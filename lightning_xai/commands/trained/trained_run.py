@@ -87,7 +87,8 @@ def run_and_inputs(path: str) -> tuple[RunFolder | None, dict[str, Path]]:
     Returns (None, {}) if `path` is a model without a run, such as a Hugging Face folder or hub id.
 
     Raises:
-        ValueError: `path` exists but is not a model, or it neither exists nor is a hub id.
+        ValueError: `path` is a file or folder, but neither of a fitted run with its config.yaml nor a Hugging Face
+            folder; or it neither exists nor is a hub id.
 
     Example:
         >>> run_and_inputs("google-bert/bert-base-uncased")

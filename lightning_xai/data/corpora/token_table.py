@@ -61,7 +61,8 @@ class TokenTable:
         """Returns a table of the given examples.
 
         Raises:
-            ValueError: the fill token in `baseline_ids` is not the same everywhere, or a token type is too large.
+            ValueError: `baseline_ids` is not one fill token where `token_mask` is True and `input_ids` elsewhere; or a
+                token type is too large.
         """
         has_types = any(e.token_type_ids is not None for e in encoded)
         joined = {

@@ -85,7 +85,7 @@ class _World:
             self.tell(actor, DROP_VERBS, thing)
 
     def questions(self, task: BAbITask) -> list[tuple[str, str, list[int]]]:
-        """Returns the questions that the story so far answers, as (text, answer, indices of supporting sentences)."""
+        """Returns the task's questions that the story answers, as (text, answer, indices of supporting sentences)."""
         if task == 1:
             return [(f"Where is {a}?", moves[-1][1], [moves[-1][0]]) for a, moves in self.moves.items() if moves]
         if task == 2:

@@ -185,7 +185,7 @@ class TextSource(ABC):
 
     @cached_property
     def class_names(self) -> list[str]:
-        """Names of the classes 0, 1, ... A source must set this attribute, or define it as a property."""
+        """Names of the classes 0, 1, ... A source sets this attribute, or reads it from data in a cached_property."""
         raise NotImplementedError(f"{type(self).__name__} does not define class_names: set this attribute")
 
     @abstractmethod

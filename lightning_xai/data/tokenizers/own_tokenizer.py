@@ -144,5 +144,5 @@ def check_own_tokenizer(stored: EncoderFacts | None, current: EncoderFacts, path
     if stored is not None and "fingerprint" not in stored and stored.get("class_path") == TOKENIZER_ENCODER:
         tokenizer_path = stored["init_args"]["path"]
         same = current["class_path"] == TOKENIZER_ENCODER and current["init_args"]["path"] == tokenizer_path
-        stored = current if same else own_tokenizer_facts(tokenizer_path)  # if equal, none is loaded
+        stored = current if same else own_tokenizer_facts(tokenizer_path)  # equal paths: nothing is loaded
     check_network_encoder(stored, current, path)

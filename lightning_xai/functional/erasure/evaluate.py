@@ -95,7 +95,7 @@ class ForVersions(Protocol):
             classes: [R, K] long, the classes of each version, on the CPU.
             erasure: how tokens are erased, see `erase`.
             pad_id: id of the padding token.
-            chunk_size: a forward pass has at most as many tokens as this many versions; None lets the device decide.
+            chunk_size: limits a forward pass to the tokens of this many versions; None lets the device decide.
         """
         ...
 
