@@ -64,7 +64,10 @@ class TensorFields:
         return self.map(lambda tensor: tensor[rows])
 
     def repeat_interleave(self: Self, repeats: int | Tensor) -> Self:
-        """Returns a copy that has each row `repeats` times in succession. `repeats` [B] has one number for each row."""
+        """Returns a copy that has each row `repeats` times in succession.
+
+        `repeats` is one number for all rows, or a tensor [B] with one number for each row.
+        """
         return self.map(lambda tensor: tensor.repeat_interleave(repeats, dim=0))
 
 
@@ -199,7 +202,7 @@ class Batch(TensorFields):
 
     @property
     def index(self) -> Tensor:
-        """The row number [B] long of each example in its split. Caches and metrics identify examples by this number."""
+        """The row number [B] long of each example in its split. Stores and metrics identify examples by this number."""
         assert self.inputs.index is not None, "the inputs of a batch need an index: each example's row in its split"
         return self.inputs.index
 
@@ -216,7 +219,7 @@ class ClassifierOutput:
 
     logits: Tensor  # [B, C], or [B, K] if only K classes were requested
     readout: Tensor  # [B, 1 or C or K, T], the classification head's weights on the token states; they sum to 1 over T
-    attentions: tuple[Tensor, ...] | None = None  # L tensors [B*N, H, S, S], the encoder's attention probabilities
+    attentions: tuple[Tensor, ...] | None = None  # L tensors [B*N, H, S, S], exactly as the encoder computed them
     hidden_states: tuple[Tensor, ...] | None = None  # L + 1 tensors [B, T, D]: embeddings, then states after each layer
 
 

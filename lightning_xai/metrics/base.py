@@ -186,7 +186,10 @@ class AttributionMetric(Metric, Selector, ABC):
             self.tuned = validation.tune()
 
     def require_selection(self) -> None:
-        """Checks that this metric has one value, says which value is better, and uses no labels or evidence."""
+        """Checks that this metric can select explanations.
+
+        It must have one value, say whether higher is better, and use neither labels nor evidence.
+        """
         remedy = f"choose another metric than {self.name} to select explanations"
         if self.explained in ("gold", "missed") or self.reads_rationales:
             raise ValueError(f"{type(self).__name__} reads gold labels or rationales: {remedy}")

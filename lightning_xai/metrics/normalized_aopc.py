@@ -19,7 +19,7 @@ from lightning_xai.types import Attribution, Batch, TextInputs
 
 Order = Literal["comprehensiveness", "sufficiency"]
 
-# bounds that are closer than this count as equal; another batch size changes float32 results by a tenth of this number
+# bounds that are closer than this count as equal; another batch size changes float32 results by about 1e-7
 _LEAST_ROOM = 1e-6
 
 
@@ -185,7 +185,7 @@ class NormalizedAOPC(AttributionMetric):
         return (drops * counted).sum(dim=1) / num_units
 
     def _kept(self, ranks: Tensor, num_units: Tensor) -> Tensor:
-        """Returns from `ranks` [R, T] which tokens are kept when the first 1, 2, ..., J units are erased [R, J, T]."""
+        """Returns [R, J, T] bool, from `ranks` [R, T]: the tokens kept when the first 1, 2, ..., J units are erased."""
         counts = torch.arange(1, int(num_units.max()) + 1).view(1, -1, 1)
         ranks = ranks.unsqueeze(1)
         if self.order == "comprehensiveness":

@@ -62,7 +62,7 @@ def normalized_sufficiency(prob: Tensor, kept: Tensor, empty: Tensor) -> Tensor:
 
 def _drop_of_empty(prob: Tensor, empty: Tensor) -> Tensor:
     """Returns the drop of the probability for the empty input, NaN where the probability does not drop."""
-    room = (prob - empty).clamp(min=0)  # 1 - s0, where s0 is the sufficiency of the empty input
+    room = (prob - empty).clamp(min=0)  # 1 - s0 in the paper's notation, where sufficiency is 1 - drop
     return room.masked_fill(room == 0, torch.nan)
 
 

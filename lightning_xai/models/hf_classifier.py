@@ -47,8 +47,8 @@ class HFClassifier(HuggingFaceClassifier):
         config: given instead of `path`: a Hugging Face config with "model_type", for a network with random weights.
         trust_remote_code: whether Python code in the folder at `path` may run.
         lora: options of low-rank adapters: `rank`, `alpha`, `dropout` and `targets`, as in `LoraOptions`. Only the
-            adapters and the head are then trained. Checkpoints contain their weights, and of the other weights only the
-            path and hash. None trains all weights.
+            adapters and the head are then trained. Checkpoints contain the weights of these two, and only the path and
+            hash of the other weights. None trains all weights.
 
     Raises:
         ValueError: there is no model at `path`, its head has another number of classes, or the architecture breaks a

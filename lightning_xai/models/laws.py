@@ -234,7 +234,7 @@ def architecture_rebuilds_the_network(model: Classifier) -> None:
     except TypeError as error:
         raise ValueError(f"{rule} ({error}): {remedy}") from error
     fresh = all(module.training for module in twin.modules()) and all(p.grad is None for p in twin.parameters())
-    require(fresh, f"{_name(model)}: a new network has gradients or is in eval mode", "do not call backward or eval")
+    require(fresh, f"{_name(model)}: __init__ sets gradients or eval mode", "do not call backward or eval in __init__")
     twin = twin.double().eval()
     try:
         twin.load_state_dict(model.state_dict())

@@ -92,7 +92,7 @@ class VerbalizerLM(HuggingFaceClassifier):
         self.transformer.config.use_cache = False
         head: Any = language_model.get_output_embeddings()
         is_tied = head.weight is self.embedding_matrix
-        self.output = None if is_tied and head.bias is None else head  # if None, the embedding table is used
+        self.output = None if is_tied and head.bias is None else head  # [D] -> [V]; None: embedding table
         rows = self.embedding_matrix.shape[0]
         self.verbalizers = _checked_verbalizers(verbalizers, num_classes, rows)
         self._language_model: tuple[PreTrainedModel, ...] = (language_model,)  # a tuple hides the model from nn.Module

@@ -93,7 +93,7 @@ class DualAscent(nn.Module):
         self.register_buffer("average", torch.full((num_constraints,), float("nan")))
         self._optimizer: torch.optim.Optimizer | None = None  # built at the first step: `to(device)` replaces alpha
         self._rates: list[float] = []
-        self._loaded: dict[str, Any] | None = None  # optimizer state, kept until the optimizer is built
+        self._loaded: dict[str, Any] | None = None  # checkpoint's optimizer state, until it is used
 
     def step(self, violations: Tensor, rate_factor: float = 1.0) -> None:
         """Updates the multipliers by one step of their optimizer.

@@ -83,6 +83,6 @@ class TrainedFirst:
         run = RunFolder(folder)
         if run.best_checkpoint is not None:
             run.check_format(
-                f"add --model.init_args.{self.option} {folder} to use its checkpoint, or name another --experiment"
+                f"add --model.init_args.{self.option} {folder} to use its checkpoint, or choose another --experiment"
             )
         return run.is_finished and run.checkpoint("best") is not None

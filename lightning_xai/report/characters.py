@@ -151,7 +151,7 @@ def mirrored(text: str) -> str:
 def joined_ends(before: str, piece: str, after: str) -> str:
     """Adds a joiner to each end of a piece of text at which a cursive letter connects to the text before or after it.
 
-    The pieces of an Arabic word are drawn one by one. The joiners give their letters the shapes of the whole word.
+    The pieces of an Arabic word are drawn one by one. With joiners, letters keep their shapes in the word.
 
     Example:
         >>> joined_ends("\\u0633", "\\u0644\\u0627", " ") == "\\u200d\\u0644\\u0627"

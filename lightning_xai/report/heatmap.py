@@ -180,7 +180,7 @@ def class_status(explained: ExplainedClass) -> str:
 
 
 def pure_color(score: float, *, has_sign: bool) -> Color:
-    """Returns the color for the strongest score with the sign of `score`: orange, blue, or purple without signs.
+    """Returns the color of the strongest scores: orange above 0, blue below 0, or purple if scores have no sign.
 
     Example:
         >>> pure_color(0.1, has_sign=True) == SUPPORTS, pure_color(0.1, has_sign=False) == MAGNITUDE

@@ -157,7 +157,7 @@ def check_positions(stored: EncoderFacts | None, current: EncoderFacts, folder: 
     if changed:
         raise ValueError(
             f"{folder} has token positions of another encoder: {changed}; restore the old encoder, or remove the "
-            "folder, so that it is written again"
+            "folder and write it again"
         )
 
 

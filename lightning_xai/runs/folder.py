@@ -227,7 +227,7 @@ class RunFolder:
             return with_format({"status": "new"})
         facts = read_json(file)
         if not isinstance(facts.get("format", 1), int) or not isinstance(facts.get("status"), str):
-            raise damaged(file, "its format or its status is missing or not valid")
+            raise damaged(file, "its status is missing, or its format or status is not valid")
         if not isinstance(facts.get("settings", {}), dict):
             raise damaged(file, "its settings are not a JSON object")
         return facts

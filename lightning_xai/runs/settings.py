@@ -94,7 +94,7 @@ def changed_settings(stored: Mapping[str, Any], current: Mapping[str, Any]) -> l
 
 
 def flat(value: Any, prefix: str = "") -> dict[str, Any]:
-    """Turns nested dictionaries and lists into one dictionary: dotted name -> value. Empty ones stay unchanged.
+    """Turns nested dictionaries and lists into one dictionary: dotted name -> value. An empty container is a value.
 
     Example:
         >>> flat({"a": {"b": [1, 2]}, "c": []})

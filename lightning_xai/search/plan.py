@@ -14,7 +14,7 @@ from lightning_xai.search.setting import Setting, Value
 Sampler = Literal["tpe", "quasi_random"]
 Pruner = Literal["none", "median"]
 Direction = Literal["max", "min"]
-START_TRIALS = 10  # TPE draws the settings of so many first trials at random; pruning starts after half as many trials
+START_TRIALS = 10  # number of first trials whose settings TPE draws at random; pruning starts after half as many
 
 
 @dataclass(frozen=True)

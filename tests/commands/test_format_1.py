@@ -94,7 +94,7 @@ def test_beside_its_student_it_is_refused_with_the_argument_that_makes_it_teach(
     beside = shutil.copytree(RUN, tmp_path / "tm_teacher" / "seed0")
     network = read_checkpoint(CHECKPOINT)["network"]
     trainer = quiet_trainer(tmp_path / "tm" / "seed0", max_steps=0)
-    with pytest.raises(ValueError, match=f"add --model.init_args.teacher {beside} to use its checkpoint, or name"):
+    with pytest.raises(ValueError, match=f"add --model.init_args.teacher {beside} to use its checkpoint, or choose"):
         TokenMasking(build_network(network), "teacher.yaml").runs_before(trainer, data)
     student = TokenMasking(build_network(network), str(beside))
     assert student.runs_before(trainer, data) == []

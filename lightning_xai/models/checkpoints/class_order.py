@@ -29,7 +29,7 @@ def pretrained_class_names(network: Classifier, network_classes: list[str] | Non
         network_classes: names to use instead of those in the network's config.json.
 
     Raises:
-        ValueError: the class ids in config.json are not 0 to C - 1, or `network_classes` does not name each class.
+        ValueError: the class ids in config.json are not 0 to C - 1, or `network_classes` does not have C names.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

@@ -50,7 +50,10 @@ def check_lora(options: Mapping[str, Any], path: str | None, *, pretrained: bool
     if rank < 1 or not 0 <= dropout < 1:
         raise ValueError(f"lora has rank {rank} and dropout {dropout}: give a rank of at least 1, and 0 <= dropout < 1")
     if path is None or not pretrained:
-        raise ValueError("lora adapts pretrained weights, but the network's weights are random: set the network's path")
+        raise ValueError(
+            "lora adapts pretrained weights, but the network's weights are random: set the network's path, and leave "
+            "`pretrained` true"
+        )
     if importlib.util.find_spec("peft") is None:
         raise ValueError("lora needs the package peft: pip install 'lightning_xai[lora]'")
     if "base" in options and (hash_now := hash_of_files(weight_files(path))) != options["base"]:

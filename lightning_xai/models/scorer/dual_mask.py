@@ -1,4 +1,4 @@
-"""The dual-mask loss: small if a mask keeps few tokens, which preserve a prediction, and the others change it."""
+"""The dual-mask loss: small if a mask keeps few tokens, these alone give the same prediction, and the others do not."""
 
 from __future__ import annotations
 

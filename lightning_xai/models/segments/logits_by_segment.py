@@ -145,7 +145,7 @@ class _Texts:
     def attention(
         self, segmented: SegmentedVersions, ids: Tensor, explained: Tensor, *, pad_id: int, chunk_size: int | None
     ) -> tuple[SegmentAttention | None, Tensor]:
-        """Returns the attention within the segments in `ids`, None if there are no segments, and `ids` renumbered.
+        """Returns the attention within the segments in `ids` (None if there are none), and `ids` [R, N] renumbered.
 
         The new numbers are the segments' positions in the `SegmentAttention`; -1 stays -1.
 

@@ -96,4 +96,6 @@ def check_term_gradient(subject: str, values: Tensor, network: nn.Module, *, num
             f"{subject}: its gradient is not finite: train in float32 or bf16-mixed, or change the term's settings"
         )
     if not any(bool(gradient.any()) for gradient in gradients):
-        raise ZeroGradient(f"{subject}: its gradient is 0, so it trains nothing: change or remove the term")
+        raise ZeroGradient(
+            f"{subject}: its gradient is 0, so it trains nothing: change the term's settings, or remove it"
+        )

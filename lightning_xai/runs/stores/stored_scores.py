@@ -77,7 +77,7 @@ class StoredScores(RaggedStore):
         """
         stored_names = self.metadata.get(CLASS_NAMES)
         if stored_names is not None and class_names is not None and stored_names != class_names:
-            if sorted(stored_names) == sorted(class_names):  # if not, classes may only have other names
+            if sorted(stored_names) == sorted(class_names):  # different names may be new names of the same classes
                 raise ValueError(
                     f"{self.path} holds scores of the classes {stored_names[:10]}, not of {class_names[:10]} in this "
                     "order: give the sources of all runs the same class_names"
