@@ -186,10 +186,7 @@ class AttributionMetric(Metric, Selector, ABC):
             self.tuned = validation.tune()
 
     def require_selection(self) -> None:
-        """Checks that this metric can select explanations.
-
-        It must have one value, say whether higher is better, and use neither labels nor evidence.
-        """
+        """Checks that the metric can select explanations: it has one value with a direction, and uses no gold data."""
         remedy = f"choose another metric than {self.name} to select explanations"
         if self.explained in ("gold", "missed") or self.reads_rationales:
             raise ValueError(f"{type(self).__name__} reads gold labels or rationales: {remedy}")
