@@ -77,6 +77,14 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.fixture(autouse=True, scope="module")
+def later_collections_are_short():
+    """Excludes the objects that a module's tests leave from garbage collection, as each loaded corpus collects."""
+    yield
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def seeded():
     """Starts every test with the same seed, so that no test depends on those before it.
