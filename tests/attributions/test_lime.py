@@ -68,7 +68,7 @@ def test_texts_without_and_with_one_explainable_token(tiny_hf):
 
 
 def test_inputs_without_an_index_are_refused(tiny_hf):
-    with pytest.raises(ValueError, match="it seeds LIME"):
+    with pytest.raises(ValueError, match="LIME needs it as seed"):
         LIME().attribute(tiny_hf, replace(text_inputs([5]), index=None), TARGETS[:1])
 
 

@@ -126,7 +126,7 @@ def refusal(runs: Path, others=("seed0",), **arguments) -> str:
 
 
 def test_missing_run_is_named(runs):
-    assert "seed5 does not exist: fit and test that run first" in refusal(runs, ["seed5"])
+    assert "seed5 does not exist: fit and test this run first" in refusal(runs, ["seed5"])
 
 
 def test_run_without_scores_is_named(runs):

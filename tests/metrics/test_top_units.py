@@ -42,7 +42,7 @@ def test_names_are_the_numbers_as_they_print():
     [
         (lambda: Percentages([]), "percentages is empty"),
         (lambda: Percentages([120]), "percentage is 120"),
-        (lambda: Counts([]), "at least one"),
+        (lambda: Counts([]), "give one or more numbers"),
         (lambda: Counts([-1]), "counts are"),
         (lambda: Window([1], window=0), "window is 0"),
         (lambda: Range(3, 1), "holds no number"),

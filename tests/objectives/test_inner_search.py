@@ -103,7 +103,7 @@ def test_search_gives_no_gradient_to_other_tensors():
 
 def test_rows_that_are_not_finite_are_named():
     variable = torch.tensor([[1.0], [float("nan")]])
-    with pytest.raises(ValueError, match=r"token mask of examples \[8\]"):
+    with pytest.raises(ValueError, match=r"token mask of the examples with indices \[8\]"):
         require_finite(variable, torch.tensor([7, 8]), "token mask")
 
 
