@@ -34,7 +34,7 @@ def with_special_tokens(inputs: TextInputs) -> Tensor:
 class PredictOnce:
     """Predicts probabilities for the metrics of one batch. Results that several metrics need are computed only once.
 
-    Such results are the unchanged inputs' probabilities and, in `memo`, values that do not depend on attributions.
+    They are the probabilities of the unchanged inputs, and the values in `memo`. Neither depends on attributions.
 
     Args:
         predict: function that returns the probabilities of inputs.
@@ -64,7 +64,7 @@ class PredictOnce:
         self.memo: dict[Hashable, Any] = {}
 
     def for_inputs(self, inputs: TextInputs) -> PredictOnce:
-        """Returns this object if it was made for `inputs`. Otherwise returns a new PredictOnce of the same network."""
+        """Returns this object if it was made for `inputs`. Otherwise returns a new one with the same settings."""
         if inputs is self.inputs:
             return self
         return PredictOnce(self.predict, inputs, decision_threshold=self.decision_threshold, pad_id=self.pad_id)
@@ -83,7 +83,7 @@ class PredictOnce:
 
     @property
     def for_versions(self) -> ForVersions | None:
-        """`predict.for_versions`, with a check that probabilities are finite; None if `predict` lacks the method."""
+        """The method `predict.for_versions`, plus a check that its results are finite. None if `predict` lacks it."""
         if (entry := for_versions_of(self.predict)) is None:
             return None
 
@@ -104,15 +104,15 @@ class PredictOnce:
 
 
 class AttributionMetric(Metric, Selector, ABC):
-    """Base class: measures a record (several numbers) for each row (example, class), and later aggregates all records.
+    """Base class of metrics that measure a record (several numbers) for each row, and later aggregate all records.
 
-    Before aggregation in float64, records are sorted by (index, class) and duplicates are dropped. The result therefore
-    does not depend on the batch size, the number of processes or repeated examples. NaN in a record means that a value
-    is undefined for the row. Means ignore undefined values, and a row with an undefined value counts as skipped.
+    A row is a pair (example, class). Before aggregation, records are sorted by (index, class), and duplicates dropped,
+    so the result does not depend on the batch size, the number of processes or repeated examples. NaN in a record means
+    that a value is undefined for the row. Means ignore undefined values, and a row with such a value counts as skipped.
 
     Args:
-        explained: which rows are measured: "all" rows, or only rows of "gold" classes, of "predicted" classes, or of
-            "missed" classes, which are gold but not predicted.
+        explained: which rows are measured: "all" rows, or only rows whose class is "gold", "predicted" (by the network)
+            or "missed" (gold, but not predicted).
         name: name in logs and tables. If None, it is the name of the Python class in snake_case.
 
     Example:
@@ -133,10 +133,10 @@ class AttributionMetric(Metric, Selector, ABC):
 
     full_state_update = False
     reads_rationales: bool = False  # True if `measure` compares scores with human evidence
-    needs_tuning: bool = False  # True if `compute` needs `tune_from` first, with the metric of the validation split
+    needs_tuning: bool = False  # True if `tune_from` must be called before `compute`
     columns: tuple[str, ...]  # names of the numbers in a record
-    selections: tuple[str, ...] = ()  # prefixes of the names of values that are computed from only some of the rows
-    keys: list[Tensor]  # state: tensors that concatenate to [n, 2] long, the index and the class of each row
+    selections: tuple[str, ...] = ()  # values whose names start with these are computed from only some rows
+    keys: list[Tensor]  # state: tensors that concatenate to [n, 2] long; each row's example index and class
     records: list[Tensor]  # state: tensors that concatenate to [n, len(columns)] float64
     evidence_cut: list[Tensor]  # state: tensors that concatenate to [n] bool, the results of `cut_rows`
 
@@ -186,7 +186,7 @@ class AttributionMetric(Metric, Selector, ABC):
             self.tuned = validation.tune()
 
     def require_selection(self) -> None:
-        """Checks that the metric can select explanations: one value, a better direction, no labels or evidence."""
+        """Checks that the metric can select explanations: one value, `higher_is_better` set, no labels or evidence."""
         remedy = f"choose another metric than {self.name} to select explanations"
         if self.explained in ("gold", "missed") or self.reads_rationales:
             raise ValueError(f"{type(self).__name__} reads gold labels or rationales: {remedy}")
@@ -208,10 +208,10 @@ class AttributionMetric(Metric, Selector, ABC):
         Args:
             attribution: scores [B, K, T] for the examples of `batch`.
             batch: the explained examples.
-            predict: a PredictOnce, or a plain function, for which decision threshold 0.5 and padding id 0 are used.
+            predict: a PredictOnce or a plain function. For a plain function, decision threshold 0.5 and pad id 0 apply.
 
         Raises:
-            ValueError: `measure` returned another shape than [B, K, len(columns)].
+            ValueError: the shape of the tensor from `measure` is not [B, K, len(columns)].
         """
         if isinstance(predict, PredictOnce):
             once = predict.for_inputs(batch.inputs)
@@ -281,7 +281,7 @@ class AttributionMetric(Metric, Selector, ABC):
         return defined[:, self.columns.index(key)] if key in self.columns else defined.all(dim=1)
 
     def compute(self) -> dict[str, Tensor]:
-        """Returns the values by their names in logs, and the numbers of rows.
+        """Returns each value under its name in logs, and several counts of rows.
 
         `num_examples/<value>` is the number of rows from which a value is computed. `num_skipped` is the number of rows
         with at least one undefined value, and `num_examples` is the number of all other rows. `num_evidence_cut` is the

@@ -40,7 +40,9 @@ def f1(true_positives: Tensor, false_positives: Tensor, false_negatives: Tensor)
 
 
 def confusion(predicted: Tensor, gold: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns the numbers [C] of true positives, false positives and false negatives, from bool masks [B, C].
+    """Counts each class's true positives, false positives and false negatives. Returns three counts [C].
+
+    `predicted` and `gold` are bool masks [B, C].
 
     Example:
         >>> predicted, gold = torch.tensor([[True], [True], [False]]), torch.tensor([[True], [False], [False]])
@@ -71,8 +73,8 @@ def class_margins(logits: Tensor, *, multilabel: bool) -> Tensor:
     # subtracting the maximum makes the result independent of a constant that is added to all logits
     logits = logits - logits.amax(dim=1, keepdim=True)
     total = logits.logsumexp(dim=1, keepdim=True)
-    # this formula is accurate only for probabilities up to 1/2; for the top class, whose probability may be larger, the
-    # value is replaced
+    # this formula is accurate only for probabilities up to 1/2; the value of the top class, whose probability may be
+    # larger, is replaced by an accurate value below
     others = total + torch.log1p(-(logits - total).exp())
     top = logits.argmax(dim=1, keepdim=True)
     others = others.scatter(1, top, logits.scatter(1, top, -torch.inf).logsumexp(dim=1, keepdim=True))
@@ -116,7 +118,7 @@ def mean_over_examples(scores: Tensor, gold: Tensor) -> Tensor:
 
 
 class ClassificationMetrics(Metric):
-    """F1, AUROC and log loss. Single-label tasks add accuracy; multi-label tasks add micro scores, exact match, mAP.
+    """F1, AUROC and log loss; in addition accuracy (single-label) or micro scores, exact match and mAP (multi-label).
 
     In multi-label tasks, `map` is the average precision, averaged over classes. `example_map`, `present_micro_f1` and
     `present_macro_f1` cover only classes with a gold example in the split, so false positives of other classes do not

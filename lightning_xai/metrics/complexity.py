@@ -1,4 +1,4 @@
-"""Metrics of how strongly scores concentrate on a few tokens, and of how much of their sum is on special tokens."""
+"""Metrics that measure how strongly scores concentrate on a few tokens, and how much special tokens contribute."""
 
 from __future__ import annotations
 
@@ -56,14 +56,15 @@ def gini(scores: Tensor, mask: Tensor) -> Tensor:
 
 
 def mass_fraction(scores: Tensor, mask: Tensor, mass: float = 0.9) -> Tensor:
-    """Returns [...] in (0, 1]: the smallest fraction of tokens that hold at least `mass` of the sum of absolute scores.
+    """Returns [...] in (0, 1]: the smallest fraction of tokens that together have at least the given mass.
 
-    NaN for scores that are all 0.
+    The mass of tokens is the sum of their absolute scores, divided by the sum over all tokens. NaN for scores that are
+    all 0.
 
     Args:
         scores: [..., T]; their signs are ignored.
         mask: [..., T] bool, the tokens that count.
-        mass: fraction, in (0, 1], of the sum of absolute scores.
+        mass: the given mass, in (0, 1].
 
     Example:
         >>> float(mass_fraction(torch.tensor([6.0, -3.0, 1.0, 0.0]), torch.ones(4, dtype=torch.bool), mass=0.9))
@@ -77,9 +78,9 @@ def mass_fraction(scores: Tensor, mask: Tensor, mass: float = 0.9) -> Tensor:
 
 
 def top_shares(scores: Tensor, mask: Tensor, counts: Tensor) -> Tensor:
-    """Returns [..., J] in [0, 1]: for each of J numbers k, the fraction of the sum that the k largest scores hold.
+    """Returns [..., J] in [0, 1]: the sum of the k largest absolute scores, divided by the sum of all absolute scores.
 
-    The scores are absolute values, and the sum is taken over all scores in `mask`. NaN for scores that are all 0.
+    Both sums cover only scores in `mask`. There is one result for each of J numbers k. NaN for scores that are all 0.
 
     Args:
         scores: [..., T]; their signs are ignored.
@@ -141,10 +142,10 @@ class Entropy(AttributionMetric):
 
 
 class Sparsity(AttributionMetric):
-    """Gini index of absolute scores, and the smallest fraction of tokens that hold at least `mass` of their sum.
+    """Measures how few tokens hold most of the sum of absolute scores, by the functions `gini` and `mass_fraction`.
 
     Args:
-        mass: fraction, in (0, 1], of the sum of absolute scores.
+        mass: fraction of the sum of absolute scores, in (0, 1], that `mass_fraction` requires.
         **kwargs: see AttributionMetric.
 
     Example:

@@ -85,8 +85,8 @@ class Percentage:
     """The size of a rationale as a percentage of a text's tokens, but at least one token.
 
     Args:
-        percentage: percent in [0, 100]. If None, the mean share of evidence tokens in the texts of the validation
-            split is used, rounded to whole percent.
+        percentage: percent in [0, 100]. If None, the percentage is tuned: it is the share of evidence tokens in a text,
+            averaged over the validation split and rounded to whole percent.
         rounding: how the size is rounded to whole tokens.
 
     Example:
@@ -162,7 +162,7 @@ class DiscreteRationale(EvidenceMetric):
         return torch.cat([of_text, num_hits, sizes, num_matches, num_selected], dim=1)
 
     def _count_spans(self, token_ranks: np.ndarray, evidence: np.ndarray, sizes: list[int]) -> list[list[int]]:
-        """Returns three lists for one text: the numbers of matched, selected and true spans, for each size."""
+        """Counts matched, selected and true spans of one text. Returns three lists, each with one count per size."""
         truth = runs_from_mask(evidence)
         # counts spans once per distinct size: tuning tries 100 percentages, but a text of 12 tokens has only 12 sizes
         selected = {size: runs_from_mask(token_ranks < size) for size in set(sizes)}

@@ -23,7 +23,7 @@ _MASK_ELEMENTS = 2**25  # largest number of erasure mask entries in memory at on
 
 @dataclass(frozen=True)
 class RankedRows:
-    """R rows (example, class) of a batch, with the top k units of each row for J numbers k.
+    """R rows (example, class) of a batch. For each of J numbers k, `top` marks the top k units of each row.
 
     All tensors except those of `inputs` are on the CPU.
 
@@ -47,7 +47,9 @@ class RankedRows:
 
 
 class ErasureMetric(AttributionMetric):
-    """Base class: erases or keeps the k most important units of a text, and records one value for each of several k.
+    """Base class of metrics that erase the top k units of each text, or all other units, for each of several numbers k.
+
+    The top k units are the k most important units. A record holds one value for each k.
 
     If all tokens of a text are special, no token can be erased, so the rows of the text are undefined and skipped.
 
@@ -61,7 +63,8 @@ class ErasureMetric(AttributionMetric):
             erased.
         erasure: how tokens are erased; `erase` describes the options.
         aggregate: how the n values of a row, one for each k, are combined. "mean" averages the values,
-            "sum_over_n_plus_1" divides the sum of the values by n + 1, and "per_k" keeps each value.
+            "sum_over_n_plus_1" divides the sum of the values by n + 1, and "per_k" reports each value
+            separately.
         explained: see AttributionMetric.
         name: see AttributionMetric.
 
@@ -85,7 +88,7 @@ class ErasureMetric(AttributionMetric):
         (0.75, 0.25)
     """
 
-    erases_top: ClassVar[bool]  # True erases the top units, False erases all other units
+    erases_top: ClassVar[bool]  # True if the top units are erased, False if all other units are erased
 
     def __init__(
         self,
@@ -105,13 +108,13 @@ class ErasureMetric(AttributionMetric):
 
     @abstractmethod
     def row_records(self, rows: RankedRows, predict: PredictOnce) -> Tensor:
-        """Returns the records [R, J] of R rows, one number for each of J numbers k, in float64 on the CPU."""
+        """Returns [R, J] float64 on the CPU: the records of R rows, each with one value for each of J numbers k."""
 
     def passes(self, num_units: int, num_methods: int) -> float:
         return float(num_methods * len(set(self.sizes.of(torch.tensor([num_units]))[0].tolist())))
 
     def erased_units(self, num_units: int) -> Tensor:
-        """Returns [J, M] bool: which units are erased for each of J numbers k, if M units have random ranks."""
+        """Ranks M units at random. Returns [J, M] bool: True for the units that are erased for each of J numbers k."""
         ranks = torch.randperm(num_units, generator=torch.Generator().manual_seed(0))
         top = ranks < self.sizes.of(torch.tensor([num_units])).T
         return top if self.erases_top else ~top

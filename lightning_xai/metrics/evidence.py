@@ -15,7 +15,7 @@ from lightning_xai.types import Attribution, Batch
 
 
 def evidence_of(attribution: Attribution, batch: Batch, *, match: Match = "class") -> Tensor:
-    """Returns [B, K, T] bool: the evidence for each explained class among the tokens that may be explained.
+    """Returns [B, K, T] bool: True for tokens that may be explained and are evidence for the explained class.
 
     All values are False for a batch without rationales.
 
@@ -64,7 +64,9 @@ def evidence_cut_of(attribution: Attribution, batch: Batch, *, match: Match = "c
 
 
 class EvidenceMetric(AttributionMetric):
-    """Base class: compares scores with evidence in each row (example, class). Rows without evidence are skipped.
+    """Base class of metrics that compare scores with evidence in each row (example, class) that has evidence.
+
+    Rows without evidence are skipped.
 
     The value `num_evidence_cut` counts the skipped rows that lost all their evidence to truncation.
 
@@ -124,7 +126,7 @@ class EvidenceMetric(AttributionMetric):
 
     @property
     def num_compared(self) -> int:
-        """Number of columns that `compare` returns. A subclass whose `measure` adds columns overrides this number."""
+        """Number of columns that `compare` returns. Subclasses override it if their `measure` adds more columns."""
         return len(self.columns)
 
     def measure(self, attribution: Attribution, batch: Batch, predict: PredictOnce) -> Tensor:

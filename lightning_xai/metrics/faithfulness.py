@@ -16,7 +16,7 @@ WithoutUnits = Literal["measured", "zero"]
 
 
 def comprehensiveness(prob: Tensor, removed: Tensor, *, relative: bool = False, clipped: bool = False) -> Tensor:
-    """Returns the drop of the probability when the most important units are removed; higher is better.
+    """Returns the drop in the probability when the most important units are removed; higher is better.
 
     Args:
         prob: probability for the whole input.
@@ -38,7 +38,7 @@ def comprehensiveness(prob: Tensor, removed: Tensor, *, relative: bool = False, 
 
 
 def sufficiency(prob: Tensor, kept: Tensor, *, relative: bool = False, clipped: bool = False) -> Tensor:
-    """Returns the drop of the probability when only the most important units are kept; lower is better.
+    """Returns the drop in the probability when only the most important units are kept; lower is better.
 
     Args:
         prob: probability for the whole input.
@@ -65,7 +65,7 @@ def log_odds(prob: Tensor, removed: Tensor) -> Tensor:
 
 
 class _ProbabilityDrop(ErasureMetric):
-    """Base of erasure metrics that measure the drop of the probability, which may be relative or clipped."""
+    """Base class of erasure metrics that measure a drop in the probability. The drop may be relative or clipped."""
 
     def __init__(self, sizes: Sizes, *, relative: bool = False, clipped: bool = False, **kwargs) -> None:
         super().__init__(sizes, **kwargs)
@@ -73,7 +73,7 @@ class _ProbabilityDrop(ErasureMetric):
 
 
 class Comprehensiveness(_ProbabilityDrop):
-    """Drop of the probability when the k most important units are erased; higher is better.
+    """Drop in the probability when the k most important units are erased; higher is better.
 
     Args:
         sizes: see ErasureMetric.
@@ -106,7 +106,7 @@ class Comprehensiveness(_ProbabilityDrop):
 
 
 class Sufficiency(_ProbabilityDrop):
-    """Drop of the probability when only the k most important units are kept; lower is better.
+    """Drop in the probability when only the k most important units are kept; lower is better.
 
     Args:
         sizes: see ErasureMetric. A Window of w units keeps the w - k most important units.

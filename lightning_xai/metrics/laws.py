@@ -1,4 +1,4 @@
-"""Properties that every attribution metric must have. `check_metric` tests a metric, from this or another package."""
+"""Properties that every attribution metric must have. `check_metric` checks whether a given metric has them."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def bag_of_words(inputs: TextInputs, embed_mask: Tensor | None = None, *, multil
 def explained_batch(
     lengths: list[int], *, seed: int = 0, pad_to: int | None = None, num_targets: int = 3
 ) -> tuple[Attribution, Batch]:
-    """Returns an attribution for `num_targets` classes per example, and its multi-label batch, with rationales.
+    """Returns a random attribution, and the multi-label batch that it explains. The batch has rationales.
 
     Args:
         lengths: number of tokens of each text, special tokens included.
         seed: seed of texts, scores, labels and evidence.
         pad_to: smallest number of columns T, padding included.
-        num_targets: number of explained classes.
+        num_targets: number of explained classes of each example.
 
     Example:
         >>> attribution, batch = explained_batch([4, 6])
@@ -210,9 +210,9 @@ def single_precision_and_single_labels_are_accepted(make: MakeMetric) -> None:
 
 
 def every_value_has_its_number_of_rows(make: MakeMetric) -> None:
-    """Every value has a count of rows, `num_examples/<value>`, from `num_examples` to the number of all rows.
+    """Every value has a count of rows, `num_examples/<value>`, of at least `num_examples` and at most all rows.
 
-    Only values whose names begin with an entry of `selections` may have a lower count.
+    Only values whose names begin with an entry of `selections` may have a count below `num_examples`.
     """
     values, metric = _whole_batch_values(make), make()
     counts = counts_of(values)
@@ -235,7 +235,7 @@ def a_text_of_one_token_is_accepted(make: MakeMetric) -> None:
 
 
 def counts_of(values: dict[str, float]) -> dict[str, int]:
-    """Returns value -> number of rows from which the value is computed.
+    """Returns a dict that maps the name of each value to the number of rows from which the value is computed.
 
     Example:
         >>> counts_of({"f1": 0.5, "num_examples/f1": 3.0})

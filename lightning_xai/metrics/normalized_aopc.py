@@ -173,7 +173,14 @@ class NormalizedAOPC(AttributionMetric):
         return {"": values.pop("naopc"), **values}
 
     def _aopc(self, rows: _Rows, ranks: Tensor, num_units: Tensor, predict: PredictOnce) -> Tensor:
-        """Returns the AOPC [R] float64 of R rows from the tokens' ranks [R, T] and the texts' numbers of units [R]."""
+        """Returns [R] float64: the AOPC of each row.
+
+        Args:
+            rows: the R rows.
+            ranks: [R, T] rank of each token's unit.
+            num_units: [R] number of units of each row's text.
+            predict: the network.
+        """
         probs = predict(predict.inputs).cpu()
         keep = self._kept(ranks, num_units)
         versions = Versions(rows.example, keep)
@@ -185,7 +192,10 @@ class NormalizedAOPC(AttributionMetric):
         return (drops * counted).sum(dim=1) / num_units
 
     def _kept(self, ranks: Tensor, num_units: Tensor) -> Tensor:
-        """Returns [R, J, T] bool, from `ranks` [R, T]: the tokens kept when the first 1, 2, ..., J units are erased."""
+        """Computes from `ranks` [R, T] which tokens are kept when the first 1, 2, ..., J units are erased.
+
+        Returns bool [R, J, T].
+        """
         counts = torch.arange(1, int(num_units.max()) + 1).view(1, -1, 1)
         ranks = ranks.unsqueeze(1)
         if self.order == "comprehensiveness":

@@ -1,4 +1,4 @@
-"""Comprehensiveness and sufficiency, normalized by the drop of the probability for an empty input."""
+"""Comprehensiveness and sufficiency, normalized by the drop in the probability for an empty input."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Empty = Literal["zero_embeddings", "zero_ids"]
 
 
 def normalized_comprehensiveness(prob: Tensor, removed: Tensor, empty: Tensor, *, capped: bool = True) -> Tensor:
-    """Returns the drop of the probability when the most important units are removed, normalized by the empty input.
+    """Returns a / b for two drops in the probability, a and b. Higher is better.
 
-    The drop is divided by the drop of the probability for the empty input.
-
-    Higher is better. Negative drops count as 0. The result is NaN where the empty input does not lower the probability.
+    Both drops are compared with the whole input. a is the drop when the most important units are removed, or 0 if this
+    drop is negative. b is the drop when the input is replaced by the empty input. The result is NaN where b is not
+    positive.
 
     Args:
         prob: probability for the whole input.
@@ -40,12 +40,11 @@ def normalized_comprehensiveness(prob: Tensor, removed: Tensor, empty: Tensor, *
 
 
 def normalized_sufficiency(prob: Tensor, kept: Tensor, empty: Tensor) -> Tensor:
-    """Returns 1 - a / b, where a is the drop of the probability when only the most important units are kept.
+    """Returns 1 - a / b, clipped to [0, 1], for two drops in the probability, a and b. Higher is better.
 
-    b is the drop for the empty input. Higher is better. The result is clipped to [0, 1].
-
-    The value is 1 if the most important units give the probability of the whole input or more. The value is 0 if they
-    give the probability of the empty input or less. It is NaN where the empty input does not lower the probability.
+    Both drops are compared with the whole input. a is the drop when only the most important units are kept. b is the
+    drop when the input is replaced by the empty input. The result is 1 if a is at most 0, and 0 if a is at least b. The
+    result is NaN where b is not positive.
 
     Args:
         prob: probability for the whole input.
@@ -61,7 +60,7 @@ def normalized_sufficiency(prob: Tensor, kept: Tensor, empty: Tensor) -> Tensor:
 
 
 def _drop_of_empty(prob: Tensor, empty: Tensor) -> Tensor:
-    """Returns the drop of the probability for the empty input, NaN where the probability does not drop."""
+    """Returns by how much the empty input lowers the probability, or NaN where it does not lower the probability."""
     room = (prob - empty).clamp(min=0)  # 1 - s0 in the paper's notation, where sufficiency is 1 - drop
     return room.masked_fill(room == 0, torch.nan)
 
@@ -102,7 +101,10 @@ def empty_probs(rows: RankedRows, predict: PredictOnce, empty: Empty, erasure: E
 
 
 class NormalizedComprehensiveness(ErasureMetric):
-    """Comprehensiveness divided by the drop of the probability for the empty input; higher is better.
+    """Comprehensiveness, normalized by the drop in the probability for the empty input; higher is better.
+
+    The value is a / b. a is the drop in the probability when the top k units are erased, or 0 if this drop is negative.
+    b is the drop in the probability when the input is replaced by the empty input.
 
     Args:
         sizes: see ErasureMetric.
@@ -138,10 +140,10 @@ class NormalizedComprehensiveness(ErasureMetric):
 
 
 class NormalizedSufficiency(ErasureMetric):
-    """Sufficiency, normalized by the drop of the probability for the empty input; higher is better.
+    """Sufficiency, normalized by the drop in the probability for the empty input; higher is better.
 
-    The value is 1 - a / b, clipped to [0, 1]. a is the drop of the probability when only the top k units are kept, and
-    b is the drop for the empty input.
+    The value is 1 - a / b, clipped to [0, 1]. a is the drop in the probability when only the top k units are kept. b is
+    the drop in the probability when the input is replaced by the empty input.
 
     Args:
         sizes: see ErasureMetric.

@@ -96,14 +96,14 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
     the n top tokens, and `kl` is the divergence `uniform_kl`. Rows without evidence are skipped.
 
     Args:
-        threshold: a number, or a grid from which the validation split selects the threshold.
+        threshold: a number, or a grid of candidates, of which the one with the best f1 on the validation split is used.
         curve: thresholds of the precision-recall curve, and the rule for the area under it.
         ks: numbers k of top tokens.
         ties: which of two tokens with equal scores ranks higher, the "first" or the "last" in the text.
         sign: sign of the scores before normalization, "absolute" or "nonnegative"; `with_sign` describes both.
-        parts: variants for which all values are computed again and named "<part>_<value>". "predicted" has only gold
-            classes that are predicted (true positives), "missed" only gold classes that are not predicted (false
-            negatives). "zeroed" sets the scores of tokens without an ASCII letter or digit to 0 before normalization.
+        parts: variants for which all values are computed again and named "<part>_<value>". "predicted" covers only
+            true positives (gold classes that are predicted), "missed" only false negatives (gold classes that are not
+            predicted). "zeroed" sets the scores of tokens without an ASCII letter or digit to 0 before normalization.
             "with_cut" adds the rows that lost all their evidence to truncation: their evidence tokens count as missed,
             and their selected tokens as wrong. These rows do not affect the tuning of the threshold.
         **kwargs: see EvidenceMetric.
@@ -162,7 +162,7 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
         self.selections = tuple(f"{part}_" for part in parts if part in ("predicted", "missed"))
         zeroed = [f"zeroed_{name}" for name in names] if "zeroed" in parts else []
         self.columns = (*names, *zeroed, *(["part"] if self.selections else []))
-        self.columns += ("uncut",) if "with_cut" in parts else ()  # NaN in rows that lost all evidence to truncation
+        self.columns += ("uncut",) if "with_cut" in parts else ()  # NaN if truncation cut all evidence of a row
 
     @property
     def num_compared(self) -> int:
@@ -214,7 +214,7 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
         return torch.cat([torch.stack([single.double() for single in singles], dim=1), *counts], dim=1)
 
     def _counts(self, records: Tensor) -> dict[str, Tensor]:
-        """Returns the n records without NaN, split into groups of columns: name -> [n, width], as in `widths`."""
+        """Returns a dict that maps each name in `widths` to its columns [n, width] of the n records without NaN."""
         defined = records[~records.isnan().any(dim=1)]
         return dict(zip(self.widths, defined.split(list(self.widths.values()), dim=1), strict=True))
 

@@ -14,9 +14,9 @@ Area = Literal["trapezoid", "step"]
 
 
 def counts_above(scores: Tensor, weights: Tensor, thresholds: Tensor) -> Tensor:
-    """Returns [R, G] float64: for each of G thresholds, the sum of the `weights` of all `scores` that are larger.
+    """Returns [R, G] float64: for each row and each of G thresholds, the total weight of scores above the threshold.
 
-    Scores and weights are [R, T].
+    `scores` and `weights` are [R, T], with one weight for each score.
 
     Example:
         >>> counts_above(torch.tensor([[0.2, 0.5, 0.9]]), torch.ones(1, 3), torch.tensor([0.1, 0.5])).tolist()
@@ -57,7 +57,7 @@ def spans_above(scores: Tensor, evidence: Tensor, thresholds: Tensor) -> tuple[T
     ids = span_ids(evidence)
     zeros = torch.zeros(len(scores), width, dtype=torch.float64, device=scores.device)
     lengths = zeros.scatter_add(1, ids, evidence.double())[:, :-1]
-    # [R, T] largest score in each span of a row, in the order of `ids`; -1 in the columns after the row's last span
+    # [R, T]; column i holds the largest score in a row's span i, or -1 if the row has no span i
     peaks = (zeros - 1).scatter_reduce(1, ids, scores, "amax")[:, :-1]
     return counts_above(peaks, lengths > 0, thresholds), counts_above(peaks, lengths, thresholds)
 
@@ -79,8 +79,8 @@ def pooled_area(num_hits: Tensor, num_selected: Tensor, num_evidence: Tensor, ar
         num_hits: [G] number of evidence tokens above each threshold.
         num_selected: [G] number of tokens above each threshold.
         num_evidence: number of all evidence tokens.
-        area: "trapezoid" joins the points by lines, with precision 0 where nothing is selected. "step" sums each
-            precision times the increase of recall, as average precision does.
+        area: "trapezoid" joins the points by lines, with precision 0 where nothing is selected. "step" adds up,
+            over all points, precision times the increase in recall since the point before, as average precision does.
 
     Example:
         >>> counts = torch.tensor([2.0, 1.0]), torch.tensor([4.0, 1.0]), torch.tensor(2.0)

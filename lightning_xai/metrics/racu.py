@@ -1,4 +1,7 @@
-"""RACU (the area between ROAR's random curve and an attribution method's curve), and confidence intervals of means."""
+"""RACU, the area between the random curve and a method's curve in ROAR, and confidence intervals of means.
+
+ROAR (Remove and Retrain) erases tokens, retrains networks, and plots their score over the fraction of erased tokens.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,11 @@ from torch import Tensor
 def racu(random: Tensor, method: Tensor, fractions: Tensor, *, clipped: bool = True) -> Tensor:
     """Returns [...] float64: the area between the random curve and a method's curve, divided by the largest area.
 
-    The largest area lies between the random curve and the level of its last point, where everything is erased. With
-    small steps, the value is close to 1 if the method's first erasure already lowers the score to this level. The value
-    is 0 if the method's erasures lower scores as much as random erasures, and negative if they lower scores less. The
-    value is NaN where the largest area is not positive, because random erasures do not lower scores.
+    The largest area lies between the random curve and a horizontal line at the last score of the random curve, where
+    everything is erased. With small steps, the value is close to 1 if the method's first erasure already lowers the
+    score to this line. The value is 0 if the method's erasures lower scores as much as random erasures, and negative if
+    they lower scores less. The value is NaN where the largest area is not positive, that is, where random erasures do
+    not lower scores.
 
     Args:
         random: [..., P] scores of networks after random erasures; higher scores are better.
@@ -46,9 +50,9 @@ def racu(random: Tensor, method: Tensor, fractions: Tensor, *, clipped: bool = T
 def leakage(random: Tensor, positions: Tensor, fractions: Tensor) -> Tensor:
     """Returns [...] float64: how much the positions of a method's erasures reveal about the label.
 
-    Networks that see only these positions, and no text, give the curve `positions`. The value is the area of this
-    curve above the level of the random curve's last point, divided by the largest area of `racu`. A leakage of v can
-    lower `racu` by up to v. The value is 0 if the positions reveal nothing about the label.
+    Networks that see only these positions, and no text, give the curve `positions`. The value is the area between this
+    curve and a horizontal line at the last score of the random curve, divided by the largest area that `racu` defines.
+    A leakage of v can lower `racu` by up to v. The value is 0 if the positions reveal nothing about the label.
 
     Args:
         random: [..., P] scores of networks after random erasures; higher scores are better.
@@ -67,7 +71,7 @@ def leakage(random: Tensor, positions: Tensor, fractions: Tensor) -> Tensor:
 
 
 def _share(heights: Tensor, random: Tensor, fractions: Tensor) -> Tensor:
-    """Returns the area under `heights` [..., P], divided by the area of `random` above the last value of `random`."""
+    """Returns the area under `heights` [..., P], divided by the largest area, which `racu` defines."""
     x, scores = fractions.double(), random.double()
     if not len(x) == scores.shape[-1] == heights.shape[-1]:
         raise ValueError(

@@ -36,7 +36,7 @@ class ReadsSymbols:
         """Returns [B, T] bool: True at symbols, including padding tokens if the padding id is a symbol.
 
         Raises:
-            ValueError: the mask was not given.
+            ValueError: `take_symbols` was not called.
         """
         if self.symbol_mask is None:
             raise ValueError(

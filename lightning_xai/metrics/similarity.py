@@ -1,4 +1,4 @@
-"""Similarities between the explanations of one text by several networks, for all pairs of networks at once."""
+"""Similarities between the explanations that several networks give for one text, for all pairs of networks at once."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def jaccard(scores: Tensor, percentage: float) -> Tensor:
 def spearman(scores: Tensor) -> Tensor:
     """Returns [R, R] float64 in [-1, 1]: Spearman's rank correlation of the scores, for each pair of networks.
 
-    Equal scores share their mean rank. NaN where a network gives all tokens the same score.
+    Equal scores all get the mean of their ranks. NaN where a network gives all tokens the same score.
 
     Args:
         scores: [R, T] scores of R networks for the T tokens of one text.
@@ -79,7 +79,7 @@ def spearman(scores: Tensor) -> Tensor:
         [[1.0, -1.0], [-1.0, 1.0]]
     """
     ordered = scores.sort(dim=-1).values.contiguous()
-    # equal scores share their mean rank
+    # equal scores all get the mean of their ranks
     first, last = (torch.searchsorted(ordered, scores.contiguous(), side=side) for side in ("left", "right"))
     # this is twice the difference from the mean rank; the factor 2 does not change correlations
     centered = (first + last).double() - scores.shape[1]

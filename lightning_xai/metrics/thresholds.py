@@ -1,4 +1,4 @@
-"""Thresholds tuned on the validation split, above which a class is predicted or a token belongs to a rationale."""
+"""Tunes thresholds on the validation split. A class is predicted, or a token selected, if its score is above one."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ def threshold_grid(num_points: int, maximum: float, spacing: Spacing = "linear")
 
 
 def threshold_counts(scores: Tensor, positives: Tensor, thresholds: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the numbers of positive elements [G] and negative elements [G] with scores strictly above each threshold.
+    """Counts the positive and the negative elements whose scores are strictly above each of G thresholds.
 
+    Returns the two counts, each of shape [G].
     Memory grows with N + G, not with N times G.
 
     Args:

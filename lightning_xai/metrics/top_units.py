@@ -36,7 +36,7 @@ class Ranking:
         require_choices({"unit": Unit, "sign": Sign}, {"unit": self.unit, "sign": self.sign})
 
     def ranks(self, scores: Tensor, inputs: TextInputs, ranked: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Returns the rank [B, K, T] of each token's unit, from 0, and the number of units [B] of each text.
+        """Returns two tensors: [B, K, T], the rank of each token's unit, from 0; and [B], each text's number of units.
 
         Tokens that are not ranked get T instead of a rank. Scores are ranked on the CPU, so that the order of equal
         scores does not depend on the device. Both results are on the CPU.
@@ -168,7 +168,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Window(Counts):
-    """For each k, the number of top units is `window` - k, but at least 0.
+    """Numbers of top units that decrease as k grows: for each k, the number is `window` - k, but at least 0.
 
     Args:
         counts: the numbers k, each at least 0.
