@@ -1,4 +1,4 @@
-"""Prints a preview of a fit, before other runs start that must precede the fit, such as the training of a teacher."""
+"""Prints a preview of a fit that needs other runs first, such as a teacher's training, before these runs start."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lightning_xai.callbacks.run_summary import RunSummary
 
 
 def say_ahead(trainer: Trainer, module: LightningModule, data: Any) -> None:
-    """Prints a summary of a fit and the estimated duration of its test, before the runs that must precede the fit.
+    """Prints a summary of a fit and the estimated duration of its test. Called before the runs that the fit needs.
 
     Prints nothing if no test follows the fit. Also prints nothing with several processes or on a GPU, because the
     network is not on its device yet.

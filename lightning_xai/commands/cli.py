@@ -1,4 +1,4 @@
-"""Runs one Lightning subcommand, such as fit, which writes its files to the run's folder."""
+"""Runs one Lightning subcommand, such as fit, and writes its files to the run's folder."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class XAICLI(LightningCLI):
 
     Attributes:
         next_run: options that, added to this command line, start another run, which must precede or follow this run;
-            [] if there is no such run. The subcommand sets this attribute when the constructor runs it.
+            [] if there is no such run. The constructor runs the subcommand, which sets this attribute.
         is_done: whether the subcommand has ended; False if the run of `next_run` must come first.
         is_dry: whether this is a fast_dev_run, which writes no files.
 
@@ -99,7 +99,7 @@ class XAICLI(LightningCLI):
         )
 
     def subcommands(self) -> dict[str, set[str]]:  # type: ignore[override]  # static in the parent class
-        """Returns the command line's subcommand, or all if it has none. Building the parsers of all takes a second."""
+        """Returns the called subcommand; all, if none is called. Building the parsers of all takes a second."""
         known = LightningCLI.subcommands()
         return {name: known[name] for name in self._args[:1] if name in known} or known
 
@@ -229,7 +229,7 @@ class XAICLI(LightningCLI):
         self._end(self.results.table)
 
     def test(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
-        """Tests the checkpoint "best", "last" or a file; by default "best" or, without it, the network as built."""
+        """Tests a checkpoint ("best", "last" or a file); by default "best" or, if it is missing, the built network."""
         self._test(self._resolve(ckpt_path))
         self._end(self.results.table)
 

@@ -68,7 +68,7 @@ def compare(
         metric: the classification metric.
         plausibility: the plausibility metrics. The first of them is correlated with `metric` on out-of-domain splits.
         preset: the preset whose plausibility metrics are read; required if several presets have them.
-        faithfulness: the preset for faithfulness.png, which has a faithfulness value for each percentage of tokens.
+        faithfulness: the preset that faithfulness.png shows. It needs a value for each percentage of tokens.
         in_domain: the in-domain split.
         out_of_domain: the out-of-domain splits; by default, all except train, validation, test and `in_domain`.
         agreement: split on which stored attributions are compared by Kendall's tau-b, always between runs with

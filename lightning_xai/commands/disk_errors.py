@@ -26,8 +26,8 @@ def one_line_for_disks() -> Iterator[None]:
     before = threading.excepthook
 
     def hook(raised: Any) -> None:
-        # prints no traceback for a disk error in TensorBoard's writer thread, because TensorBoard raises the same error
-        # again in the main thread
+        # a disk error in TensorBoard's writer thread gets no traceback, because TensorBoard raises the same error again
+        # in the main thread
         if raised.exc_value is None or disk_message(raised.exc_value) is None:
             before(raised)
 

@@ -16,9 +16,9 @@ def without_collections(*, freeze: bool = False) -> Iterator[None]:
     again, which takes a quarter of the start-up time.
 
     Args:
-        freeze: whether the collector ignores forever all objects that exist at the end of the block, if the block
-            imported modules. Set this only at the start of a process: later, it would also keep the objects of a run in
-            memory forever.
+        freeze: if True, and if the block imported modules, the collector from then on ignores all objects that exist at
+            the end of the block. Set this only at the start of a process: later, it would also keep the objects of a
+            run in memory forever.
 
     Example:
         >>> with without_collections():

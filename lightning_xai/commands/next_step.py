@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def next_step(run: Path, program: str | None = None) -> str:
-    """Returns a line that suggests how to explain a text of the user with a run's network.
+    """Returns a line with a command that explains a text with a run's network. The user inserts the text.
 
     Args:
         run: folder of the run.

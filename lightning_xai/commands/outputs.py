@@ -12,7 +12,7 @@ from lightning_xai.runs.files.disk import writing
 from lightning_xai.runs.files.whole_files import remove_partial_files, write_whole
 from lightning_xai.runs.folder import RunFolder
 
-EXPLANATIONS = (".html", ".jsonl")  # suffixes of the only files in a model's folder that an explanation may replace
+EXPLANATIONS = (".html", ".jsonl")  # in a model's folder, only files with these suffixes may be overwritten
 
 
 def refuse_inputs(option: str, output: Path, inputs: Mapping[str, Path], model: Path | None = None) -> None:

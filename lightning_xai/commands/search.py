@@ -115,7 +115,7 @@ def _carry_out(study: Study, trial: Trial, command: list[str], root: RunFolder) 
     """Runs or resumes a trial in its own folder, and stores its values in the study."""
     run = root.stage(f"{study.name}/{trial.number:03d}")
     was_pruned = run.manifest["status"] == PRUNED and study.plan.pruner != "none"
-    if was_pruned and _has_values(run, trial.values):  # killed before the study recorded it
+    if was_pruned and _has_values(run, trial.values):  # the search was killed before the study recorded this trial
         for step, number in values_by_step(run.validations_file, next(iter(study.directions))).items():
             trial.is_worse(number, step)  # also stores the value, on which the settings of later trials depend
         study.prune(trial)

@@ -64,7 +64,7 @@ def validation_directions(objective: Objective) -> dict[str, str]:
 
 
 def measured_in_fit(callbacks: Sequence[Callback]) -> list[str]:
-    """Returns the prefixes of the names under which a fit logs attribution metrics in validation.
+    """Returns prefixes: the log names of attribution metrics that a fit computes in validation start with these.
 
     Example:
         >>> measured_in_fit([])
@@ -76,7 +76,7 @@ def measured_in_fit(callbacks: Sequence[Callback]) -> list[str]:
 
 
 def check_monitors(objective: Objective, callbacks: Sequence[Callback]) -> None:
-    """Raises ValueError if a callback monitors a value that is never logged, or prefers its worst value.
+    """Raises ValueError if a callback monitors a value that is never logged, or has a `mode` that prefers bad values.
 
     Example:
         >>> from lightning.pytorch.callbacks import EarlyStopping

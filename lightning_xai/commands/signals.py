@@ -34,7 +34,8 @@ def ending_in_one_line(command: str = "fit") -> Iterator[None]:
     """Context manager that ends a command with a one-line message after SIGTERM (exit code 143) or SIGINT (130).
 
     Args:
-        command: name of the command. The message says whether the command can be continued, which only a fit can.
+        command: name of the command. The message says what starting it again does: it continues a fit, but any other
+            command starts from the beginning.
 
     Example:
         >>> with ending_in_one_line():
@@ -59,7 +60,7 @@ def ending_in_one_line(command: str = "fit") -> Iterator[None]:
         raise SystemExit(128 + signal.SIGINT) from None
     finally:
         if in_main_thread:
-            for number, handler in before.items():  # also SIGINT's: Lightning ignores it after the first
+            for number, handler in before.items():  # SIGINT's too, because Lightning ignores every SIGINT but the first
                 signal.signal(number, handler)
 
 

@@ -40,7 +40,8 @@ def stability(
         runs: folders of two or more runs that stored attributions, such as runs/tm/seed0 runs/tm/seed1.
         split: splits to compare; by default, all for which every run has stored scores, but not validation.
         method: attribution methods to compare; by default, all methods whose scores every run has stored.
-        percentage: percentage of each text's tokens, rounded up, that are its top tokens. The overlap compares these.
+        percentage: how many top tokens of each text the overlap compares, as a percentage of the text's tokens. The
+            number of top tokens is rounded up.
         output: folder for the report; by default report/stability in the common folder of the runs.
 
     Raises:
@@ -61,14 +62,15 @@ def compare_runs(
 ) -> str:
     """Writes `<split>.csv` and `<split>.png` to `output`, and returns, as text, a table for each split and method.
 
-    The values are the same as those of the Stability callback, but neither a network nor data are loaded.
+    The values are the same as those of the Stability callback. Neither a network nor data are loaded.
 
     Args:
         runs: folders of runs whose scores AttributionCacheWriter has stored.
         output: folder to write to; by default `report/stability` in the common folder of the runs.
         splits: splits to compare; if empty, all for which every run has stored scores, but not validation.
         methods: methods to compare; if empty, all methods whose scores every run has stored.
-        percentage: percentage of each text's tokens, rounded up, that are its top tokens. The overlap compares these.
+        percentage: how many top tokens of each text the overlap compares, as a percentage of the text's tokens. The
+            number of top tokens is rounded up.
 
     Raises:
         ValueError: there are fewer than two runs; a run does not exist, is named twice or has another format;

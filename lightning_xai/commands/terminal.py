@@ -56,7 +56,7 @@ def unknown_argument(message: str) -> str | None:
 
 
 def one_line(message: str) -> str:
-    """Returns a parser's message as one line, without the list of types that the parser tried. Long parts are cut.
+    """Returns a parser's message as one line, without the list of types that the parser tried. Long lines are cut.
 
     Example:
         >>> one_line("Parser key 'seed':\\n  Subtypes: (int, bool)\\n  - not a number")

@@ -1,4 +1,4 @@
-"""Pretrains the scorer of AML. It learns on which tokens of a text the prediction of a frozen network depends."""
+"""Pretrains AML's scorer. The scorer learns which tokens of a text determine a frozen network's prediction."""
 
 from __future__ import annotations
 
@@ -49,10 +49,11 @@ class AML(Objective):
             weights into it.
         explained: a checkpoint, run folder or model folder of the explained network; or a YAML file (`.yaml`) with the
             settings of a run that first trains this network.
-        metric: the metric that rates the scorer on the validation split and thus chooses the best checkpoint. Its value
-            is logged as `val/aml/<name>`. Set `checkpoint.monitor` to this tag, and `trainer.val_check_interval` to
-            0.32 as in the paper.
-        loss: settings of the dual-mask loss. The paper searches for the best factors of this loss for each metric.
+        metric: the metric that rates the scorer on the validation split and thus chooses the best checkpoint. The
+            metric's value is logged as `val/aml/<name>`. Set `checkpoint.monitor` to this tag, and
+            `trainer.val_check_interval` to 0.32 as in the paper.
+        loss: settings of the dual-mask loss. The paper searches for the best factors of this loss, separately for each
+            metric.
         scorer: settings of the scorer.
         more_metrics: other metrics, which are logged in the same way, but do not affect the choice of the checkpoint.
 
@@ -116,13 +117,13 @@ class AML(Objective):
 
     @property
     def monitors(self) -> dict[str, str]:
-        """Tag of the metric that chooses the checkpoint -> "max" if higher values are better, otherwise "min"."""
+        """Log tag of the metric that chooses the checkpoint -> "max" if higher values are better, otherwise "min"."""
         tag, mode = next(iter(self.measured_directions.items()))
         return {tag: mode}
 
     @property
     def measured_directions(self) -> dict[str, str]:
-        """Tag of each metric -> "max" if higher values are better, otherwise "min".
+        """Log tag of each metric -> "max" if higher values are better, otherwise "min".
 
         The first metric chooses the checkpoint.
         """
@@ -159,8 +160,8 @@ class AML(Objective):
         trained = load_trained(path, trust_remote_code=bool(self.network.init_args.get("trust_remote_code")))
         if self.data_module is not None:
             check_class_order(trained.class_names, self.data_module.class_names, path)
-        # with `learned` empty, this only checks that the vocabularies are equal. The network's vocabulary is not copied
-        # to the data, since the texts are already encoded as token ids
+        # an empty `learned` makes this call compare the tokenizers and copy nothing: the texts are already encoded as
+        # token ids, so the data must not get the network's vocabulary now
         self.take_encoder(trained.encoder and {**trained.encoder, "learned": {}}, path)
         if self.scorer_settings.path is not None and self._tokenizer is None:
             self.take_encoder(tokenizer_at(self.scorer_settings.path), self.scorer_settings.path)
@@ -194,9 +195,10 @@ class AML(Objective):
         return self
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """Returns the loss and its parts, which are means over the texts with explainable tokens.
+        """Returns name -> scalar for the batch.
 
-        "mean_mask" is the mean mask value, and "skipped" the number of texts without explainable tokens.
+        "loss" and its parts "kept", "inverse" and "size" are means over the texts with explainable tokens. "mean_mask"
+        is the mean mask value of the explainable tokens. "skipped" is the number of texts without explainable tokens.
         """
         usable = batch.inputs.token_mask.any(dim=1)
         skipped = (~usable).sum().float()
@@ -216,8 +218,9 @@ class AML(Objective):
     def conditions(self, inputs: TextInputs) -> Tensor:
         """Returns the scorer's second input [B, C]: probabilities, or one-hot classes if `scorer.condition` is "class".
 
-        The one-hot class of every second text is the predicted class. The other texts get a random class other than
-        the predicted one. It is random whether these are the texts at even or at odd positions of the batch.
+        Every second text gets the one-hot vector of its predicted class. Each of the other texts gets the one-hot
+        vector of a random class other than its predicted class. A random draw decides whether the texts at even or at
+        odd positions of the batch get their predicted class.
         """
         probs = self.network.probabilities(self.network(inputs).logits)
         if self.scorer.condition == "probabilities":

@@ -141,7 +141,7 @@ class Objective(LightningModule, ABC):
 
     @property
     def step_seed(self) -> int:
-        """A seed for the current training step. It is equal on all processes, and in resumed and uninterrupted runs."""
+        """A seed for the current training step: the same on all processes, and in resumed and uninterrupted runs."""
         num_batches = self.trainer.fit_loop.total_batch_idx if self._trainer else 0
         return (self.run_seed + 1_000_003 * num_batches) % 2**63
 
@@ -201,7 +201,7 @@ class Objective(LightningModule, ABC):
         """Returns "logits" and "probs" (probabilities), both [B, C].
 
         Raises:
-            ValueError: a logit is not finite; the message has the indices of the examples.
+            ValueError: a logit is not finite; the message lists the indices of the examples with such logits.
         """
         logits = logits_only(self.network, batch.inputs)
         finite = logits.isfinite().all(dim=-1)

@@ -9,7 +9,7 @@ from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.settings import changed_settings
 
 BoundPreset = Literal["paper", "code"]
-LOGGED_STEPS = 50  # the authors' code logs only the loss of every 50th batch
+LOGGED_STEPS = 50  # the authors' code logs the training loss only once in 50 batches
 MARGIN = 1.5  # a bound is this multiple of the smallest mean training loss
 # settings that affect how small a loss can get. They must be equal in the constrained run and in the runs that find
 # its bounds
@@ -67,7 +67,7 @@ def bounds_from(minima: Sequence[Mapping[str, float]], name: str, preset: BoundP
         Bounds(bound=0.15, validation_bound=0.3)
 
     Reference: Ferreira et al. (2024), "Explanation Regularisation through the Lens of Attributions", arXiv 2407.16693,
-        Appendix. The means over runs are from the authors' README.
+        Appendix. The authors' README says that the bounds are means over runs.
     """
     source = "train" if preset == "paper" else "batch"
     if not all(f"{source}/{name}" in found for found in minima):

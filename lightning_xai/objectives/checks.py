@@ -7,7 +7,7 @@ from torch._dynamo import OptimizedModule
 
 
 def check_precision(precision: str) -> None:
-    """Raises ValueError if a trainer's precision converts the weights to another type than float32.
+    """Raises ValueError if a trainer's precision converts the weights to a type other than float32.
 
     Example:
         >>> check_precision("bf16-mixed")

@@ -45,12 +45,12 @@ class ComposedObjective(Objective):
         **kwargs: arguments of `Objective`.
 
     Attributes:
-        minima: "train/<term>", "val/<term>", "train/task" and "val/task" -> the smallest mean of this loss so far, over
-            a training epoch or over the validation split. "task" stands for the objective's own loss.
-        expected_weights: name of a term -> mean weight of a training example, for terms whose examples have weights.
+        minima: "train/<term>", "val/<term>", "train/task" and "val/task" -> the smallest value so far of this loss's
+            mean over a training epoch or over the validation split. "task" stands for the objective's own loss.
+        expected_weights: for each term that weights examples: its name -> mean weight of a training example.
 
     Raises:
-        ValueError: a term's name is in use, a weight is negative, all weights are 0, or a term cannot train the
+        ValueError: a term has a reserved name, a weight is negative, all weights are 0, or a term cannot train the
             network. `setup` raises it if a term cannot use the data, or gives every training example the weight 0.
 
     Example:
@@ -86,13 +86,13 @@ class ComposedObjective(Objective):
             network.set_attention("eager")
         self.expected_weights: dict[str, float | None] = {}
         self.minima: dict[str, float] = {}
-        # means over the validation split, of the objective's own loss ("loss") and of each term with `validate`
+        # "loss" -> mean of the objective's own loss over the validation split; the same for each term with `validate`
         self._means = {name: ExampleMean() for name in (["loss", *self._validated_terms()] if terms else [])}
         self._epoch = EpochMeans()
 
     @property
     def own_loss_reads_readout(self) -> bool:
-        """Whether `own_loss` uses the clean pass's readout (the head's weights on tokens) in addition to its logits."""
+        """Whether `own_loss` uses, besides the logits, the readout: the weights that the head gives to the tokens."""
         return type(self).own_loss is not ComposedObjective.own_loss
 
     @abstractmethod
@@ -100,11 +100,11 @@ class ComposedObjective(Objective):
         """Returns the network, the batch, and a function from logits to the objective's own loss for each example."""
 
     def prepare(self, task: Task) -> Any:
-        """Returns what `own_loss` gets as `prepared` (by default, None). Called before the clean pass."""
+        """Returns the argument `prepared` of `own_loss` (by default, None). Called before the forward pass."""
         return None
 
     def own_loss(self, clean: CleanPass, prepared: Any) -> tuple[Tensor, dict[str, Tensor]]:
-        """Returns the objective's own loss [] (by default, the mean over examples), and name -> scalar to log."""
+        """Returns the objective's own loss (a scalar; by default, the mean over examples), and name -> value to log."""
         loss = clean.losses.mean()
         return loss, {"classification": loss}
 
@@ -165,7 +165,7 @@ class ComposedObjective(Objective):
         return self.task_weight > 0
 
     def combined(self, own_loss: Tensor, values: Mapping[str, Tensor], weights: Mapping[str, float]) -> Tensor:
-        """Returns the loss [] to minimize, from the objective's own loss [], and each term's mean [] and weight."""
+        """Returns the scalar to minimize: `task_weight` * `own_loss` + the sum of weights[name] * values[name]."""
         return self._sum(values, weights, self.task_weight * own_loss)
 
     @staticmethod
@@ -247,7 +247,7 @@ class ComposedObjective(Objective):
         return {name: value.float().cpu() for name, value in (means | {"loss": total}).items()}
 
     def term_values(self, batch: Batch, terms: dict[str, Term]) -> dict[str, TermValue]:
-        """Returns name -> value on a batch for each of `terms`, with its autograd graph."""
+        """Returns name -> value on a batch for each of `terms`. The values can be differentiated."""
         return self._term_values(self.task(batch), terms, create_graph=True)
 
     def try_terms(self, batch: Batch) -> None:

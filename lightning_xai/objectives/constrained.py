@@ -30,11 +30,11 @@ DualDecay = Literal["network", "constant"]
 
 
 class Constrained(Supervised):
-    """Minimizes the classification loss and the unconstrained terms, while constrained terms stay below their bounds.
+    """Minimizes the classification loss and the unconstrained terms, and keeps constrained terms below their bounds.
 
     The loss is task_weight * classification + the sum of weight * term over the unconstrained terms + the sum of
     alpha * (term - bound) over the constrained terms. After each step of the network's optimizer, the dual optimizer
-    updates the multipliers alpha. Its step depends on the violations (term - bound), averaged over all micro-batches
+    updates the multipliers alpha. This update depends on the violations (term - bound), averaged over all micro-batches
     and processes of the network's step. With the constraint "task", the classification loss is constrained, and the
     unconstrained terms are minimized.
 
@@ -50,23 +50,24 @@ class Constrained(Supervised):
         constraints: name of a term, or "task" for the classification loss -> the bound on this loss.
         terms: name -> term. Leave the `weight` of a constrained term at its default, since alpha replaces the weight.
         dual_optimizer: function that returns the optimizer of alpha.
-        dual_decay: schedule of alpha's learning rate: "network" applies the warm-up and decay of the network's learning
-            rate to it, "constant" keeps it constant.
+        dual_decay: schedule of alpha's learning rate. With "network", alpha's learning rate has the same warm-up and
+            decay as the network's; with "constant", it is constant.
         averaging: factor of the moving average of violations, as in `DualAscent`.
         accumulate_grad_batches: number of micro-batches in an optimizer step.
         gradient_clip_val: largest L2 norm of the network's gradient; None for no clipping.
-        bound_seeds: number of runs, each with its own seed, from which a bound "auto" is computed.
-        bound_preset: "paper" or "code": which training losses `bounds_from` uses to compute a bound "auto".
-        only: name of a constraint. If given, only the loss of this constraint is minimized, and nothing is constrained,
-            to find a bound "auto".
+        bound_seeds: number of runs, each with its own seed, from which a bound is computed if it is "auto".
+        bound_preset: the training losses from which `bounds_from` computes a bound that is "auto": "paper" uses means
+            over epochs, "code" the losses of single batches.
+        only: name of a constraint. If given, only the loss of this constraint is minimized, and nothing is constrained.
+            The runs that find a bound for "auto" set this option.
         **kwargs: arguments of `Supervised`.
 
     Attributes:
         bound_met: [] bool, whether any validation so far met all constraints.
 
     Raises:
-        ValueError: no term has the name of a constraint, a constrained term has a weight of its own, or a number is out
-            of range.
+        ValueError: a constraint names a term that does not exist, a constrained term has a weight other than its
+            default, or a number is out of range.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -152,11 +153,11 @@ class Constrained(Supervised):
 
     @property
     def minimized_alone(self) -> str | None:
-        """Tag under which validation logs the loss of `only`; None if `only` is None."""
+        """Log tag of the loss of `only` in validation; None if `only` is None."""
         return None if self.only is None else logged_name(self.only)
 
     def runs_before(self, trainer: Trainer, data: LightningDataModule) -> list[str]:
-        """Returns command-line options for the next run needed to find a bound "auto", or [] if no run is needed.
+        """Returns command-line options for the next run that finds a bound for "auto", or [] if no run is needed.
 
         Raises:
             ValueError: a finished run for a bound had other data, another network or another optimizer than this run.
@@ -194,7 +195,7 @@ class Constrained(Supervised):
 
     @property
     def bounds(self) -> dict[str, list[float | None]]:
-        """Name of a constraint -> its bounds in training and in validation, for the manifest and checkpoints."""
+        """Name of a constraint -> [bound in training, bound in validation], for the manifest and checkpoints."""
         known = {name: limit for name, limit in self.constraints.items() if limit.bound != "auto"}
         return {name: [float(limit.bound), limit.validation_bound] for name, limit in known.items()}
 

@@ -12,7 +12,7 @@ TASK = "task"  # name of the constraint on the objective's own loss
 
 
 def check_constraints(constraints: Mapping[str, Constraint], terms: Mapping[str, Term]) -> None:
-    """Raises ValueError if no term has the name of a constraint, or if a constrained term has a weight of its own.
+    """Raises ValueError if a constraint names an unknown term, or a constrained term has a weight besides its default.
 
     Example:
         >>> check_constraints({"guidance": Constraint(0.1)}, {})

@@ -23,7 +23,7 @@ class Constraint:
             `bound` is used.
 
     Raises:
-        ValueError: a bound is not above 0, or `validation_bound` is given for the bound "auto".
+        ValueError: a bound is not above 0, or `validation_bound` is given although `bound` is "auto".
 
     Example:
         >>> Constraint(bound=0.035, validation_bound=0.031).is_met(0.034)
@@ -60,8 +60,8 @@ class DualAscent(nn.Module):
     Args:
         num_constraints: number n of constraints.
         optimizer: function that returns the optimizer of the multipliers.
-        averaging: factor a of the moving average a * average + (1 - a) * violation, which is used in place of the
-            violation. With 0, each step uses only its own violation.
+        averaging: factor a of the moving average a * average + (1 - a) * violation. The optimizer uses this average in
+            place of the violation. With 0, each step uses only its own violation.
 
     Attributes:
         alpha: [n] the multipliers.
@@ -91,7 +91,8 @@ class DualAscent(nn.Module):
         self.make_optimizer = optimizer
         self.register_buffer("alpha", torch.ones(num_constraints))
         self.register_buffer("average", torch.full((num_constraints,), float("nan")))
-        self._optimizer: torch.optim.Optimizer | None = None  # built at the first step: `to(device)` replaces alpha
+        # built at the first step, because `to(device)` replaces the tensor `alpha` before that step
+        self._optimizer: torch.optim.Optimizer | None = None
         self._rates: list[float] = []
         self._loaded: dict[str, Any] | None = None  # checkpoint's optimizer state, until it is used
 
@@ -99,7 +100,7 @@ class DualAscent(nn.Module):
         """Updates the multipliers by one step of their optimizer.
 
         Args:
-            violations: [n] loss - bound; must be equal on all processes.
+            violations: [n] loss - bound of each constraint; must be the same on all processes.
             rate_factor: factor of the learning rate in this step.
         """
         optimizer = self._optimizer or self._made()

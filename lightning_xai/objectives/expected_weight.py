@@ -1,4 +1,4 @@
-"""Computes the mean weight of training examples in a term, by which the term's sum over each batch is divided."""
+"""Computes the mean weight that a term gives to a training example. The term's loss is divided by this mean."""
 
 from __future__ import annotations
 

@@ -125,8 +125,8 @@ def minimize_rows(
         start: [B, ...] float32 or float64, the variable before the first step.
         search: number and size of the steps, and when the search stops.
         step_rule: "adamw", or "sign" for steps of length `search.lr` against the sign of the gradient.
-        gradient_scale: factor by which gradients are multiplied. It affects "adamw" only if gradients are about as
-            small as AdamW's epsilon, 1e-8, and "sign" not at all.
+        gradient_scale: factor by which gradients are multiplied. It has no effect with "sign". With "adamw", it matters
+            only if gradients are about as small as AdamW's epsilon, 1e-8.
 
     Example:
         >>> def squares(variable):

@@ -12,7 +12,7 @@ Reduction = Literal["per_code", "paper"]
 
 
 def example_losses(logits: Tensor, labels: Tensor) -> Tensor:
-    """Returns each example's cross-entropy [B] in nats; for multi-label data, binary cross-entropy averaged over C.
+    """Returns each example's cross-entropy [B] in nats; for multi-label data, its mean binary cross-entropy.
 
     Example:
         >>> example_losses(torch.zeros(1, 4), torch.tensor([[1.0, 0.0, 1.0, 0.0]]))  # log 2
@@ -25,7 +25,7 @@ def example_losses(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def probability_distances(probs: Tensor, reference: Tensor) -> Tensor:
-    """Returns the L1 distances [B] between two vectors of probabilities [B, C] for each example.
+    """Returns, for each example, the L1 distance [B] between its probabilities in `probs` and `reference`, both [B, C].
 
     Example:
         >>> probability_distances(torch.tensor([[0.75, 0.25]]), torch.tensor([[0.5, 0.5]]))
@@ -75,7 +75,7 @@ def evidence_weights(evidence: Tensor, pair_mask: Tensor, *, reduction: Reductio
 
 
 def mean_evidence_divergence(attention: Tensor, evidence: Tensor, pair_mask: Tensor, *, reduction: Reduction) -> Tensor:
-    """Returns, for each example, the mean [B] in nats of the `evidence_divergences` of its pairs (example, class).
+    """Returns, for each example, the mean of `evidence_divergences` over the classes that count: [B], in nats.
 
     Args:
         attention: [B, K, T] probabilities over T.

@@ -46,7 +46,7 @@ def sparse_variable(
     fidelity_weight: float = 0.01,
     sparsity: Sparsity = "mean",
 ) -> Minimum:
-    """Searches for m [B, T, 1 or D] such that the mask sigmoid(m) is small and hardly changes the probabilities.
+    """Finds a variable m [B, T, 1 or D] such that the mask sigmoid(m) is small and hardly changes the probabilities.
 
     The masked input is mask * x + (1 - mask) * baseline. Here x are the embeddings of `inputs.input_ids`, and baseline
     are the embeddings of `inputs.baseline_ids`. The search minimizes (size of the mask) + fidelity_weight * (L1 change
@@ -85,8 +85,8 @@ def sparse_variable(
             values,
             start,
             search,
-            # the mean over D dimensions divides gradients by D; this factor undoes the division, because for small
-            # gradients, AdamW's epsilon would shorten the steps
+            # the mean over D dimensions divides gradients by D. This factor undoes the division; otherwise, gradients
+            # could be so small that AdamW's epsilon would shorten the steps
             gradient_scale=width,
         )
 

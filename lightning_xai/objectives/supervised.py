@@ -11,8 +11,8 @@ from lightning_xai.types import Batch
 class Supervised(ComposedObjective):
     """Minimizes cross-entropy (binary cross-entropy for multi-label data). Edin et al. (2024) call this objective B_U.
 
-    With the terms `InputGradient`, `PGD` or `SupervisedAttention`, it becomes IGR, PGD or B_S of that paper; with
-    several of these terms, a sum of them.
+    With the term `InputGradient`, it becomes the paper's IGR; with `PGD`, the paper's PGD; with `SupervisedAttention`,
+    the paper's B_S. Several of these terms are added up.
 
     Example:
         >>> import torch

@@ -46,7 +46,7 @@ def printable(text: str) -> str:
 
 
 def direction(text: str) -> TextDirection | None:
-    """Returns the side from which the first letter of a text is written; None if the text has no letter.
+    """Returns the side on which the lines of a text start, which its first letter decides; None without letters.
 
     Example:
         >>> direction("12 good"), direction("\\u05e9\\u05dc"), direction("3.")
@@ -62,7 +62,7 @@ def direction(text: str) -> TextDirection | None:
 
 
 def piece_directions(texts: Sequence[str]) -> list[TextDirection | Literal["number"] | None]:
-    """Returns the direction of each piece of a line, which the first letter of the piece decides.
+    """Returns the direction of each piece of a line: that of the first letter in the piece.
 
     For a piece without a letter, returns "number" if it is part of a number (such as a digit or "%"), otherwise None.
 
@@ -82,7 +82,7 @@ def piece_directions(texts: Sequence[str]) -> list[TextDirection | Literal["numb
 
 
 def piece_levels(directions: Sequence[TextDirection | Literal["number"] | None], base: TextDirection) -> list[int]:
-    """Returns the embedding level of each piece of a line, which is odd if the piece is written from right to left.
+    """Returns the Unicode embedding level of each piece of a line: odd for right-to-left text, even for left-to-right.
 
     A piece without a direction takes the direction of its neighbors if they agree, and otherwise the direction `base`.
     A number after a right-to-left word has level 2, because its digits are written from left to right. This function
@@ -149,7 +149,7 @@ def mirrored(text: str) -> str:
 
 
 def joined_ends(before: str, piece: str, after: str) -> str:
-    """Adds a joiner to each end of a piece of text at which a cursive letter connects to the text before or after it.
+    """Returns `piece` with a joiner at each end where a cursive letter connects to the text beside the piece.
 
     The pieces of an Arabic word are drawn one by one. With joiners, letters keep their shapes in the word.
 

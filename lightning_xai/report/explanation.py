@@ -48,7 +48,8 @@ def print_document(document: ExplainedDocument) -> None:
 def json_record(document: ExplainedDocument) -> dict[str, Any]:
     """Returns a dictionary for JSON: the text, the tokens' character offsets [T, 2], and each class's scores [T].
 
-    For each class, `probability_without` is method -> probability of the class without the method's strongest words.
+    For each class, `probability_without` is method -> probability of the class after the method's strongest words are
+    deleted.
 
     Example:
         >>> import numpy as np

@@ -26,7 +26,7 @@ class Explanations(Sequence[ExplainedDocument]):
     Args:
         documents: the explained documents.
         title: title of the page of heatmaps.
-        labels: row label of each text in tables, such as its label in a pandas Series; by default 0, 1, ...
+        labels: row label of each text in tables, such as its index in a pandas Series; by default 0, 1, ...
 
     Example:
         >>> import numpy as np

@@ -103,7 +103,7 @@ def _font(file: str, size: int) -> tuple[ImageFont.FreeTypeFont, float]:
     """Returns a font, and the factor by which its glyphs must be scaled to have the font size `size`.
 
     Raises:
-        OSError: the file is not a font, or its glyphs are pictures in none of the sizes _BITMAP_SIZES.
+        OSError: the file is not a font, or its glyphs are pictures whose sizes are not in `_BITMAP_SIZES`.
     """
     for tried in (size, *_BITMAP_SIZES):
         try:
@@ -148,7 +148,7 @@ def length(text: str, size: int) -> float:
 
 
 def without_glyph(text: str) -> list[str]:
-    """Returns the distinct grapheme clusters of a text that no font can draw, in order.
+    """Returns those grapheme clusters of a text that no font can draw, each only once, in order.
 
     Example:
         >>> without_glyph("a" + chr(0x10FFFE)) == [chr(0x10FFFE)]

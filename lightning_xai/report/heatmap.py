@@ -1,7 +1,7 @@
 """Heatmaps: a text is cut into pieces, one for each token, and each token's score becomes a color.
 
-The same pieces are drawn on a page (heatmap_page), on an image (heatmap_image) and on a terminal. They are cut from the
-source text, not decoded from tokens, so that a reader sees every character.
+The same pieces are drawn on a page (`heatmap_page`), on an image (`heatmap_image`) and on a terminal. The pieces are
+cut from the source text, not decoded from tokens, so that a reader sees every character.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from lightning_xai.report.characters import cluster_bounds, printable
 Color = tuple[int, int, int]  # red, green and blue from 0 to 255
 
 SUPPORTS, OPPOSES, MAGNITUDE, EVIDENCE = (215, 84, 39), (49, 104, 189), (122, 72, 168), (0, 128, 60)
-MAX_STRENGTH = 0.85  # share of the pure color at a relative score of 1 or -1; below 1, so that black text stays legible
+MAX_STRENGTH = 0.85  # fraction of the pure color in the background of the strongest scores; black text stays legible
 MIN_TERMINAL_SCORE = 0.05  # smaller relative scores get no color in the terminal
-# smaller relative scores color the letters instead, because a pale background would stand out on a dark terminal
+# smaller relative scores color the letters, not the background: a pale background would stand out on a dark terminal
 MIN_BACKGROUND_SCORE = 0.3
 
 
@@ -106,7 +106,7 @@ def largest_score(scores: np.ndarray, offsets: np.ndarray) -> float:
 
 
 def relative_scores(scores: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Divides scores [T] by the largest absolute score of a token that has characters in the text.
+    """Returns scores [T] divided by the largest absolute score of a token that has characters in the text.
 
     The results are in [-1, 1]. Special tokens, which have no characters, get 0. Their scores are often so large that
     all words would look white if special tokens counted.
@@ -180,7 +180,7 @@ def class_status(explained: ExplainedClass) -> str:
 
 
 def pure_color(score: float, *, has_sign: bool) -> Color:
-    """Returns the color of the strongest scores: orange above 0, blue below 0, or purple if scores have no sign.
+    """Returns the color for a score, at full strength: orange above 0, blue below 0, purple if scores have no sign.
 
     Example:
         >>> pure_color(0.1, has_sign=True) == SUPPORTS, pure_color(0.1, has_sign=False) == MAGNITUDE
@@ -192,7 +192,7 @@ def pure_color(score: float, *, has_sign: bool) -> Color:
 
 
 def background_color(score: float, *, has_sign: bool = True) -> Color:
-    """Returns the background color for a relative score in [-1, 1]: white at 0, the pure color at -1 and 1.
+    """Returns the background color for a relative score in [-1, 1]: white at 0, close to the pure color at -1 and 1.
 
     Example:
         >>> background_color(0.0), background_color(1.0), background_color(-1.0)

@@ -54,9 +54,9 @@ class PlacedPiece(NamedTuple):
 
 
 def image(document: ExplainedDocument, class_position: int = 0, width: int = 1000) -> np.ndarray:
-    """Returns an RGB image [height, width, 3] uint8 for one explained class, which shows the text once for each method.
+    """Returns an RGB image [height, width, 3] uint8 for one explained class. It shows the text once for each method.
 
-    If no installed font has a glyph for some of the characters, the last line says so.
+    If no installed font has a glyph for some of the characters, the last line of the image says so.
 
     Args:
         document: a text with scores.

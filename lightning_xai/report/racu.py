@@ -33,7 +33,8 @@ def racu_by_seed(rows: pd.DataFrame) -> pd.DataFrame:
     """Returns the RACU for each experiment, seed and method, and the leakage for each method that has a control.
 
     Args:
-        rows: rows that `read_chains` returns. Chains that erase numbers of tokens, not percentages, are left out.
+        rows: rows that `read_chains` returns. Only chains that erase percentages of the tokens are used; chains that
+            erase fixed numbers of tokens are left out.
 
     Returns:
         A table with the columns experiment, method, quantity ("racu" or "leakage"), seed and value.

@@ -14,12 +14,12 @@ GROUPS = ("1 + K", "up to 16", "up to N", "more")  # groups of methods by number
 def results_tables(results: pd.DataFrame, width: int | None = None) -> str:
     """Returns a table of the classification metrics, and one table of attribution metrics per split and preset.
 
-    A table of attribution metrics has a row for each method. Methods are grouped by their number of passes, if these
-    numbers differ much; in the names of the groups, K is the number of explained classes, and N is the number of
-    tokens. The columns are the metrics and the cost of explaining one example: forward and backward passes, seconds,
-    and the largest growth of memory. Some networks cut texts into segments. If several erased versions of a text have a
-    segment in common, these networks encode this segment only once. For them, another column shows how many segments
-    were encoded per version, and how many a version has.
+    A table of attribution metrics has a row for each method. If the methods need very different numbers of passes, the
+    rows are grouped by these numbers. In the names of the groups, K is the number of explained classes, and N is the
+    number of tokens. The columns are the metrics and the cost of explaining one example: forward and backward passes,
+    seconds, and the largest growth of memory. Some networks cut texts into segments. If several erased versions of a
+    text have a segment in common, such a network encodes this segment only once. Another column then shows two means
+    over the versions: how many segments were encoded for a version, and how many segments a version has.
 
     Args:
         results: rows of results.csv.
@@ -61,7 +61,7 @@ def _is_left_out(rows: pd.DataFrame) -> pd.Series:
 
 
 def left_out_notes(rows: pd.DataFrame) -> list[str]:
-    """Returns a line for each reason why results were left out, with their metrics and methods.
+    """Returns a line for each reason why results were left out. It names the metrics and methods of these results.
 
     Example:
         >>> left_out_notes(pd.DataFrame({"method": ["a", "b"], "metric": "f1", "left_out": ["", "b has no layers"]}))
@@ -77,7 +77,7 @@ def left_out_notes(rows: pd.DataFrame) -> list[str]:
 
 
 def selection_notes(rows: pd.DataFrame) -> list[str]:
-    """Returns a line for each metric by which methods selected their scores, or the scorer that computes them.
+    """Returns a line for each metric by which some methods selected their scores or their trained scorer.
 
     The line names these methods, because the selection gives them an advantage in this metric.
 
@@ -95,7 +95,7 @@ def selection_notes(rows: pd.DataFrame) -> list[str]:
 
 
 def segment_notes(rows: pd.DataFrame) -> list[str]:
-    """Returns a line that says how many segments were encoded for an erased version, as a mean for each metric.
+    """Returns one line in a list: for each metric, how many segments of an erased version were encoded on average.
 
     Returns [] if no metric evaluated erased versions.
 

@@ -52,7 +52,7 @@ def read_chains(folders: Sequence[Path], metrics: Sequence[str], split: str) -> 
 
     Args:
         folders: folders of experiments, such as runs/roar.
-        metrics: one metric for all experiments, or a metric for each. Rows of other metrics are left out.
+        metrics: one metric for all experiments, or one metric for each experiment. Rows of other metrics are left out.
         split: the split whose rows are returned.
 
     Raises:

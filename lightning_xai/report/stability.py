@@ -61,8 +61,9 @@ class RunComparison:
         method: name of the method.
         means: similarity metric -> [R, R] float64 means over explanations for each pair of runs, NaN where the metric
             is undefined for every explanation.
-        counts: similarity metric -> [R, R] int numbers of explanations for which the metric is defined.
-        num_explanations: total number of explanations.
+        counts: similarity metric -> [R, R] int, for each pair of runs the number of explanations for which the metric
+            is defined.
+        num_explanations: number of explanations of each run.
 
     Example:
         >>> comparison = RunComparison("gradient", {"jaccard": np.eye(2)}, {"jaccard": np.full((2, 2), 7)}, 7)
@@ -77,7 +78,7 @@ class RunComparison:
 
 
 def run_comparison(method: str, similarities: Sequence[np.ndarray], num_runs: int) -> RunComparison:
-    """Returns the means of similarities over explanations.
+    """Returns a RunComparison with the mean of each similarity metric over explanations.
 
     Args:
         method: name of the method.
@@ -101,7 +102,7 @@ def run_comparison(method: str, similarities: Sequence[np.ndarray], num_runs: in
 
 
 def stability_frame(comparisons: Sequence[RunComparison], names: Sequence[str]) -> pd.DataFrame:
-    """Returns a table with the columns COLUMNS, and a row for each method, metric and pair of runs.
+    """Returns a table with the columns `COLUMNS`, and a row for each method, metric and pair of runs.
 
     Args:
         comparisons: one comparison for each method.
@@ -133,7 +134,7 @@ def stability_table(
         comparison: mean similarities between R runs.
         names: names of the R runs.
         split: name of the split, for the title.
-        percentage: percentage of each text's tokens that Jaccard similarity compares, for the title.
+        percentage: percentage of each text's tokens that count as top tokens in Jaccard similarity, for the title.
         width: number of characters in a line.
 
     Example:

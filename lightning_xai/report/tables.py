@@ -9,7 +9,7 @@ from itertools import groupby
 
 GAP = 2  # spaces before a column
 INDENT = "  "  # indentation of the second and later lines of a row name that is wrapped
-HEADER_WIDTH = 10  # longer headers are wrapped to this width or, if it is larger, to that of the widest cell or word
+HEADER_WIDTH = 10  # headers are wrapped at this width, or at the width of the widest cell or word if that is larger
 
 
 @dataclass(frozen=True)
