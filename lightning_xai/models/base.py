@@ -55,19 +55,21 @@ class Classifier(nn.Module, ABC):
       or tokens, `forward` raises ValueError (see `check_embeds`).
     - Logits do not depend on padding or its side, on the batch size, or on the other texts of the batch. Tokens outside
       the attention mask count as deleted. A text without any token gets finite logits and gradients.
-    - Each row of the readout sums to 1 over the tokens of the text, unless the text has no tokens.
-    - The output has hidden states only if `output_hidden_states` is True. The readout holds the weights with which the
-      head averages the last hidden state: if `head_layers` are defined, they map readout @ last hidden state to the
-      logits. Column t of the readout and of the hidden states belongs to token t, even if padding is on the left.
+    - The readout [B, 1 or C, T] holds the weights with which the head averages the last hidden state. Each row sums to
+      1 over the tokens of the text, unless the text has no tokens. If the class defines `head_layers`, these layers map
+      readout @ last hidden state to the logits.
+    - The output has hidden states only if `output_hidden_states` is True. Column t of the readout and of the hidden
+      states belongs to token t, even if padding is on the left.
     - Inside the attention mask, a token with the padding id is treated like any other token: it has its own position.
-    - With "eager" attention and `output_attentions`, the output has attention tensors that are in the autograd graph of
-      the logits, one fewer than there are hidden states. Without "eager", or with padding on the left,
-      `output_attentions` raises ValueError.
+    - With "eager" attention and `output_attentions`, the output has one attention tensor fewer than hidden states, and
+      all these tensors are in the autograd graph of the logits. If `output_attentions` is True without "eager", or with
+      padding on the left, `forward` raises ValueError.
     - With "eager", a gradient with respect to embeddings can be differentiated again with respect to every weight of
       the encoder.
     - A forward pass leaves no hooks behind, even if it fails. `predict` returns the probabilities of a forward pass.
     - `attention_implementation` is the name last given to `set_attention`, or "sdpa" before the first call. "eager" and
-      "sdpa" give equal logits. A network without attention between tokens stores the name, but returns no attentions.
+      "sdpa" give the same logits, up to rounding. A network without attention between tokens stores the name, but
+      returns no attentions.
     - The network works in float64 after `.double()`, so `forward` must not create tensors of a fixed floating-point
       type.
     - A network built from `architecture()` is in training mode and has no gradients. After it has loaded the state dict
@@ -125,8 +127,8 @@ class Classifier(nn.Module, ABC):
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Classifier:
         self = super().__new__(cls)
-        # `bind_partial` allows missing arguments, because copying an object calls __new__ without any. If arguments are
-        # missing in a normal call, __init__ reports them
+        # copying an object calls __new__ without arguments, so `bind_partial` is used, which allows missing arguments.
+        # If arguments are missing in a normal call, __init__ reports them
         bound = inspect.signature(cls.__init__).bind_partial(self, *args, **kwargs)
         bound.apply_defaults()
         # nn.Module.__init__ has not run yet, so nn.Module.__setattr__ would raise an error
@@ -189,10 +191,13 @@ class Classifier(nn.Module, ABC):
         """Name of the attention kernel in use."""
 
     def check_length(self, num_tokens: int, subject: str) -> None:
-        """Raises ValueError if a text of `num_tokens` tokens, called `subject` in the message, is too long."""
+        """Raises ValueError if a text of `num_tokens` tokens is too long. The message calls the text `subject`.
+
+        By default, no text is too long.
+        """
 
     def check_vocabulary(self, num_ids: int) -> None:
-        """Raises ValueError if the embedding table has fewer rows than `num_ids`, the data encoder's number of ids.
+        """Raises ValueError if the embedding table has fewer rows than the data's encoder has token ids (`num_ids`).
 
         Example:
             >>> from lightning_xai.models.hf_classifier import random_bert
@@ -241,14 +246,14 @@ network's own tokenizer, or call resize_token_embeddings(21) and save the networ
         classes: Tensor | None = None,
         chunk_size: int | None = None,
     ) -> Tensor:
-        """Returns the probabilities [B, C] of all classes, or those [B, K] of `classes`, without gradients.
+        """Returns probabilities without gradients: [B, C] for all classes, or [B, K] for the given `classes`.
 
         Texts of similar length share a forward pass.
 
         Args:
             embed_mask: [B, T] bool; where it is False, embeddings are set to 0.
             classes: [B, K] long, the classes whose probabilities are returned; None for all. A multi-label network with
-                `reads_by_class` computes only these.
+                `reads_by_class` computes only these classes.
             chunk_size: largest number of rows in one forward pass; None lets the device decide.
 
         Example:

@@ -18,7 +18,9 @@ MaskRow = Literal["zero", "random"]
 
 
 class BiLSTM(nn.Module):
-    """Reads the kept tokens of each row in both directions. Padding may be before, between or after these tokens.
+    """Two LSTMs that read the kept tokens of each row, one in each direction.
+
+    Padding may be before, between or after these tokens.
 
     Rows are padded, not packed, because on CPUs the backward pass of packed rows takes 2 times as long at 40 tokens,
     and 11 times as long at 300 tokens.
@@ -41,9 +43,9 @@ class BiLSTM(nn.Module):
         self.right_to_left = nn.LSTM(embedding_size, hidden_size, batch_first=True)
 
     def forward(self, embeds: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the tokens' states [B, T, 2H], and the last state of each direction [B, 2H], concatenated.
+        """Returns the tokens' states [B, T, 2H], and the last states of both directions, concatenated to [B, 2H].
 
-        All are computed as if only the kept tokens existed.
+        States are computed as if only the kept tokens existed.
 
         In a row without kept tokens, the last states are 0. The states of tokens that are not kept are finite, but have
         no meaning.
@@ -76,7 +78,7 @@ def attention_weights(scores: Tensor, preferred: Tensor, allowed: Tensor) -> Ten
     A row without preferred tokens attends to its allowed tokens. In a row without either, all weights are 0.
 
     Args:
-        scores: [B, T], the weights before the softmax.
+        scores: [B, T], the inputs of the softmax that computes the weights.
         preferred: [B, T] bool, the tokens that a row attends to if it has any such tokens.
         allowed: [B, T] bool, the tokens that a row without preferred tokens attends to.
 
@@ -94,7 +96,7 @@ def attention_weights(scores: Tensor, preferred: Tensor, allowed: Tensor) -> Ten
 
 
 class BiLSTMAttention(Classifier):
-    """A BiLSTM whose states h are summed with additive attention weights alpha = softmax(v . tanh(W h + b)).
+    """A classifier that sums the states h of a BiLSTM with attention weights alpha = softmax(v . tanh(W h + b)).
 
     A network for pairs of texts has two encoders, and only the main text gets attention: alpha = softmax(v . u_i) with
     u_i = tanh(W_x h_x,i + W_y h_y + b), where h_x,i are the states of the main text, and h_y are the last states of the
@@ -215,7 +217,7 @@ class BiLSTMAttention(Classifier):
         """Chooses the LSTM's kernels: "sdpa" for fused kernels, "eager" for plain kernels.
 
         For second derivatives, use plain kernels: cuDNN cannot compute second derivatives, and oneDNN takes 2 to
-        4 times as long.
+        4 times as long as plain kernels.
         """
         require_choices({"attention implementation": Kernel}, {"attention implementation": implementation})
         self._kernel = implementation
@@ -231,7 +233,7 @@ class BiLSTMAttention(Classifier):
         """Returns logits [B, C] and readout [B, 1, T]. Padding may be in any column.
 
         The network has no attention between tokens, so it returns no attentions. Its only hidden state [B, T, 2H] is
-        the input of the head's attention. This state is 0 at tokens of the auxiliary text.
+        the input of the head's attention. This state is 0 at padding and at tokens of the auxiliary text.
         """
         self.check_embeds(inputs, inputs_embeds)
         embeds = self.embed(inputs) if inputs_embeds is None else inputs_embeds
@@ -259,7 +261,7 @@ class BiLSTMAttention(Classifier):
         )
 
     def _parts(self, inputs: TextInputs) -> tuple[Tensor, Tensor | None]:
-        """Returns two masks [B, T]: the tokens for the main encoder, and the tokens for the auxiliary encoder."""
+        """Returns two masks [B, T]: tokens of the main text, and tokens of the auxiliary text (None if not paired)."""
         if not self.paired:
             return inputs.attention_mask, None
         if inputs.token_type_ids is None:

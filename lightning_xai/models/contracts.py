@@ -103,7 +103,7 @@ def _changed_logits(model: Classifier, inputs: TextInputs, special_ids: Sequence
 
 @torch.enable_grad()
 def _unread_states(model: Classifier, inputs: TextInputs) -> list[str]:
-    """Returns a message if logits depend on last hidden states whose weight in the readout is 0."""
+    """Returns a message if the head reads states of tokens with weight 0 in the readout, or no last hidden states."""
     output = model(inputs, model.embed(inputs).detach().requires_grad_(), output_hidden_states=True)
     assert output.hidden_states is not None
     class_weights = torch.arange(1.0, output.logits.shape[1] + 1, device=inputs.device)
@@ -120,7 +120,10 @@ def _unread_states(model: Classifier, inputs: TextInputs) -> list[str]:
 
 @torch.no_grad()
 def _unusable_attentions(model: Classifier, inputs: TextInputs, *, segmented: bool) -> list[str]:
-    """Returns a message if the shape of eager attentions is not [B * N, H, S, S], or their rows do not sum to 1."""
+    """Returns a message if the rows of eager attentions do not sum to 1, or their shape is not [B * N, H, S, S].
+
+    Each text consists of N segments of S tokens. A model that does not divide texts has N = 1 and S = T.
+    """
     attentions = model(inputs, output_attentions=True).attentions
     assert attentions is not None
     shapes = {tuple(attention.shape) for attention in attentions}

@@ -16,15 +16,15 @@ from lightning_xai.types import ClassifierOutput, TextInputs
 
 
 class Needs(NamedTuple):
-    """What a reader of a forward pass, such as a loss or an attribution method, needs in addition to the logits.
+    """Flags for what a reader of a forward pass (a loss term or a method) needs in addition to the logits.
 
     Attributes:
         embeds: the token embeddings [B, T, D], with respect to which gradients are taken.
         attentions: the attention weights of all layers, which need eager attention.
         hidden_states: the states after every layer.
         double_backward: gradients that can be differentiated again, which need eager attention.
-        own_attentions: eager attention in the network, because the reader makes a forward pass of its own and takes
-            attention weights from it.
+        own_attentions: eager attention in the network, because the reader runs a forward pass of its own and uses the
+            attention weights of that pass.
         readout: the weights with which the head reads token states. Without them, PLM-CA can use fused attention.
 
     Example:
@@ -121,7 +121,7 @@ class ForwardPass:
         return gradient
 
     def target_gradients(self, targets: Tensor, *, create_graph: bool) -> Iterator[Tensor]:
-        """Yields K gradients [B, T, D]. The k-th holds the gradient of each example's logit in column `targets[:, k]`.
+        """Yields K gradients [B, T, D]. The k-th holds, for each example b, the gradient of `logits[b, targets[b, k]]`.
 
         Args:
             targets: [B, K] long, columns of this pass's logits.
@@ -162,5 +162,5 @@ class ForwardPass:
 
     def _embeds(self) -> Tensor:
         embeds = self.network.embed(self.inputs)
-        # if the embedding table is frozen, the embeddings become a leaf of the graph, which can have a gradient
+        # if the embedding table is frozen, its output has no graph, so it is made a leaf that requires a gradient
         return embeds if embeds.requires_grad else embeds.detach().requires_grad_()

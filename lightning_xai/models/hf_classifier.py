@@ -38,13 +38,13 @@ class HFClassifier(HuggingFaceClassifier):
         multilabel: whether an example can have several classes (sigmoid), or has exactly one (softmax).
         pretrained: whether to load the weights at `path`. If False, the weights are random.
         dropout: replaces every dropout probability of the network; None keeps them.
-        head_dropout: replaces the dropout probability of the head only. If None, the head has the probability that
-            `dropout` gives, or else the config.
+        head_dropout: dropout probability of the head only. If None, the head's probability is `dropout`, or that of the
+            config if `dropout` is None, too.
         head_activation: replaces the activation function of the head, for example by "tanh"; None keeps it.
         num_layers: number of layers to use, counted from the first; None uses all.
         embedding: the part whose output is explained and attacked: "word" (the table of word embeddings) or "module"
             (the whole embedding module with its LayerNorm).
-        config: given instead of `path`: a Hugging Face config with "model_type", for a network with random weights.
+        config: a Hugging Face config with "model_type". Given instead of `path`, for a network with random weights.
         trust_remote_code: whether Python code in the folder at `path` may run.
         lora: options of low-rank adapters: `rank`, `alpha`, `dropout` and `targets`, as in `LoraOptions`. Only the
             adapters and the head are then trained. Checkpoints contain the weights of these two, and only the path and
@@ -108,8 +108,8 @@ class HFClassifier(HuggingFaceClassifier):
         self.weight_gaps = loaded.gaps
         self.num_classes = num_classes
         self.multilabel = multilabel
-        # a decoder applies a layer named `score` to the last token; check_contracts refuses networks whose `score`
-        # reads other tokens
+        # a decoder's head is a layer named `score`, which reads the last token; check_contracts refuses networks whose
+        # `score` reads other tokens
         is_decoder = hasattr(self.transformer, "score")
         self.pooling: HeadPooling = "last" if is_decoder else getattr(settings, "classifier_pooling", "cls")
         self._given_pad_id: int | None = self.transformer.config.pad_token_id
@@ -141,7 +141,7 @@ class HFClassifier(HuggingFaceClassifier):
         return TransformerCall(arguments, inputs_embeds, inputs.attention_mask)
 
     def head_output(self, output: Any, inputs: TextInputs, columns: Tensor | None) -> HeadOutput:
-        """Returns the logits of the transformer's own head, the weights with which it reads states, and the states."""
+        """Returns the transformer's own logits, the weights with which its head averages states, and all states."""
         readout = pooling_readout(inputs.attention_mask, pooling=self.pooling, dtype=self.embedding_matrix.dtype)
         states = output.hidden_states
         if states is not None:
@@ -190,7 +190,7 @@ def random_bert(num_classes: int = 2) -> HFClassifier:
 
 @functools.cache
 def _random_bert(num_classes: int) -> HFClassifier:
-    """Returns the stored network that `random_bert` copies; copying takes a third of the time of building."""
+    """Returns the network that `random_bert` copies. It is built only once, since copying takes a third of the time."""
     sizes = {"vocab_size": 20, "hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 2}
     with torch.inference_mode(False), torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.default_generator.manual_seed(0)

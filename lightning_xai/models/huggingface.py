@@ -1,4 +1,4 @@
-"""Base class of classifiers with a Hugging Face network: replaces embeddings, sets kernels and checks contracts."""
+"""Base class of classifiers with a Hugging Face network. Replaces embeddings, sets kernels and checks contracts."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class HeadOutput(NamedTuple):
 
 
 class HuggingFaceClassifier(Classifier):
-    """A classifier whose `transformer` is a Hugging Face network.
+    """A classifier that contains a Hugging Face network, the attribute `transformer`.
 
     `forward` moves padding to the right, runs the transformer and checks its output. Subclasses define the inputs of
     the transformer (`transformer_call`), and how logits are computed from its output (`head_output`).
@@ -161,7 +161,7 @@ class HuggingFaceClassifier(Classifier):
         output_attentions: bool = False,
         output_hidden_states: bool = False,
     ) -> tuple[Any, Tensor | None]:
-        """Returns the transformer's output, and the argument `columns` of `head_output`."""
+        """Returns the transformer's output, and the `columns` to pass to `head_output`."""
         call, columns = self.ordered_call(inputs, inputs_embeds)
         if output_attentions and columns is not None:
             raise ValueError("attentions need padding on the right: move each row's tokens to the front")
@@ -174,7 +174,7 @@ class HuggingFaceClassifier(Classifier):
     def ordered_call(
         self, inputs: TextInputs, inputs_embeds: Tensor | None = None
     ) -> tuple[TransformerCall, Tensor | None]:
-        """Returns the transformer's inputs with padding on the right, and the argument `columns` of `head_output`."""
+        """Returns the transformer's inputs with padding on the right, and the `columns` to pass to `head_output`."""
         self.check_embeds(inputs, inputs_embeds)
         self.check_length(inputs.input_ids.shape[1], "the batch")
         order = right_padding_order(inputs.attention_mask)
@@ -245,7 +245,7 @@ class HuggingFaceClassifier(Classifier):
     def check_new_contracts(self) -> None:
         """Checks the contracts, unless a random network of the same class and architecture has already passed them.
 
-        A network with weights from a file is always checked.
+        A network that was given a `path` is always checked.
 
         Raises:
             ValueError: see `check_contracts`.
@@ -257,8 +257,8 @@ class HuggingFaceClassifier(Classifier):
             if reads_weights or key not in _accepted:
                 self.check_contracts()
             else:
-                # in its first forward pass, transformers registers hooks. In the preflight, these would be lost, since
-                # the preflight removes all hooks that were registered while it ran. So the first pass is made here
+                # transformers registers hooks in a network's first forward pass. The preflight removes all hooks that
+                # are registered while it runs, so the first pass must come before it: here
                 with evaluation_mode(self), torch.no_grad():
                     self(random_inputs(self, [1]), output_hidden_states=True)
         if not reads_weights:
@@ -288,7 +288,7 @@ class HuggingFaceClassifier(Classifier):
 
     def architecture(self) -> dict[str, Any]:
         if type(self.transformer).__module__.startswith("transformers_modules"):
-            return self.init_args | {"pretrained": False}  # a config cannot rebuild a network with its own code
+            return self.init_args | {"pretrained": False}  # a config cannot rebuild a network that has its own code
         if self.init_args.get("lora") is not None and self.base_names:  # the base's weights are only at `path`
             return self.init_args | {"lora": self.init_args["lora"] | {"base": self.base_hash}}
         rebuilt: dict[str, Any] = {"path": None, "lora": None} if "lora" in self.init_args else {"path": None}

@@ -13,7 +13,7 @@ from lightning_xai.functional.laws import VOCAB_SIZE, random_texts, require, req
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import TextInputs
 
-TOLERANCE = 1e-10  # in float64, relative to the largest expected value or to 1, whichever is larger
+TOLERANCE = 1e-10  # largest accepted difference in float64, as a fraction of max(1, largest absolute expected value)
 
 
 def check_model(model: Classifier) -> None:
@@ -70,7 +70,7 @@ def readout_weighs_the_last_hidden_state(model: Classifier) -> None:
 
 
 def embeddings_give_the_same_logits(model: Classifier) -> None:
-    """`model(x).logits` equals `model(x, model.embed(x)).logits`. Embeddings of another batch size raise ValueError."""
+    """`model(x).logits` equals `model(x, model.embed(x)).logits`. Embeddings with another batch size are refused."""
     inputs = _texts(model)
     logits, rule = model(inputs).logits, f"{_name(model)}: logits from embeddings differ from logits from ids"
     _close(model(inputs, model.embed(inputs)).logits, logits, rule, "use inputs_embeds like the result of embed")
@@ -154,7 +154,7 @@ def attentions_belong_to_the_graph(model: Classifier) -> None:
 
 
 def kernels_give_the_same_logits(model: Classifier) -> None:
-    """`attention_implementation` is the name last given to `set_attention`. Both kernels give equal logits."""
+    """`attention_implementation` is the name last given to `set_attention`. Both kernels give the same logits."""
     inputs = _texts(model)
     model.set_attention("sdpa")
     fast = model(inputs).logits
@@ -165,10 +165,10 @@ def kernels_give_the_same_logits(model: Classifier) -> None:
 
 
 def double_backward_reaches_encoder_weights(model: Classifier) -> None:
-    """With eager attention, the norm of the input gradient has nonzero gradients for the encoder's weight matrices.
+    """With eager attention, the norm of the logits' gradient with respect to embeddings can be differentiated again.
 
-    This law concerns all matrices on which logits depend, except embedding tables: the gradient with respect to
-    embeddings need not depend on a table.
+    This second gradient is nonzero for each weight matrix of the encoder that logits depend on, except embedding
+    tables: the gradient with respect to embeddings need not depend on a table.
     """
     inputs, weights = _texts(model), encoder_matrices(model)
     model.set_attention("eager")
@@ -261,7 +261,7 @@ LAWS = (
 
 
 def encoder_matrices(model: Classifier) -> list[nn.Parameter]:
-    """Returns the trained weight matrices, without those of the head and without embedding tables.
+    """Returns the encoder's trained weight matrices (those that require a gradient), without embedding tables.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

@@ -25,9 +25,10 @@ from lightning_xai.types import ClassifierOutput, TextInputs
 
 
 def last_segment_padding(lengths: Tensor, *, segment_length: int) -> tuple[Tensor, Tensor]:
-    """Returns the indices [B, S] of the S columns after each text's tokens, and a mask [B, S] of these columns.
+    """Returns the indices [B, S] of the S columns that follow each text's tokens, and a mask [B, S] of these columns.
 
-    The mask is True at padding of the text's last segment or, if that is full, in one more segment that is all padding.
+    S is `segment_length`. The mask is True for the padding of the text's last segment. If the last segment is full, the
+    mask is True for all S columns, which form one more segment.
 
     Example:
         >>> columns, keep = last_segment_padding(torch.tensor([3]), segment_length=4)
@@ -40,7 +41,7 @@ def last_segment_padding(lengths: Tensor, *, segment_length: int) -> tuple[Tenso
 
 
 class PLMCA(HuggingFaceClassifier):
-    """Encodes each segment of `segment_length` tokens separately. Then each class attends to all tokens of the text.
+    """A classifier that encodes segments of a text separately; then each class attends to the tokens of all segments.
 
     With the token states H, the attention is A = softmax(Q (H W_k)^T) over tokens, without scaling, where Q holds one
     learned query for each class. The logit of class j is w . LayerNorm(A_j (H W_v + b_v)) + b, where all classes share
@@ -59,7 +60,7 @@ class PLMCA(HuggingFaceClassifier):
             sums to less than 1.
         embedding: the part whose output is explained and attacked: "word" (the table of word embeddings) or "module"
             (the whole embedding module with its LayerNorm).
-        config: given instead of `path`: a Hugging Face config with "model_type", for an encoder with random weights.
+        config: a Hugging Face config with "model_type". Given instead of `path`, for an encoder with random weights.
         trust_remote_code: whether Python code in the folder at `path` may run.
 
     Raises:
@@ -141,10 +142,10 @@ class PLMCA(HuggingFaceClassifier):
         self.segment_length = segment_length
 
     def transformer_call(self, inputs: TextInputs, inputs_embeds: Tensor | None) -> TransformerCall:
-        """Returns the transformer's inputs: texts [T] are divided into N segments [S], of which the last is padded."""
+        """Returns the transformer's inputs. Each text is divided into segments, and its last segment is padded."""
         num_rows, length = inputs.input_ids.shape
         if self.mask_mode == "correct":
-            size = max(min(self.segment_length, length), 1)  # shorter texts are one segment of T tokens
+            size = max(min(self.segment_length, length), 1)  # texts shorter than a segment are one segment
             num_segments = max(-(-length // size), 1)
         else:
             # leaves room for one more segment of padding after a text whose last segment is full
@@ -179,13 +180,13 @@ class PLMCA(HuggingFaceClassifier):
         output_hidden_states: bool = False,
         output_readout: bool = True,
     ) -> ClassifierOutput:
-        """Returns logits and readout, like every classifier, or those of some classes only.
+        """Returns the logits and the readout of all classes, or only those of `classes`.
 
         Args:
             inputs: B texts.
             inputs_embeds: [B, T, D], used instead of `embed(inputs)`.
-            classes: [B, K] long, the classes for which logits [B, K] and readout [B, K, T] are computed; None computes
-                those of all classes.
+            classes: [B, K] long, the classes for which logits [B, K] and readout [B, K, T] are computed; None for all
+                classes.
             output_attentions: see Classifier.
             output_hidden_states: see Classifier.
             output_readout: whether the readout is needed. If False, a readout [B, 0, T] without rows is returned, and
@@ -212,7 +213,7 @@ class PLMCA(HuggingFaceClassifier):
         *,
         fused: bool = False,
     ) -> HeadOutput:
-        """Returns logits, and the attention of classes as readout [B, C, T], which may have no rows if `fused`."""
+        """Returns logits, readout (the attention of classes) and states. If `fused`, the readout may have no rows."""
         num_rows, length = inputs.input_ids.shape
         segments = output.hidden_states or (output.last_hidden_state,)  # each [B * N, S, D]
         padded = [state.reshape(num_rows, -1, state.shape[-1]) for state in segments]  # each [B, N * S, D]
@@ -222,12 +223,12 @@ class PLMCA(HuggingFaceClassifier):
         if self.mask_mode == "legacy":
             lengths = inputs.attention_mask.sum(dim=1)
             columns_of_padding, is_padding = last_segment_padding(lengths, segment_length=self.segment_length)
-            # only S columns of padding are added; with all of them, the largest tensors would be twice as large
+            # S columns of padding are enough; all of them could make the largest tensors twice as large
             padding = take_columns(padded[-1], columns_of_padding.clamp(max=padded[-1].shape[1] - 1))  # [B, S, D]
             tokens, keep = torch.cat([tokens, padding], dim=1), torch.cat([keep, is_padding], dim=1)
         queries = self.class_queries if classes is None else self.class_queries[classes]
         values = self.value(tokens)
-        if fused and bool(keep.any(dim=1).all()):  # fused results differ for rows without tokens
+        if fused and bool(keep.any(dim=1).all()):  # for rows without tokens, fused attention gives other results
             pooled = fused_class_attention(queries, self.key(tokens), values, keep)
             return HeadOutput(self.head_logits(pooled), pooled.new_zeros(num_rows, 0, length), states)
         scores = class_attention(queries, self.key(tokens), keep)
@@ -251,15 +252,15 @@ class PLMCA(HuggingFaceClassifier):
         return self.head_logits(pooled if padding is None else pooled + padding)
 
     def head_logits(self, pooled: Tensor) -> Tensor:
-        """Returns logits [B, C] from `pooled` [B, C, D], the sum of values weighted by each class's attention."""
+        """Returns logits [B, C]. `pooled` [B, C, D] holds, for each class, its attention-weighted sum of values."""
         return self.output(self.norm(pooled)).squeeze(-1)
 
     def segment_states(self, segments: TextInputs, embed_mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Returns last hidden states [U, S', D] of segments, and a mask [U, S'] of the states that classes attend to.
 
         Args:
-            segments: U segments, each as a text of at most S tokens with padding on the right. With mask_mode
-                "legacy", a segment with fewer tokens must be the last segment of its text.
+            segments: U segments, each as a text of at most `segment_length` tokens with padding on the right. With
+                mask_mode "legacy", a segment with fewer tokens must be the last segment of its text.
             embed_mask: bool, of the shape of `segments.input_ids`; where it is False, embeddings are set to 0.
         """
         embeds = None if embed_mask is None else self.embed(segments) * embed_mask.unsqueeze(-1)
@@ -271,16 +272,16 @@ class PLMCA(HuggingFaceClassifier):
         return states, keep if legacy else segments.attention_mask
 
     def version_logits(self, inputs: TextInputs, versions: Versions, classes: Tensor, **options: Any) -> Tensor | None:
-        """Returns the logits [R, K] of versions of texts, encoding each distinct segment once; see `ForVersions`.
+        """Returns the logits [R, K] of R versions of texts (texts with erased tokens); see `ForVersions`.
 
-        The result is None in training mode, or if there are too many classes.
+        Each distinct segment is encoded once. Returns None in training mode, or if there are too many classes.
         """
         return None if self.training else logits_by_segment(self, inputs, versions, classes, **options)
 
     def segment_graph(
         self, inputs: TextInputs, embeds: Tensor, classes: Tensor | None = None, *, output_readout: bool = True
     ) -> SegmentGraph | None:
-        """Returns a pass that encodes segments again to compute gradients; None outside `gradients_by_segment`."""
+        """Returns a SegmentGraph, which needs less memory for gradients; None outside `gradients_by_segment`."""
         if self.segments_at_once is None:
             return None
         number = self.segments_at_once

@@ -70,9 +70,9 @@ def tokenizer_of(path: str) -> Any:
 
 
 def words_of_tokens(tokenizer: Any, ids: Sequence[int]) -> tuple[list[str], list[int]]:
-    """Returns the whitespace-separated words of decoded tokens, and for each token the index of its word.
+    """Returns the words of the decoded tokens, split at white space, and for each token the index of its word.
 
-    The word of a token is the word in which the token ends.
+    A token belongs to the word in which it ends.
 
     Args:
         tokenizer: a tokenizer from the transformers library.

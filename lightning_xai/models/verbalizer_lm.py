@@ -40,8 +40,8 @@ class VerbalizerLM(HuggingFaceClassifier):
     Args:
         path: folder, hub id, "package:NAME/FOLDER" or GGUF file of a causal language model.
         num_classes: number of classes C.
-        verbalizers: [C] token id of each class's answer. If None, the command line takes the ids from the data's
-            encoder.
+        verbalizers: C token ids, one answer token for each class. Configuration files leave them out, since they come
+            from the data's encoder.
         prompt_cache: whether forward passes share the prompt's keys and values.
         pretrained: whether to load the weights at `path`. If False, the weights are random.
         dropout, config, trust_remote_code, lora: as in HFClassifier.
@@ -92,7 +92,7 @@ class VerbalizerLM(HuggingFaceClassifier):
         self.transformer.config.use_cache = False
         head: Any = language_model.get_output_embeddings()
         is_tied = head.weight is self.embedding_matrix
-        self.output = None if is_tied and head.bias is None else head  # [D] -> [V]; None: embedding table
+        self.output = None if is_tied and head.bias is None else head  # maps [D] to [V]; None: by the embedding table
         rows = self.embedding_matrix.shape[0]
         self.verbalizers = _checked_verbalizers(verbalizers, num_classes, rows)
         self._language_model: tuple[PreTrainedModel, ...] = (language_model,)  # a tuple hides the model from nn.Module
@@ -145,7 +145,7 @@ class VerbalizerLM(HuggingFaceClassifier):
         if torch.is_grad_enabled() and any(parameter.requires_grad for parameter in self.parameters()):
             return False  # the gradients of weights would lack the contribution of the prompt's columns
         if has_hooks(self.transformer):
-            return False  # hooks of attribution methods need the computations for the prompt, too
+            return False  # hooks of attribution methods must also see the computations for the prompt
         if call.embeds is None:
             return True
         if type(call.embeds) is not Tensor:  # tracked tensors of methods such as DeepLift need all columns
@@ -168,7 +168,7 @@ class VerbalizerLM(HuggingFaceClassifier):
         return HeadOutput(self.verbalizer_logits(self.last_states(output, inputs)), readout, states)
 
     def verbalizer_logits(self, states: Tensor) -> Tensor:
-        """Returns the logits [..., C] of the verbalizers for hidden states [..., D]."""
+        """Returns the verbalizers' logits. `states` has shape [..., D], the result has shape [..., C]."""
         table = self.embedding_matrix if self.output is None else self.output.weight
         bias = None if self.output is None or self.output.bias is None else self.output.bias[self.verbalizers]
         return nn.functional.linear(states, table[self.verbalizers], bias)

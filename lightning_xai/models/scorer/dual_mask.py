@@ -1,4 +1,8 @@
-"""The dual-mask loss: small if a mask keeps few tokens, these alone give the same prediction, and the others do not."""
+"""The dual-mask loss of a mask that keeps some tokens of a text.
+
+The loss is small if few tokens are kept, if they alone give the same prediction as the text, and if the other tokens
+alone do not.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +28,14 @@ class DualMask:
     """Settings of the dual-mask loss, kept_weight * kept + inverse_weight * inverse + size_weight * size.
 
     Args:
-        kept_weight: factor lambda_p of the cross-entropy between the prediction for the masked text and y,
-            which is the prediction that masked texts should keep.
-        inverse_weight: factor lambda_inv of the term for the inversely masked text.
-        size_weight: factor lambda_a of the size of the mask.
-        inverse: the term for the inversely masked text: "log_complement" is -log(1 - F_c) and "probability" is F_c,
-            where c is the most probable class in y and F_c its probability for the inversely masked text.
-            "negative_entropy" is the negative entropy of the prediction for the inversely masked text.
+        kept_weight: factor lambda_p of the term `kept`: the cross-entropy between the prediction for the masked text
+            and the prediction y that the masked text should have.
+        inverse_weight: factor lambda_inv of the term `inverse`, computed for the inversely masked text, in which each
+            mask value a is replaced by 1 - a.
+        size_weight: factor lambda_a of the term `size`.
+        inverse: the term `inverse`. "log_complement" is -log(1 - F_c) and "probability" is F_c, where c is the most
+            probable class in y, and F_c is the probability of c for the inversely masked text. "negative_entropy" is
+            the negative entropy of the prediction for the inversely masked text.
         size: how the mask values a of the explainable tokens are averaged: "log_complement" takes the mean of
             -log(1 - a), "mean" the mean of a.
         fill: embedding that replaces masked tokens: "token" is the fill token's embedding, "zero" a zero vector.
@@ -64,12 +69,12 @@ class DualMask:
 
 
 def soft_mask(embeds: Tensor, fill: Tensor, keep: Tensor, token_mask: Tensor) -> Tensor:
-    """Returns keep * embeds + (1 - keep) * fill [B, T, D] inside `token_mask`, and `embeds` outside.
+    """Returns embeddings [B, T, D]: keep * embeds + (1 - keep) * fill inside `token_mask`, and `embeds` outside.
 
     Args:
         embeds: [B, T, D] embeddings of the tokens.
         fill: [B, T, D] embeddings that replace masked tokens.
-        keep: [B, T] in [0, 1], the share of each token's own embedding.
+        keep: [B, T] in [0, 1], the factor of each token's own embedding.
         token_mask: [B, T] bool, the tokens that may be masked.
 
     Example:
@@ -137,7 +142,7 @@ def masked_losses(
     settings: DualMask,
     scorer_inputs: ScorerInputs | None = None,
 ) -> dict[str, Tensor]:
-    """Runs a model on B masked and B inversely masked texts in one batch, and returns the `dual_mask_losses` [B].
+    """Runs a model on B masked and B inversely masked texts in one batch, and returns their `dual_mask_losses`.
 
     Gradients reach `scorer_logits`. The caller decides whether they reach the model's weights.
 
@@ -147,8 +152,8 @@ def masked_losses(
         y: [B, C] the prediction that the masked texts should keep.
         scorer_logits: [B, T], or [B, S] if the scorer's own tokenizer divides the texts into S tokens.
         settings: factors and forms of the terms.
-        scorer_inputs: the inputs of the scorer; None if the scorer has the model's tokens. The size of the mask is the
-            mean over the scorer's tokens.
+        scorer_inputs: the inputs of the scorer; None if the scorer reads the same tokens as the model. The term `size`
+            is averaged over the scorer's tokens.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

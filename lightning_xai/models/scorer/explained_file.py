@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-AML = "aml"  # under this key, checkpoints of AML runs hold facts about the scorer and the explained network
+AML = "aml"  # key under which checkpoints of AML runs store facts about the scorer and the explained network
 
 
 def explained_path(explained: Mapping[str, str], run: str, hash_of: Callable[[str], str]) -> str:
@@ -15,7 +15,8 @@ def explained_path(explained: Mapping[str, str], run: str, hash_of: Callable[[st
     together. The hash of the file must agree with the stored hash.
 
     Args:
-        explained: "path" and "hash" of the network's file, and perhaps "relative", its path relative to the run.
+        explained: "path" and "hash" of the network's file; "relative" (may be missing) is the file's path relative to
+            the run's folder.
         run: path of the AML run or of its checkpoint.
         hash_of: function that returns the hash of the file or folder at a path.
 

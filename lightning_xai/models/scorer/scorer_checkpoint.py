@@ -1,4 +1,4 @@
-"""Loads the scorer of an AML run, and checks that it explains the network for which it was pretrained."""
+"""Loads the scorer of an AML run, and checks that a network is the one for which the scorer was pretrained."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class TrainedScorer:
             )
 
     def facts(self) -> dict[str, Any]:
-        """Returns the facts, as primitives, that a checkpoint stores besides the scorer's weights."""
+        """Returns the facts that a checkpoint stores in addition to the scorer's weights, as primitives."""
         return {
             "scorer": self.scorer.architecture(),
             "loss": asdict(self.loss),

@@ -1,4 +1,4 @@
-"""Encodes texts with a scorer's own tokenizer, and aligns its tokens with those of the explained network."""
+"""Encodes texts with a scorer's own tokenizer, and aligns the resulting tokens with those of the explained network."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def row_text(example: Mapping[str, Any], encoded: Any) -> RowText:
     """Returns the text of an example with its explainable tokens.
 
     Args:
-        example: "text", and "text_pair" if there is one.
+        example: an example with the entry "text" and, if it is a pair of texts, "text_pair".
         encoded: the encoded example, with the arrays input_ids [T], token_mask [T] and offsets [T, 2].
 
     Raises:
@@ -167,7 +167,7 @@ def scorer_inputs_of(
 
 
 def _window(source: RowText, ids: Tensor, row: int, inputs: TextInputs) -> Tensor:
-    """Returns the offsets [N, 2] of the tokens `ids` of an input, which is a text or a window of a text."""
+    """Returns the character offsets [N, 2] of the tokens with the given `ids`: all tokens of `source`, or a window."""
     starts = [0] if len(ids) == len(source.ids) else range(len(source.ids) - len(ids) + 1)
     for start in starts:
         if torch.equal(source.ids[start : start + len(ids)], ids):
@@ -182,7 +182,8 @@ def _window(source: RowText, ids: Tensor, row: int, inputs: TextInputs) -> Tenso
 def _characters(offsets: Tensor, text: str) -> tuple[int, int]:
     """Returns the character positions in `text` where the first token begins, and where the last token ends.
 
-    If only white space precedes (or follows) the tokens, the position is the start (or end) of the text instead.
+    If only white space precedes the tokens, the first position is 0. If only white space follows the tokens, the second
+    position is the end of the text.
     """
     begin, end = (int(offsets[0, 0]), int(offsets[:, 1].max())) if len(offsets) else (0, 0)
     return begin if text[:begin].strip() else 0, end if text[end:].strip() else len(text)

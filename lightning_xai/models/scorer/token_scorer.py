@@ -1,4 +1,4 @@
-"""The scorer of AML: an encoder that reads a text and a prediction, and scores each token."""
+"""The scorer of AML (attributive masking learning): an encoder that reads a text and a prediction to score tokens."""
 
 from __future__ import annotations
 
@@ -54,15 +54,16 @@ class TokenReader(nn.Module):
 
 
 class TokenScorer(nn.Module):
-    """Reads a text and a prediction y, and returns a logit for each token. It is not a classifier.
+    """An encoder that reads a text and a prediction y, and returns a logit for each token. It is not a classifier.
 
     The prediction is an additional token after the text's last token. Instead of a word embedding, this token has the
-    embedding z_0 + sum_j y_j z_j. Word and position embeddings and their LayerNorm are never trained.
+    embedding z_0 + sum_j y_j z_j with trained vectors z. Word and position embeddings and their LayerNorm are never
+    trained.
 
     Args:
         path: folder, hub id or "package:NAME/FOLDER" of the encoder.
         num_classes: number of classes C of the explained network.
-        config: used instead of `path`: a Hugging Face config with "model_type", for an encoder with random weights.
+        config: a Hugging Face config with "model_type". Given instead of `path`, for an encoder with random weights.
         condition: the form of the prediction y: "probabilities" or "class" (one-hot). With "probabilities", the scorer
             explains only the predicted class; with "class", it explains the class that y encodes.
 
@@ -78,8 +79,8 @@ class TokenScorer(nn.Module):
 
     Reference: Barkan et al. (2024), "LLM Explainability via Attributive Masking Learning", Section 3.3.
     Differs: the authors' code divides the embedding of the prediction by C, and never trains the row of its table z
-        whose index is the padding id. When texts of a batch have different lengths, it overwrites tokens of the longer
-        ones with the prediction.
+        whose index is the padding id. When texts of a batch have different lengths, the authors' code overwrites tokens
+        of the longer texts with the prediction.
     """
 
     def __init__(
@@ -116,7 +117,7 @@ class TokenScorer(nn.Module):
         return {"path": None, "num_classes": self.num_classes, "config": config, "condition": self.condition}
 
     def copy_encoder(self, transformer: Any) -> None:
-        """Copies the encoder's weights from a network of transformers with the same architecture.
+        """Copies the weights of a transformers network with the same architecture into the scorer's encoder.
 
         Raises:
             ValueError: a weight is missing or has another shape.
@@ -129,7 +130,10 @@ class TokenScorer(nn.Module):
         self.reader.encoder.load_state_dict({name: explained[name] for name in weights})
 
     def check_length(self, num_tokens: int, subject: str) -> None:
-        """Raises ValueError if a text of `num_tokens` tokens (the `subject`) leaves no position for the prediction."""
+        """Raises ValueError if a text of `num_tokens` tokens leaves no position for the prediction.
+
+        The message calls the text `subject`.
+        """
         if self.max_length is not None and num_tokens > self.max_length:
             raise ValueError(
                 f"{subject} has {num_tokens} tokens, which leaves the scorer no position for the prediction: set the "
@@ -179,7 +183,7 @@ class TokenScorer(nn.Module):
         return logits if order is None else logits.gather(1, order.argsort(dim=1))
 
     def trained_names(self, tuned: str = "all") -> list[str]:
-        """Returns the names of the reader's parameters that are tuned for each single text.
+        """Returns the names of the reader's parameters that are tuned when the scorer is tuned for single texts.
 
         Args:
             tuned: "all", or "last:K" for the last K layers and the head.
@@ -212,7 +216,10 @@ class TokenScorer(nn.Module):
 
 
 def _without_pooler(settings: PretrainedConfig) -> dict[str, Any]:
-    """Returns the option that omits the pooling layer, whose weights would get no gradient; {} if no option does."""
+    """Returns the option that omits the pooling layer, or {} if the encoder's class has no such option.
+
+    The weights of this layer would get no gradient.
+    """
     encoder_class: Any = MODEL_MAPPING[type(settings)] if type(settings) in MODEL_MAPPING else object
     has_option = "add_pooling_layer" in inspect.signature(encoder_class.__init__).parameters
     return {"add_pooling_layer": False} if has_option else {}

@@ -21,7 +21,7 @@ class TunedRows(Protocol):
     leaves: list[Tensor]  # the tensors that an optimizer updates, each with B rows
 
     def weights(self) -> list[dict[str, Tensor]]:
-        """Returns B dictionaries name -> weight, one for each example. The weights are in the graph of the leaves."""
+        """Returns B dictionaries name -> weight, one for each example. The weights are computed from the leaves."""
         ...
 
 
@@ -32,7 +32,7 @@ class StackedRows:
 
     Args:
         module: the module, whose own parameters are not changed.
-        names: names of the parameters.
+        names: names of the parameters to copy.
         rows: number B of examples.
 
     Example:
@@ -59,7 +59,7 @@ class StackedRows:
 class LowRankRows:
     """Weight matrices of a module with a low-rank change for each of B examples: W + up @ down.
 
-    `up` starts at 0 and `down` at fixed random numbers, so the matrices start as in the module.
+    `up` starts at 0 and `down` at fixed random values, so W + up @ down starts at W.
 
     Args:
         module: the module, whose own parameters are not changed.
@@ -85,7 +85,7 @@ class LowRankRows:
         self.leaves = []
         for matrix in self.matrices.values():
             height, width = matrix.shape
-            generator = torch.Generator().manual_seed(0)  # on the CPU, for equal numbers on all devices
+            generator = torch.Generator().manual_seed(0)  # on the CPU, so that values are the same on all devices
             down = (torch.randn(rank, width, generator=generator) / width**0.5).to(matrix)
             self.leaves.append(matrix.new_zeros(rows, height, rank).requires_grad_())
             self.leaves.append(down.expand(rows, rank, width).clone().requires_grad_())

@@ -16,7 +16,8 @@ def tuned_rows(scorer: TokenScorer, tuned: str, rows: int) -> TunedRows:
 
     Args:
         scorer: the scorer.
-        tuned: "all", "last:K" for the last K layers and the head, or "lora:R" for changes of rank R.
+        tuned: "all", "last:K" for the last K layers and the head, or "lora:R" for changes of rank R to the encoder's
+            matrices.
         rows: number of texts.
 
     Raises:
@@ -35,7 +36,7 @@ def tuned_rows(scorer: TokenScorer, tuned: str, rows: int) -> TunedRows:
 
 
 def row_logits(scorer: TokenScorer, inputs: TextInputs, y: Tensor, rows: TunedRows) -> Tensor:
-    """Returns logits [B, T], one for each token, computed with the weights tuned for its text; 0 at padding.
+    """Returns logits [B, T], computed for each text with the weights tuned for this text; 0 at padding.
 
     Args:
         scorer: the scorer, which supplies all weights that are not tuned.
@@ -55,7 +56,7 @@ def row_logits(scorer: TokenScorer, inputs: TextInputs, y: Tensor, rows: TunedRo
     logits = []
     for row, weights in enumerate(rows.weights()):
         text = inputs[row : row + 1].trim()
-        with torch.no_grad():  # embeddings and z are never tuned for one text
+        with torch.no_grad():  # embeddings and z are never tuned for single texts
             arguments = scorer.reader_arguments(text, y[row : row + 1])
         scored = functional_call(scorer.reader, weights, kwargs=arguments)[0, :-1]
         logits.append(torch.nn.functional.pad(scored, (0, length - len(scored))))

@@ -28,13 +28,13 @@ def class_attention(queries: Tensor, keys: Tensor, keep: Tensor) -> Tensor:
 
 
 def fused_class_attention(queries: Tensor, keys: Tensor, values: Tensor, keep: Tensor) -> Tensor:
-    """Returns softmax(`class_attention`) @ values [B, C, D], without storing the attention [B, C, T].
+    """Returns softmax(`class_attention`) @ values, of shape [B, C, D], without storing the attention weights.
 
     Args:
         queries: [C, D], one query for each class, or [B, C, D] if each text has its own queries.
         keys: [B, T, D].
         values: [B, T, D].
-        keep: [B, T] bool, with at least one token in every row.
+        keep: [B, T] bool, False at tokens to which classes do not attend. At least one is True in every row.
 
     Example:
         >>> keys, keep = torch.ones(1, 3, 2), torch.tensor([[True, True, False]])

@@ -75,7 +75,8 @@ def logits_by_segment(
         classes: [R, K] long, the classes of each version, on the CPU.
         erasure: how tokens are erased, see `erase`.
         pad_id: id of the padding token.
-        chunk_size: a forward pass has at most as many segments as this number of versions; None lets the device decide.
+        chunk_size: a forward pass encodes at most chunk_size * N segments, where N is the largest number of segments of
+            a version; None lets the device decide.
 
     Example:
         >>> from lightning_xai.models.plm_ca import PLMCA
@@ -118,7 +119,7 @@ def logits_by_segment(
 
 
 class _Texts:
-    """Encodes the segments of R versions of texts with one network."""
+    """R versions of texts, and the network that encodes their segments."""
 
     def __init__(
         self,
@@ -145,13 +146,13 @@ class _Texts:
     def attention(
         self, segmented: SegmentedVersions, ids: Tensor, explained: Tensor, *, pad_id: int, chunk_size: int | None
     ) -> tuple[SegmentAttention | None, Tensor]:
-        """Returns the attention within the segments in `ids` (None if there are none), and `ids` [R, N] renumbered.
+        """Encodes each distinct segment in `ids` once. Returns a SegmentAttention, and segment positions [R, N] in it.
 
-        The new numbers are the segments' positions in the `SegmentAttention`; -1 stays -1.
+        The SegmentAttention is None if there are no segments. The positions correspond to `ids`; -1 stays -1.
 
         Args:
             segmented: the segments of all versions.
-            ids: [R, N] long, the segments of some versions.
+            ids: [R, N] long, the segments of some versions, padded with -1.
             explained: [B, K] long, the classes whose attention is computed for each text.
             pad_id, chunk_size: as for `logits_by_segment`.
         """
@@ -180,7 +181,7 @@ class _Texts:
     def _segments(
         self, segmented: SegmentedVersions, segments: Tensor, pad_id: int
     ) -> tuple[TextInputs, Tensor | None]:
-        """Returns segments as texts [U, S'] with tokens erased, and the embed_mask for "embed_zero" (else None)."""
+        """Returns segments as texts [U, S'] with tokens erased, and their embed_mask (None unless "embed_zero")."""
         columns, keep = segment_columns(
             segmented,
             segments,
@@ -202,9 +203,10 @@ class _Texts:
 
 
 def _explained_classes(example: Tensor, classes: Tensor, num_texts: int) -> tuple[Tensor, Tensor]:
-    """Returns the classes [B, K'] that the versions of each text request, and the positions [R, K] of `classes` there.
+    """Returns the classes [B, K'] that the versions of each text request, and a position [R, K] for each of `classes`.
 
-    The positions of a version refer to the K' classes of its text.
+    A position says where among the K' classes of its text a requested class is. K' is the largest number of classes
+    that is requested for one text; other texts have additional classes in the remaining columns.
     """
     wanted = torch.zeros(num_texts, int(classes.max()) + 1, dtype=torch.bool)
     wanted[example.unsqueeze(1), classes] = True
@@ -219,7 +221,7 @@ def _logits_of_attention(network: SegmentedNetwork, attention: SegmentAttention,
     Args:
         network: the network.
         attention: the weighted sums of each segment's token states, for K' classes.
-        ids: [R, N] long, the segments of each version.
+        ids: [R, N] long, the segments of each version, as positions in `attention`, padded with -1.
         column: [R, K] long, the position of each requested class among the K' classes.
     """
     device = attention.largest.device

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 
 class SegmentAttention(NamedTuple):
-    """Sums of the token states in each of U segments, weighted by the attention of each of K classes in the segment.
+    """For each of U segments and K classes, the sum of the segment's token states, weighted by the class's attention.
 
     `attend` combines these sums into averages over whole texts. The sums take K * (D + 2) floats for each segment.
 
@@ -44,7 +44,7 @@ def segment_attention(queries: Tensor, states: Tensor, keep: Tensor) -> SegmentA
 
 
 def empty_segment_attention(example: SegmentAttention, num_segments: int) -> SegmentAttention:
-    """Returns an uninitialized SegmentAttention of `num_segments` segments, with K, D, dtype and device of `example`.
+    """Returns a SegmentAttention of `num_segments` segments, not yet filled, with K, D, dtype and device of `example`.
 
     Example:
         >>> one = segment_attention(torch.zeros(1, 2, 3), torch.zeros(1, 4, 3), torch.ones(1, 4).bool())
@@ -57,7 +57,7 @@ def empty_segment_attention(example: SegmentAttention, num_segments: int) -> Seg
 
 
 def attend(attention: SegmentAttention, ids: Tensor, column: int) -> Tensor:
-    """Returns the states [R, D] of R texts, averaged over all tokens by the attention of one class.
+    """Returns, for each of R texts, the average [D] of its token states, weighted by the attention of one class.
 
     Args:
         attention: the sums for each segment.

@@ -56,7 +56,7 @@ class SegmentGraph:
     """A forward pass whose graph begins at the token states. For gradients, segments are encoded again, with a graph.
 
     First, the states of all segments are computed without a graph. The gradients of K logits with respect to the states
-    are K tensors [B, N * S, D]. Then a few segments at a time are encoded again, and each of the K gradients is
+    are K tensors [B * N, S, D]. Then a few segments at a time are encoded again, and each of the K gradients is
     propagated back through the graph of these segments. The graph of the whole text is never stored, at the cost of one
     more forward pass. Up to rounding, the results equal those of a single graph.
 
@@ -119,10 +119,10 @@ class SegmentGraph:
         return self._call.embeds
 
     def gradients(self, values: list[Tensor], wrt: Tensor, *, keep_graph: bool = False) -> Iterator[Tensor]:
-        """Yields the gradients of K scalars in the graph of `output` with respect to `wrt`.
+        """Yields K gradients with respect to `wrt`, one for each of K scalars.
 
         Args:
-            values: K scalars.
+            values: K scalars in the graph of `output`.
             wrt: the embeddings, or a tensor from which the embeddings were computed.
             keep_graph: whether more gradients of `output` will be taken afterwards.
         """
@@ -146,7 +146,7 @@ class SegmentGraph:
     def target_gradients(
         self, targets: Tensor, wrt: Tensor, *, row_weights: Tensor | None = None, keep_graph: bool = False
     ) -> Iterator[Tensor]:
-        """Yields K gradients of logits, as `functional.gradients.target_gradients` does.
+        """Yields K gradients. The k-th holds, for each example b, the gradient of `output.logits[b, targets[b, k]]`.
 
         Args:
             targets: [B, K] long, columns of the logits of `output`.
@@ -160,7 +160,7 @@ class SegmentGraph:
         yield from self.gradients(list(chosen.sum(dim=0).unbind()), wrt, keep_graph=keep_graph)
 
     def _encode(self, rows: slice, embeds: Tensor) -> Tensor:
-        """Returns the states [n, S, D] of some segments."""
+        """Returns the last hidden states [n, S, D] of the n segments in `rows`."""
         arguments = {name: value[rows] for name, value in self._call.arguments.items()}
         call = TransformerCall(arguments, embeds, self._call.keep[rows])
         return self._network.run(call, output_attentions=False, output_hidden_states=False).last_hidden_state

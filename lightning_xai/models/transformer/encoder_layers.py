@@ -1,6 +1,6 @@
-"""Finds the modules that have the roles of an EncoderLayer in a Hugging Face network, and the layers of its head.
+"""Finds modules of a Hugging Face network: those with the roles of an EncoderLayer, and the layers of its head.
 
-Methods that decompose the network need these roles. The network itself is not changed.
+Methods that decompose the network need these modules. The network itself is not changed.
 
 Modules of transformers have the type Any here, because the names of their parts differ between architectures.
 """

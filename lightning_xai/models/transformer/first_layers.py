@@ -12,7 +12,7 @@ def keep_first_layers(config: PretrainedConfig, num_layers: int) -> None:
     """Changes a config so that its network has only the first `num_layers` layers.
 
     Raises:
-        ValueError: `num_layers` is below 1 or above the config's number of layers, or the config has no such number.
+        ValueError: `num_layers` is below 1 or above the config's `num_hidden_layers`, or the config has no such key.
 
     Example:
         >>> from transformers import BertConfig
@@ -35,7 +35,7 @@ def keep_first_layers(config: PretrainedConfig, num_layers: int) -> None:
 
 
 def without_left_out_layers(names: Iterable[str], network: PreTrainedModel, num_layers: int) -> set[str]:
-    """Returns the names of weights, except those in layers that `keep_first_layers` removed from a network.
+    """Returns `names` without the weights of those layers that `keep_first_layers` removed from a network.
 
     Args:
         names: names of weights in the pretrained folder, with or without the encoder's prefix.

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from transformers import DynamicCache, PreTrainedModel
 
-KeysAndValues = list[tuple[Tensor, Tensor]]  # for each layer, a pair of tensors [1, H, P, D/H]
+KeysAndValues = list[tuple[Tensor, Tensor]]  # for each layer, the keys and the values, each [1, heads, P, head size]
 
 
 class _Entry(NamedTuple):
@@ -44,9 +44,10 @@ class PromptCache:
         return self._entry is None
 
     def first_columns(self, transformer: PreTrainedModel, ids: Tensor, positions: Tensor, state: tuple) -> int:
-        """Stores keys and values for a prompt, and returns for how many of its first columns they are stored.
+        """Stores keys and values for the first columns of a prompt, and returns the number of these columns.
 
-        Keys and values are computed only if those already stored cover less than the first half of the prompt.
+        If keys and values of at least the first half of the prompt are stored already, they are kept. Otherwise, keys
+        and values are computed for the whole prompt.
 
         Args:
             transformer: decoder without a head.
@@ -79,7 +80,7 @@ class PromptCache:
 
 
 def cache_argument(transformer: PreTrainedModel, cache: DynamicCache) -> dict[str, DynamicCache]:
-    """Returns a dictionary name -> cache, with the name of the argument by which `transformer.forward` takes a cache.
+    """Returns {name: cache}, where `name` is that of the argument of `transformer.forward` that takes a cache.
 
     Example:
         >>> from transformers import LlamaConfig, LlamaModel
@@ -92,7 +93,7 @@ def cache_argument(transformer: PreTrainedModel, cache: DynamicCache) -> dict[st
 
 
 def has_hooks(module: nn.Module) -> bool:
-    """Returns whether any part of a network has forward hooks, other than those that transformers itself registers.
+    """Returns whether any part of a network has forward hooks. Hooks that transformers itself registers do not count.
 
     Example:
         >>> layer = nn.Linear(1, 1)
@@ -120,9 +121,9 @@ def num_equal(first: Tensor, second: Tensor) -> int:
 
 
 def shared_columns(ids: Tensor, may_be_shared: Tensor) -> int:
-    """Returns the number P of leading columns that are the same in all rows and may be shared.
+    """Returns the number P of leading columns that all rows can share.
 
-    These are the columns, from the first, in which all rows have the same id and `may_be_shared` [B, T] is True.
+    In these columns of `ids` [B, T], all rows have the same id, and `may_be_shared` [B, T] is True in all rows.
 
     Example:
         >>> shared_columns(torch.tensor([[7, 8, 5], [7, 8, 6]]), torch.ones(2, 3, dtype=torch.bool))
@@ -133,6 +134,6 @@ def shared_columns(ids: Tensor, may_be_shared: Tensor) -> int:
 
 
 def _versions(module: nn.Module) -> tuple[tuple[int, int], ...]:
-    """Returns the memory address of each weight, and the number of times that it was changed in place."""
+    """Returns, for each weight, its memory address and how many times it was changed in place."""
     weights = [*module.parameters(), *module.buffers()]
     return tuple((weight.data_ptr(), 0 if weight.is_inference() else weight._version) for weight in weights)
