@@ -1,4 +1,4 @@
-"""ALTI: matrices of the contributions of tokens to each other's states, multiplied over all layers."""
+"""ALTI: measures how much each token contributes to each token's state in a layer, and combines all layers."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class ALTI(DifferentiableAttribution):
 
     Let y_i be the output of an attention block for token i, after the residual connection and LayerNorm. With the
     standard deviation in the LayerNorm held fixed, y_i is a sum of biases and one vector T_ij for each source token j.
-    The contribution c_ij of token j to token i is max(0, |y_i| - |y_i - T_ij|), divided by the sum of these numbers
+    The contribution c_ij of token j to token i is max(0, |y_i| - |y_i - T_ij|), divided by the sum of this expression
     over all j. Feed-forward layers are left out, because they do not mix tokens. The classification head reads a
     weighted sum of token states. The scores add up to the sum of these weights, which is usually 1. All classes have
     the same scores, unless the classification head attends to tokens for each class separately.

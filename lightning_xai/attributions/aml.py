@@ -22,12 +22,12 @@ from lightning_xai.models.scorer.tuned_scorer import row_logits, tuned_rows
 from lightning_xai.types import Attribution, Batch, Passes, Selector, TextInputs
 
 DECAY_STEPS = 20  # the learning rate falls linearly, and would reach 0 after this number of steps
-# largest size in bytes of all tuned weights in memory: for each text, a separate copy of the scorer's weights is tuned
+# largest total size, in bytes, of the tuned weights in memory; each text has its own copy of the weights
 _LEAF_BYTES = {"cpu": 2**28, "accelerator": 2**32}
 
 
 def best_candidates(values: Tensor, *, higher_is_better: bool) -> Tensor:
-    """Returns, for each of R rows, the column of the best of N candidates.
+    """Returns the column index [R] of the best of N candidates in each of R rows.
 
     If several candidates are equally good, the first is chosen. If all values of a row are NaN, column 0 is chosen.
 
@@ -45,7 +45,7 @@ def best_candidates(values: Tensor, *, higher_is_better: bool) -> Tensor:
 
 
 class AMLAttribution(AttributionMethod):
-    """Gives tokens the scores of a scorer network that an AML run pretrained for the explained network.
+    """Scores tokens with a scorer: a network that an AML run pretrained to explain the classifier.
 
     Scores are in [0, 1]; special tokens score 0.
 
@@ -66,8 +66,8 @@ class AMLAttribution(AttributionMethod):
         scorer: checkpoint or run folder of an AML run; None takes the scorer of the AML objective that the run tests.
         num_steps: number of optimizer steps for each text; 0 for pAML, 10 in the paper.
         metric: the metric that chooses among the candidates; None if `num_steps` is 0.
-        lr: learning rate of the first step; each step lowers it by a twentieth of this number. By default, `lr` is the
-            learning rate of the pretraining.
+        lr: learning rate of the first step; each step lowers the learning rate by a twentieth of `lr`. By default, `lr`
+            is the learning rate of the pretraining.
         tuned: which weights of the scorer are tuned: "all" of them, "last:K" for its output layers and its last K
             encoder layers, or "lora:R" for LoRA updates of rank R to the matrices of its encoder.
         chunk_size: largest number of copies of the scorer that are tuned at the same time; None for as many as memory
@@ -127,8 +127,8 @@ class AMLAttribution(AttributionMethod):
         self._source: Callable[[], TrainedScorer] | None = None  # returns the scorer; set by `give_scorer`
         self._trained: TrainedScorer | None = None  # loaded at the first use
         self.kept_steps: Counter[int] = Counter()  # tuning step -> how often the scores after this step were chosen
-        # counts if the scorer has its own tokenizer: "scored" is the number of all tokens that get a score; "nearest"
-        # is the number of tokens that overlap no token of the scorer, so they get the score of its nearest token
+        # counts that are kept only if the scorer has its own tokenizer: "scored" is the number of tokens that get a
+        # score; "nearest" is the number of those that overlap no token of the scorer and get its nearest token's score
         self.aligned_tokens: Counter[str] = Counter()
         self._texts: TextRows | None = None  # set by `give_texts`
         self._split: str | None = None  # the split of the explained texts; `inputs.index` gives their rows in it
@@ -265,7 +265,7 @@ class AMLAttribution(AttributionMethod):
 
 
 def give_scorer(methods: Iterable[AttributionMethod], source: Callable[[], TrainedScorer] | None) -> None:
-    """Gives the objective's scorer to each AMLAttribution whose `scorer` is None, including those in other methods.
+    """Gives the objective's scorer to every AMLAttribution whose `scorer` is None, also inside other methods.
 
     Args:
         methods: the methods that a run evaluates.
@@ -281,7 +281,7 @@ def give_scorer(methods: Iterable[AttributionMethod], source: Callable[[], Train
 
 
 def give_texts(methods: Iterable[AttributionMethod], texts: TextRows | None) -> None:
-    """Gives the raw texts of the explained inputs to every AMLAttribution, including those inside other methods.
+    """Gives the raw texts of the explained inputs to every AMLAttribution, also inside other methods.
 
     Args:
         methods: the methods that a run evaluates.

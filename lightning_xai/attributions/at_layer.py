@@ -62,7 +62,7 @@ class AtLayer(AttributionMethod):
 
     Raises:
         ValueError: the method takes gradients or reads no attention weights, or `layer` is negative. When scores are
-            computed: the network has no layer with this index, it normalizes before attention, or its classification
+            computed: the network has no layer with this index or normalizes before attention, or its classification
             head attends to tokens.
 
     Example:

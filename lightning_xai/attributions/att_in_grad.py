@@ -1,4 +1,4 @@
-"""Attention times InputXGradient."""
+"""AttInGrad: attention weights times the L2 norm of InputXGradient."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from lightning_xai.types import Passes
 
 
 def att_in_grad(attention: Tensor, embeds: Tensor, gradient: Tensor) -> Tensor:
-    """Returns unnormalized scores [..., T]: `attention` [..., T] times the L2 norm of `embeds * gradient` over D.
+    """Returns unnormalized scores [..., T]: `attention` times the L2 norm of each token's row of `embeds * gradient`.
+
+    `attention` has the shape [..., T]; `embeds` and `gradient` have the shape [..., T, D].
 
     Example:
         >>> att_in_grad(torch.tensor([0.5]), torch.tensor([[3.0, 2.0]]), torch.tensor([[1.0, 2.0]]))  # |(3, 4)| = 5
@@ -26,8 +28,9 @@ def att_in_grad(attention: Tensor, embeds: Tensor, gradient: Tensor) -> Tensor:
 class AttInGrad(OnePassAttribution):
     """Scores tokens by attention times the L2 norm of InputXGradient, both from the same forward pass.
 
-    The attention is the score of `Attention`: the weight that the classification head gives the token for the class if
-    this head attends to tokens; otherwise an attention weight of the last encoder layer, averaged over attention heads.
+    The attention is the score that `Attention` gives. If the classification head attends to tokens, it is the head's
+    weight on the token for the class. Otherwise, it is an attention weight of the last encoder layer, averaged over
+    attention heads.
 
     Passes: one forward pass, and one backward pass for each class.
 

@@ -1,4 +1,4 @@
-"""The attention weights with which the classification head reads tokens."""
+"""Attention weights of the classification head or of the last encoder layer, used as scores."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from lightning_xai.types import Passes
 
 
 class Attention(OnePassAttribution):
-    """Scores tokens by the attention weights with which the classification head reads them.
+    """Scores tokens by the attention weights of the classification head or, without such weights, of the last layer.
 
-    If the classification head attends to tokens, the scores are its weights for the class. Any other head reads the
-    state of one token ([CLS] or the last token) or the mean of all states. The scores are then the attention weights of
-    the last encoder layer, from the tokens that this head reads to all tokens, averaged over the tokens that it reads
-    and over attention heads. These scores are the same for every class.
+    If the classification head attends to tokens, the scores are its weights for the class. Any other classification
+    head reads the state of one token ([CLS] or the last token) or the mean of all states. The scores are then the last
+    encoder layer's attention weights from the tokens that the classification head reads to all tokens, averaged over
+    the tokens that it reads and over attention heads. These scores are the same for every class.
 
     Passes: one forward pass for all classes.
 

@@ -22,17 +22,17 @@ Layers = Literal["last", "all"]
 class AttentionGradient(OnePassAttribution):
     """Scores tokens by attention weights times the gradient of the class's logit with respect to these weights.
 
-    If the classification head attends to tokens, its attention weights are used. Otherwise, those of the encoder are
-    used, from the token that the classification head reads ([CLS] or the last token) to all tokens; if it reads the
-    mean of all states, they are averaged over the tokens that it reads. The products are averaged over attention heads,
-    and over layers if `layers` is "all".
+    If the classification head attends to tokens, its attention weights are used. Otherwise, the encoder's attention
+    weights from the token that the classification head reads ([CLS] or the last token) to all tokens are used. If the
+    classification head reads the mean of all states, the products are averaged over the tokens that it reads. The
+    encoder's products are also averaged over attention heads, and over layers if `layers` is "all".
 
     Passes: one forward pass, and at most one backward pass for each class. If the classification head attends to tokens
     for each class separately, one backward pass serves all classes. Backward passes stop at the attention weights.
 
     Args:
         sign: how the gradient enters the product: unchanged ("signed"), as its absolute value ("absolute"), or with
-            negative values set to 0 ("nonnegative").
+            its negative values set to 0 ("nonnegative").
         layers: the encoder layers whose attention weights are used, "last" or "all". If the classification head attends
             to tokens, `layers` must be "last" and has no effect.
 

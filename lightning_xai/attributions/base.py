@@ -45,7 +45,7 @@ def explaining(model: Classifier, device_type: str) -> Iterator[None]:
 
 
 class AttributionMethod(ABC):
-    """Scores every token of a text for each class that is explained.
+    """The base class of attribution methods, which score every token of a text for each explained class.
 
     The constructor takes hyperparameters, never the network. A subclass defines `scores` and `passes`.
 
@@ -72,8 +72,8 @@ class AttributionMethod(ABC):
     def selected_on(self) -> str:
         """Name of the metric by which the scores were chosen from several candidates; "" if no metric chose them.
 
-        "validation:NAME" means that the metric NAME did not choose scores, but chose the checkpoint of a trained
-        scorer by its value on the validation split.
+        "validation:NAME" means that a trained scorer gives the scores, and that its checkpoint was chosen by the metric
+        NAME on the validation split.
 
         Example:
             >>> from lightning_xai.attributions.gradient import Gradient
@@ -86,7 +86,7 @@ class AttributionMethod(ABC):
     def has_sign(self) -> bool:
         """Whether a negative score is evidence against the class. If False, no score is negative.
 
-        By default, this is True, except for methods with an attribute `pooling` other than "sum" and "mean".
+        By default, this is False for a method whose attribute `pooling` is neither "sum" nor "mean", otherwise True.
 
         Example:
             >>> from lightning_xai.attributions.gradient import Gradient
@@ -97,11 +97,11 @@ class AttributionMethod(ABC):
 
     @abstractmethod
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
-        """Returns unnormalized scores [B, K, T], one for each text, each of its classes `targets` [B, K] and token."""
+        """Returns unnormalized scores [B, K, T] of all tokens, for the K classes of each text in `targets` [B, K]."""
 
     @abstractmethod
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
-        """Returns the number of passes through the network that one example needs.
+        """Returns how many forward and backward passes through the network one example needs.
 
         Args:
             num_tokens: number of explainable tokens in the example (True in `token_mask`); special tokens do not count.
@@ -109,9 +109,9 @@ class AttributionMethod(ABC):
         """
 
     def settings(self) -> dict[str, Any]:
-        """Returns the name of the method's class, and the method's public attributes as JSON types.
+        """Returns the name of the method's class, and the method's public attributes that have JSON types.
 
-        An attribute that is itself a method is replaced by the settings of that method.
+        An attribute that is itself an AttributionMethod is replaced by the settings of that AttributionMethod.
 
         Example:
             >>> from lightning_xai.attributions.gradient import Gradient
@@ -129,7 +129,7 @@ class AttributionMethod(ABC):
     def for_split(self, split: str) -> AttributionMethod:
         """Returns the method that explains examples of `split`: `self`, unless the method reads stored scores.
 
-        The index of an example counts within its split, so stored scores can be found only if the split is known.
+        The index of an example is its row in its split, so stored scores can be found only if the split is known.
         """
         return self
 
@@ -146,11 +146,11 @@ class AttributionMethod(ABC):
     def attribute(
         self, model: Classifier, inputs: TextInputs, targets: Tensor, target_mask: Tensor | None = None
     ) -> Attribution:
-        """Returns the Attribution of `model` for `targets` [B, K], detached and in float32. The model does not change.
+        """Returns the Attribution, which holds the scores of all tokens for the classes in `targets` [B, K].
 
-        Scores are 0 at padding and where `target_mask` [B, K] is False; special tokens keep their scores. Targets
-        where `target_mask` is False may be any number. Nothing is computed for rows and columns in which `target_mask`
-        is all False.
+        Scores are detached, in float32, and 0 at padding and where `target_mask` [B, K] is False; special tokens keep
+        their scores. Targets where `target_mask` is False may be any number. Rows and columns of `targets` where
+        `target_mask` is False throughout take no computation. The model does not change.
 
         Raises:
             ValueError: a target is not one of the model's classes, `scores` returned a shape other than [B, K, T], or a
@@ -165,13 +165,13 @@ class AttributionMethod(ABC):
                 f"{quantity(model.num_classes, 'class')}: pass class ids from 0 to {model.num_classes - 1}"
             )
         with explaining(model, inputs.device.type):
-            inputs = inputs.map(torch.clone)  # copies, because tensors made in inference mode cannot enter a graph
+            inputs = inputs.map(torch.clone)  # copies, because autograd cannot use tensors from inference mode
             targets, target_mask = targets.clone(), target_mask.clone()
             scores = torch.zeros(*targets.shape, inputs.input_ids.shape[1], device=inputs.device)
             rows, columns = (target_mask.any(dim=dim).nonzero().flatten() for dim in (1, 0))
             if len(rows):
-                # a target where the mask is False is replaced by the example's first valid target, so that no further
-                # class is computed
+                # a target where the mask is False is replaced by the example's first valid target, so that no
+                # additional class is computed
                 first_class = targets.gather(1, target_mask.int().argmax(dim=1, keepdim=True))
                 valid_targets = targets.where(target_mask, first_class)[rows][:, columns]
                 given = self.scores(model, inputs[rows], valid_targets)
@@ -221,7 +221,7 @@ class DifferentiableAttribution(AttributionMethod):
 
     @property
     def shares_pass(self) -> bool:
-        """Whether `from_pass` computes the scores from the forward pass that it gets, and makes no other."""
+        """Whether `from_pass` computes the scores from the given forward pass alone, without making another pass."""
         return False
 
     @abstractmethod
@@ -282,8 +282,8 @@ class OnePassAttribution(DifferentiableAttribution):
 
         Args:
             forward_pass: a forward pass that provides what `needs` returns.
-            targets: [B, K] long, columns of `forward_pass.output.logits`. A column is a class id, unless the forward
-                pass computed only some of the classes.
+            targets: [B, K] long, indices of columns of `forward_pass.output.logits`. These are class ids if the forward
+                pass computed the logits of all classes.
             create_graph: as in `scores`.
         """
 

@@ -1,4 +1,4 @@
-"""Gradients of long texts in bounded memory."""
+"""Attributions by gradients for long texts, computed for a few segments at a time to save memory."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from lightning_xai.types import Passes, TextInputs
 
 
 class BySegment(AttributionMethod):
-    """Explains PLM-CA as `method` does, but keeps the encoder's graph for only a few segments at a time.
+    """Gives the scores of `method` for PLM-CA, a network that encodes texts by segment, but needs less memory.
 
     First, the states of a text are computed without a graph. Then the head's gradients are computed for all K classes.
     Finally, groups of segments are encoded again, and the K gradients are propagated through the graph of each group.
-    The scores equal those of `method` apart from rounding. Memory holds K gradients [T, D] and the graph of one group
-    instead of the graph of the whole text.
+    Memory therefore holds K gradients [T, D] and the encoder's graph for one group, instead of the graph for the whole
+    text. The scores equal those of `method` apart from rounding.
 
     Passes: those of `method`, except that each forward pass with a gradient is made twice.
 
@@ -62,7 +62,7 @@ class BySegment(AttributionMethod):
         return self.method.has_sign
 
     def for_preflight(self) -> BySegment:
-        """Returns BySegment with `method.for_preflight()` as its method."""
+        """Returns a BySegment around `method.for_preflight()`."""
         method = self.method.for_preflight()
         return self if method is self.method else BySegment(method, self.segments_at_once)
 

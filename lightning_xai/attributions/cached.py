@@ -1,4 +1,4 @@
-"""Scores that an earlier run stored."""
+"""An attribution method that reads the scores that an earlier run stored."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def stored_scores(store: RaggedStore, inputs: TextInputs, targets: Tensor, hashe
         store: a store that holds, for each example and class, the scores of the text's tokens without padding.
         inputs: B texts. Their `index` identifies the examples in the store.
         targets: [B, K] long, the classes.
-        hashes: a store that holds, for each example and NO_CLASS, a hash of the text; None if there are no hashes.
+        hashes: a store that holds a hash of each example's text, with the class NO_CLASS; None if there are no hashes.
 
     Raises:
         ValueError: `inputs.index` is None, the store has no scores for an example and class, or the stored scores
-            belong to another text or have another number of tokens.
+            belong to another text, or their number is not the text's number of tokens.
 
     Example:
         >>> import numpy as np, tempfile
@@ -75,7 +75,7 @@ def stored_scores(store: RaggedStore, inputs: TextInputs, targets: Tensor, hashe
 
 
 def give_data(methods: Iterable[AttributionMethod], data: Any) -> None:
-    """Gives every Cached method the data module, so that the method can check that its scores fit the data's encoder.
+    """Gives every Cached method the data module, so that the method can check that its scores fit the data.
 
     Args:
         methods: the methods. Cached methods inside these methods get the data module, too.
@@ -161,8 +161,8 @@ class Cached(AttributionMethod):
         """Returns the method that reads the store of `split`.
 
         Raises:
-            ValueError: there is no store at the path, or the store holds the scores of another split or encoder, or of
-                classes in another order.
+            ValueError: there is no store at the path, or the store holds scores of another split, from another
+                encoder, or of classes in another order.
         """
         if split not in self._methods:
             method = Cached(self.path.replace("{split}", split))
@@ -193,7 +193,7 @@ class Cached(AttributionMethod):
 
 
 def _check_classes(stored: list[str] | None, names: list[str], path: str) -> None:
-    """Raises ValueError if the store has the classes in another order than the data.
+    """Raises ValueError if the class names `stored` in the store are in another order than the data's class `names`.
 
     Checks nothing if `stored` is None, because the store then has no class names.
     """

@@ -43,17 +43,17 @@ class Captum(AttributionMethod):
     Gradient algorithms explain the embeddings that `Classifier.embed` returns. Layer algorithms explain the output of a
     layer. Both give D values per token, which are then pooled. Perturbation algorithms replace the ids of explainable
     tokens by the fill token; special tokens and padding are never replaced. The explained output is the logit of a
-    class. Algorithms that draw random numbers run one example at a time, with a seed that depends on its index.
+    class. Algorithms that draw random numbers run one example at a time; the seed depends on the example's index.
 
     Passes: the passes that captum makes; the table in captum_algorithms.py gives their number.
 
     Args:
         algorithm: name of a class in captum.attr, with or without the prefix "captum.attr.".
         arguments: further arguments of the algorithm's constructor or of its method `attribute`, such as n_steps.
-        wrapped: for NoiseTunnel, the algorithm whose scores are averaged over noise.
+        wrapped: the algorithm whose scores NoiseTunnel averages over noisy inputs; None for all other algorithms.
         layer: name of the layer that a layer algorithm explains, such as "transformer.bert.encoder.layer.0". The layer
             must return one state per token. If None, the embeddings are explained.
-        pooling: how the D values of a token become one score. Perturbation algorithms do not use this option.
+        pooling: how the D values of a token become one score (see `pool`). Perturbation algorithms do not use it.
         baseline: "fill" replaces explainable tokens by the encoder's fill token; "zero" sets all embeddings to 0.
             Perturbation algorithms always use "fill".
         seed: seed of the random draws, at least 0.
@@ -63,7 +63,7 @@ class Captum(AttributionMethod):
 
     Raises:
         ValueError: this class cannot call the algorithm (the message says why), `wrapped` or `layer` does not suit the
-            algorithm, or the algorithm has no argument of a name in `arguments`.
+            algorithm, or a name in `arguments` is not an argument of the algorithm.
 
     Reference: Kokhlikyan et al. (2020), "Captum: A unified and generic model interpretability library for PyTorch",
         arXiv 2009.07896.
@@ -222,7 +222,7 @@ class Captum(AttributionMethod):
         return options
 
     def _token_scores(self, given: Any) -> Tensor:
-        """Returns scores [B, T] from captum's result, which has D values for each token."""
+        """Returns scores [B, T] from captum's result. The D values that most algorithms return per token are pooled."""
         values = given[0] if isinstance(given, tuple) else given
         if self.algorithm == CHANNELS_FIRST:
             return values.squeeze(1)
@@ -231,7 +231,7 @@ class Captum(AttributionMethod):
         return pool(values, self.pooling)
 
     def _sized(self, num_texts: int, inputs: TextInputs, *, differentiated: bool) -> dict[str, Any]:
-        """Returns the options. Unless the user set the number of rows per forward pass, it is chosen for the device."""
+        """Returns the options. The number of rows per forward pass suits the device, unless the user has set it."""
         rows = rows_per_forward(None, inputs.input_ids.shape[1], inputs.device, differentiated=differentiated)
         sizes = {"perturbations_per_eval": rows, "internal_batch_size": max(rows, num_texts)}
         chosen = {name: size for name, size in sizes.items() if name in self._options and name not in self.arguments}

@@ -1,4 +1,4 @@
-"""A table of captum's algorithms: how to call each algorithm, and its number of passes, or why it cannot be used."""
+"""Tables of captum's algorithms: how `Captum` calls an algorithm and counts its passes, or why it refuses it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GIVEN_ARGUMENTS = frozenset(
 
 
 def captum_class(name: str) -> Any:
-    """Returns a class of captum.attr. Captum is imported only here, so that commands that do not need it start faster.
+    """Returns the class `name` of captum.attr. Importing captum only here lets commands without captum start faster.
 
     Example:
         >>> captum_class("Saliency").__name__
@@ -108,7 +108,7 @@ ALGORITHMS: dict[str, Algorithm] = {
     "InputXGradient": Algorithm("embeds", _one_gradient),
     "IntegratedGradients": Algorithm("embeds", _path(2), is_complete=True),
     "GradientShap": Algorithm("embeds", _samples("n_samples"), draws=True),
-    # the number of calls of the wrapped algorithm; `Captum.passes` multiplies it by the passes that one call needs
+    # NoiseTunnel counts calls of the wrapped algorithm; `Captum.passes` multiplies them by the passes of one call
     "NoiseTunnel": Algorithm("embeds", _samples("nt_samples"), draws=True),
     "LayerActivation": Algorithm("layer", _forwards(lambda t, o: 1)),
     "LayerGradientXActivation": Algorithm("layer", _one_gradient),

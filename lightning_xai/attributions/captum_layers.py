@@ -15,9 +15,9 @@ from lightning_xai.types import TextInputs
 class EmbeddingInput(nn.Module):
     """Module that maps embeddings to a classifier's logits.
 
-    captum repeats the rows of its inputs for its samples and steps, and does so with an additional argument only if
-    this argument is a tensor. The second argument of `forward` is therefore a tensor with the row in the batch of
-    `inputs` that each row of embeddings belongs to. With these rows, `forward` looks up the masks of the texts.
+    captum repeats each row of embeddings, once for each sample or step. It repeats an additional argument in the same
+    way, but only if the argument is a tensor. The second argument of `forward` is therefore a tensor of row indices,
+    which says to which text of `inputs` each row of embeddings belongs. `forward` needs it to find the text's masks.
 
     Args:
         model: the classifier.
@@ -44,7 +44,7 @@ class EmbeddingInput(nn.Module):
         self._inputs = inputs
 
     def forward(self, embeds: Tensor, rows: Tensor) -> Tensor:
-        """Returns logits [R, C] for embeddings [R, T, D] that belong to the rows `rows` [R] of the batch."""
+        """Returns logits [R, C] for embeddings [R, T, D]. `rows` [R] holds the index in `inputs` of each row's text."""
         if self.channels_first:
             embeds = self.layer(embeds.transpose(1, 2)).transpose(1, 2)
         else:
@@ -54,7 +54,7 @@ class EmbeddingInput(nn.Module):
 
 @contextmanager
 def checked_layer(model: Classifier, name: str, num_tokens: int) -> Iterator[nn.Module]:
-    """Yields a layer of a network. Within the context, the layer raises ValueError unless its output is [B, T, D].
+    """Yields a layer of a network. Within the context, it raises ValueError unless it returns `num_tokens` states.
 
     Raises:
         ValueError: the network has no layer with this name.

@@ -1,4 +1,4 @@
-"""The interface of methods that erase some units of a text and score the units by the change of the output."""
+"""The base class of methods that erase some units of a text and score the units by the change in the output."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from lightning_xai.types import Passes, TextInputs
 
 # largest number of entries (coalitions times tokens) of the masks in memory; one long text alone may have more entries
 _MASK_ELEMENTS = 2**23
-PREFLIGHT_SAMPLES = 8  # number of coalitions in a preflight, which only looks for errors
+PREFLIGHT_SAMPLES = 8  # largest number of samples in a preflight, which only looks for errors
 
 
 class Coalitions(NamedTuple):
-    """N coalitions (sets of kept units) of the M units of one example, on the CPU.
+    """N coalitions of one example with M units, on the CPU. A coalition is a set of units that are kept.
 
     Example:
         >>> Coalitions(keep=torch.tensor([[True, True], [True, False]]), weights=torch.ones(2)).keep.sum(dim=1)
@@ -39,10 +39,11 @@ class Coalitions(NamedTuple):
 
 
 class CoalitionAttribution(AttributionMethod):
-    """Scores units by the outputs of the model for coalitions: versions of the text that keep some of its units.
+    """Scores units by the model's outputs for versions of the text that keep only some of its units.
 
-    A unit is an explainable token or a word. The score of a word is divided equally among its tokens. All classes of an
-    example use the same versions. Versions of all examples share forward passes, and equal versions are evaluated once.
+    A unit is an explainable token or a word. The score of a word is divided equally among its tokens. The set of units
+    that a version keeps is called a coalition. All classes of an example use the same versions. Versions of all
+    examples share forward passes, and equal versions are evaluated once.
     Random coalitions depend only on the seed, the example's index and the example's number of units.
 
     A subclass defines `num_coalitions`, `coalitions` and `unit_scores`.
@@ -100,13 +101,13 @@ class CoalitionAttribution(AttributionMethod):
 
     @abstractmethod
     def unit_scores(self, keep: Tensor, weights: Tensor, values: Tensor, num_units: Tensor) -> Tensor:
-        """Returns the scores [B, M, K] of the units, computed from the outputs for their coalitions.
+        """Returns the scores [B, M, K] of the units, computed from the model's outputs for the coalitions.
 
         All tensors are on the CPU. Every example is padded to N coalitions and M units.
 
         Args:
             keep: [B, N, M] bool, the coalitions; False in padding.
-            weights: [B, N], 0 in padding.
+            weights: [B, N], the weights of the coalitions; 0 in padding.
             values: [B, N, K] float64, the outputs for the explained classes; 0 in padding.
             num_units: [B] long, each example's number of units.
         """
@@ -161,7 +162,7 @@ class CoalitionAttribution(AttributionMethod):
     def _values(
         self, model: Classifier, inputs: TextInputs, targets: Tensor, units: Tensor, keep: list[Tensor]
     ) -> list[Tensor]:
-        """Returns, for each example, the float64 outputs [N, K] of its coalitions `keep` [N, M] for its K classes."""
+        """Returns a float64 tensor [N, K] per example: the outputs for its N coalitions in `keep` and its K classes."""
         sizes = [len(coalitions) for coalitions in keep]
         versions = Versions(
             torch.arange(len(inputs)).repeat_interleave(torch.tensor(sizes)),
