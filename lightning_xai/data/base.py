@@ -19,7 +19,7 @@ from lightning_xai.runs.encoder_facts import is_plain
 
 
 class Encoder(ABC):
-    """Turns an example, a dict with the columns of TextSource, into tokens.
+    """Turns examples into tokens. An example is a dict with the columns that TextSource describes.
 
     Attributes:
         pad_token_id: id of the padding token.
@@ -76,7 +76,7 @@ class Encoder(ABC):
 
     @property
     def word_vectors(self) -> Tensor | None:
-        """[V, D] pretrained embeddings of the token ids, NaN for ids without an embedding; None if there are none."""
+        """[V, D] pretrained embeddings of the token ids, NaN for ids without one; None if no id has an embedding."""
         return None
 
     @property
@@ -89,11 +89,11 @@ class Encoder(ABC):
 
     @property
     def verbalizer_ids(self) -> list[int] | None:
-        """[C] for each class, the id of the token that follows the prompt as the answer; None without a prompt."""
+        """[C] ids of the tokens that answer the prompt, one for each class; None without a prompt."""
         return None
 
     def take_classes(self, class_names: Sequence[str], evaluated: Iterable[str] = ()) -> None:  # noqa: B027
-        """Receives the names of the classes. Called before `fit`, and only if `needs_fit`. By default, it does nothing.
+        """Receives the names of the classes. Called before `fit`, and only if `needs_fit`. By default, does nothing.
 
         Args:
             class_names: names of the classes 0, 1, ...
@@ -101,7 +101,7 @@ class Encoder(ABC):
         """
 
     def fit(self, examples: Iterable[dict[str, Any]]) -> None:  # noqa: B027 - most encoders have nothing to learn
-        """Builds the vocabulary from the training rows. Encoders with a fixed vocabulary do nothing."""
+        """Learns from the training rows, for example a vocabulary. By default, does nothing."""
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the state that `fit` has learned, as plain Python values; {} if nothing was learned."""
@@ -125,8 +125,8 @@ class Encoder(ABC):
     def fingerprint(self) -> str:
         """Returns a hash that changes if the meaning of an id or the tokenization of a text changes.
 
-        By default, the hash covers the tokens of fixed texts of up to 30 tokens. An encoder whose `max_length` may be
-        below 30 must override this method, so that the hash does not depend on `max_length`.
+        By default, the hash covers the tokens of some short, fixed texts. An encoder that may truncate these texts must
+        override this method, so that the hash does not depend on `max_length`.
         """
         return encoder_fingerprint(self)
 
@@ -172,7 +172,7 @@ class Encoder(ABC):
         """Returns the tokens of every example."""
 
     def encode_table(self, examples: Sequence[dict[str, Any]]) -> TokenTable:
-        """Returns the tokens of all examples in flat arrays. Encoders for large corpora override it to save time."""
+        """Returns the tokens of all examples in flat arrays. An encoder may override this method to be faster."""
         return TokenTable.of(self.encode_batch(examples))
 
     @abstractmethod

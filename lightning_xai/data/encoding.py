@@ -71,7 +71,7 @@ def fill_id(tokenizer: PreTrainedTokenizerFast, fill: str) -> int:
 
 
 class FastTokenizerEncoder(Encoder):
-    """Encodes with a Hugging Face fast tokenizer. Configurations use a subclass of this class.
+    """Encodes texts with a Hugging Face fast tokenizer. Configurations use a subclass of this class.
 
     Long texts are truncated on the right, before the final special token. If an example has two texts, the longer text
     is truncated first. The tokenizer's pre-tokenizer splits texts into words. If there is no pre-tokenizer, or it does
@@ -142,11 +142,11 @@ class FastTokenizerEncoder(Encoder):
         self.max_length = max_length
 
     def id_of_fill(self, fill: str) -> int:
-        """Returns the id of the token that `fill` names in this encoder's tokenizer, see `fill_id`."""
+        """Returns `fill_id` of this encoder's tokenizer: the id of the token that replaces erased tokens."""
         return fill_id(self.tokenizer, fill)
 
     def _check_offsets(self, encoding: Any, name: str) -> None:
-        """Raises ValueError if the offsets of a token do not point at its spelling in the text _PROBE."""
+        """Raises ValueError if the characters at a token's offsets in the text _PROBE do not spell the token."""
         for token, (begin, end), special in zip(
             encoding.tokens, encoding.offsets, encoding.special_tokens_mask, strict=True
         ):
@@ -223,7 +223,7 @@ class FastTokenizerEncoder(Encoder):
 
 
 class TokenizerEncoder(FastTokenizerEncoder):
-    """Encodes with the tokenizer of a pretrained model.
+    """Encodes texts with the tokenizer of a pretrained model.
 
     Args:
         path: a folder, a Hugging Face hub id, or "package:NAME/FOLDER" for a folder in an installed package. On the

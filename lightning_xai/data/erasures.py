@@ -21,7 +21,7 @@ def check_removal(removal: Removal, encoder: Encoder) -> None:
 
     Raises:
         ValueError: `removal` is not one of the values of Removal, or it is "positions" and the encoder has no unknown
-            token other than the fill token. The message uses the data module's name for `removal`, "erasure".
+            token other than the fill token. The message calls `removal` "erasure", as the data module does.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
@@ -44,7 +44,7 @@ def apply_erasures(
     unk_token_id: int | None = None,
     encoder: EncoderFacts | None = None,
 ) -> EncodedSplit:
-    """Returns a split's examples after erasure of the tokens that are marked in the store `<folder>/<split>`.
+    """Erases the tokens that the store `<folder>/<split>` marks, and returns the split's examples without them.
 
     For each example, the store has a row [T] under the key (index, 0): 1 for a token to erase, 0 for any other token.
 
@@ -56,8 +56,8 @@ def apply_erasures(
 
     Raises:
         ValueError: the store is missing, was written for other examples or another encoder, or has no row for an
-            example; or a row of the store does not have one number for each token of its example, erases tokens
-            outside `token_mask`, or deletes every token.
+            example; or a row of the store has a wrong length, erases tokens outside `token_mask`, or deletes every
+            token of its example.
 
     Example:
         >>> import tempfile
@@ -102,7 +102,11 @@ def _open_store(folder: Path, split: str) -> RaggedStore:
 
 
 def _kept_lengths(erasures: StoredErasures, data: EncodedSplit, positions: range) -> np.ndarray:
-    """Returns the number of remaining tokens of each example at `positions`. Raises the errors of `apply_erasures`."""
+    """Returns, for each example at the given `positions` in `data`, the number of tokens that remain after erasure.
+
+    Raises:
+        ValueError: a row of the store is missing or invalid, as `apply_erasures` describes.
+    """
     path, items = erasures.path, data[list(positions)]
     bounds, may_be_erased = items.table.bounds.tolist(), items.table.explained
     lengths = np.diff(bounds).astype(np.int32)

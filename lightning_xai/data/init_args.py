@@ -17,8 +17,8 @@ def arguments_of(cls: type, self: Any, args: Sequence[Any], kwargs: Mapping[str,
         >>> arguments_of(Words, None, [3], {})
         {'count': 3, 'lowercase': True}
     """
-    # unlike `bind`, `bind_partial` accepts missing arguments: an object is copied without arguments, and in all other
-    # calls __init__ itself raises the error for a missing argument
+    # `bind_partial` accepts missing arguments, but `bind` does not. Copying an object calls __new__ without arguments;
+    # in all other calls, __init__ itself raises the error for a missing argument
     bound = inspect.signature(cls.__init__).bind_partial(self, *args, **kwargs)  # type: ignore[misc]
     bound.apply_defaults()
     return {name: value for name, value in bound.arguments.items() if name != next(iter(bound.signature.parameters))}

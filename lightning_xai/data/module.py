@@ -238,7 +238,7 @@ class TextDataModule(LightningDataModule, NetworkArguments):
         )
 
     def sampler(self, split: str, *, shuffle: bool) -> LengthBucketSampler:
-        """Returns the sampler of a split, with `batch_size` if it shuffles and `eval_batch_size` otherwise."""
+        """Returns a split's sampler. A batch has up to `batch_size` rows if `shuffle`, else up to `eval_batch_size`."""
         data, size = self.split(split), self.batch_size if shuffle else self.eval_batch_size
         return LengthBucketSampler(
             data, data.lengths, batch_size=size, max_tokens=self.max_tokens_per_batch, shuffle=shuffle, seed=self.seed
@@ -246,7 +246,7 @@ class TextDataModule(LightningDataModule, NetworkArguments):
 
     def _loader(self, split: str, *, shuffle: bool) -> DataLoader:
         data = self.split(split)
-        # not in `setup`, since the vocabulary may be loaded from a checkpoint later
+        # reported here and not in `setup`, because the vocabulary may be loaded from a checkpoint after `setup`
         report_unknown_tokens(self._unerased_splits, self.encoder)
         return DataLoader(
             data,
@@ -285,14 +285,14 @@ class TextDataModule(LightningDataModule, NetworkArguments):
         return data.encoded[data.position(index)]
 
     def padding_fraction(self, split: str) -> float:
-        """Returns the fraction of padding among all token positions in an epoch of the split."""
+        """Returns the fraction of padding among all tokens in the batches of one epoch of the split."""
         sampler = self.sampler(split, shuffle=split == "train")
         return padding_fraction(sampler.lengths, sampler.batches())
 
     def summary(self) -> dict[str, Any]:
-        """Returns facts about the source, the encoder and the splits, including the source's report as "report".
+        """Returns facts about the source, the encoder and the splits. The key "report" holds the source's report.
 
-        The name of each split in use maps to the facts of `EncodedSplit.summary` and `padding_fraction`.
+        Under the name of each split in use are the facts from `EncodedSplit.summary`, and its `padding_fraction`.
         """
         facts = self.source.summary() | self.encoder.summary() | {"report": self.encoded_source.table.report}
         for name, data in self.splits.items():

@@ -13,7 +13,7 @@ from lightning_xai.runs.encoder_facts import EncoderFacts
 
 
 class NetworkArguments:
-    """Base of data modules. Its properties are the constructor arguments of networks that depend on the encoder.
+    """Base class of data modules. Its properties are facts about the encoder that networks take as arguments.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
@@ -47,13 +47,13 @@ class NetworkArguments:
 
     @property
     def word_vectors(self) -> Tensor | None:
-        """[V, D] pretrained embeddings of the token ids, NaN for ids without an embedding; None if there are none."""
+        """[V, D] pretrained embeddings of the token ids, NaN for ids without one; None if no id has an embedding."""
         self._ensure_fitted_encoder()
         return self.encoder.word_vectors
 
     @property
     def verbalizers(self) -> list[int] | None:
-        """[C] for each class, the id of the token that follows the prompt as the answer; None without a prompt."""
+        """[C] ids of the tokens that answer the prompt, one for each class; None without a prompt."""
         self._ensure_fitted_encoder()
         return self.encoder.verbalizer_ids
 
@@ -73,9 +73,14 @@ class NetworkArguments:
         return self.encoder.facts()
 
     def take_encoder(self, stored: EncoderFacts | None, path: str) -> None:
-        """Loads the vocabulary that a network's encoder has learned, if any, and then compares both encoders.
+        """Loads a network's learned vocabulary, if it has one, and checks that network and data use the same tokenizer.
 
-        `check_own_tokenizer` describes the arguments and the errors.
+        Args:
+            stored: facts about the network's encoder; None if they are not known.
+            path: path of the network, for messages.
+
+        Raises:
+            ValueError: the tokenizers differ, or the encoder of the data cannot load the vocabulary.
         """
         if stored is not None and stored.get("learned"):
             self.load_state_dict({"encoder": stored["learned"]})

@@ -42,8 +42,8 @@ class PromptEncoder(TokenizerEncoder):
         task: the first sentence of the prompt; "" for no such sentence.
         template: the format of the shots and of the text to classify; {text} is the placeholder of a text. In a shot,
             the answer is appended.
-        shots: the solved examples, as a list of dicts with `text` and `label` (a class name); or a number of training
-            rows that are drawn as shots. The classes get nearly equal numbers of drawn rows. Rows whose text is also in
+        shots: the solved examples, as a list of dicts with `text` and `label` (a class name); or how many training rows
+            to draw as shots. Each class then gets nearly the same number of shots, and rows whose text is also in
             another split are not drawn.
         seed: seed of the random choice of shots.
         chat: whether the prompt becomes a user's message in the tokenizer's chat template.
@@ -114,7 +114,7 @@ class PromptEncoder(TokenizerEncoder):
 
     @property
     def verbalizer_ids(self) -> list[int]:
-        """[C] for each class, the id of the token that follows the prompt as the answer."""
+        """[C] ids of the tokens that answer the prompt, one for each class."""
         return self._verbalizer_ids
 
     def take_classes(self, class_names: Sequence[str], evaluated: Iterable[str] = ()) -> None:
@@ -182,14 +182,14 @@ class PromptEncoder(TokenizerEncoder):
         return TokenTable.of(self.encode_batch(examples))
 
     def _encodings(self, examples: Sequence[dict[str, Any]]) -> tuple[list[Any], list[int]]:
-        """Returns the encodings of the texts without the prompt, truncated to the length that the prompt leaves."""
+        """Returns the encodings of the texts alone, truncated so that the prompt fits, and [] (there are no pairs)."""
         room = self.max_length - len(self._head) - len(self._tail)
         texts = [example["text"] for example in examples]
         batch = self.tokenizer(texts, add_special_tokens=False, truncation=True, max_length=room, padding=False)
         return [e if len(e) else OneSpecialToken([self._empty_id], e.overflowing) for e in batch.encodings], []
 
     def _with_lead(self, example: dict[str, Any]) -> dict[str, Any]:
-        """Returns the example with the template's spaces before {text} added to its text, and evidence spans moved."""
+        """Returns the example with the template's spaces before its text, and with its evidence spans moved along."""
         n = len(self._lead)
         rationales = example.get("rationales") or []
         moved = [{**r, "spans": [[begin + n, end + n] for begin, end in r["spans"]]} for r in rationales]
@@ -198,7 +198,7 @@ class PromptEncoder(TokenizerEncoder):
 
     def _in_prompt(self, text: Encoded) -> Encoded:
         """Returns the tokens of a text inside the prompt. An empty text contributes no token."""
-        is_empty = len(text) == 1 and text.special_tokens_mask[0]  # this token stands for a text without tokens
+        is_empty = len(text) == 1 and text.special_tokens_mask[0]  # a single special token stands for an empty text
         kept = slice(0, 0) if is_empty else slice(None)
         before, after = len(self._head), len(self._tail)
         special_head = np.arange(before) < self._num_special

@@ -27,7 +27,7 @@ class PromptParts(NamedTuple):
 
     before: list[str]
     after: list[str]
-    lead: str  # spaces just before the text to classify, which are tokenized together with this text
+    lead: str  # spaces just before the text to classify; they are tokenized together with the text
 
 
 def split_template(template: str) -> tuple[str, str]:
@@ -83,7 +83,7 @@ def prompt_parts(
 def draw_shots(texts: Sequence[str], labels: Sequence[str], num_shots: int, seed: int) -> list[Shot]:
     """Returns random shots in random order.
 
-    The numbers of shots of any two classes differ by at most 1, unless a class has too few rows.
+    For any two classes, the numbers of shots differ by at most 1, unless a class has too few rows.
 
     Args:
         texts: texts of the training rows.

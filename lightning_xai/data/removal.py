@@ -24,9 +24,9 @@ def remove_tokens(
     Args:
         table: tokens of the examples.
         keep: [N] bool, False at the tokens to remove.
-        removal: "mask" replaces removed tokens by the fill token. "delete" drops removed tokens from every column.
-            "positions" replaces removed tokens by the fill token, and explainable kept tokens by the unknown token.
-            A model then sees only which positions are kept.
+        removal: "mask" replaces removed tokens by the fill token. "delete" drops removed tokens from all arrays.
+            "positions" replaces removed tokens by the fill token, and kept tokens that may be explained by the unknown
+            token. A model then sees only which positions are kept.
         unk_token_id: id of the unknown token; only "positions" needs it.
 
     Example:
@@ -43,9 +43,9 @@ def remove_tokens(
             assert unk_token_id is not None, "check_removal refuses encoders without an unknown token"
             input_ids = np.where(table.explained & keep, np.int32(unk_token_id), input_ids)
         return replace(table, input_ids=input_ids)
-    kept_before = bounds_of(keep)  # [N + 1] number of kept tokens before each token
+    kept_before = bounds_of(keep)  # [N + 1] entry i is the number of kept tokens among the first i tokens
     bounds = kept_before[table.bounds]
-    row = np.repeat(np.arange(len(table)), np.diff(table.run_bounds))  # the example that each evidence run belongs to
+    row = np.repeat(np.arange(len(table)), np.diff(table.run_bounds))  # [M] index of the example of each evidence run
     runs = table.runs.copy()
     runs[:, 1:] = kept_before[table.runs[:, 1:] + table.bounds[row][:, None]] - bounds[row][:, None]
     return replace(
@@ -102,7 +102,7 @@ class StoredErasures:
         return self.store.get(index, KEY) <= 0.5
 
     def applied(self, table: TokenTable, index: np.ndarray) -> TokenTable:
-        """Returns the examples of `table`, whose indices in the split are `index` [R], after erasure."""
+        """Returns the examples of `table` after erasure. `index` [R] is the index of each example in the full split."""
         keep = np.concatenate([self.keep(number) for number in index.tolist()])
         return remove_tokens(table, keep, self.removal, unk_token_id=self.unk_token_id)
 

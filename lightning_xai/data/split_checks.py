@@ -15,7 +15,7 @@ MOST_UNKNOWN = 0.5  # a larger fraction of unknown tokens in a split is an error
 
 
 def report_unknown_tokens(splits: Mapping[str, EncodedSplit], encoder: Encoder) -> None:
-    """Prints one line with the fraction of unknown tokens of each split that this command has not reported yet.
+    """Prints a line with the fraction of unknown tokens in each split. Splits that were reported before are left out.
 
     Args:
         splits: the splits in use, before erasure.

@@ -24,8 +24,8 @@ def read_word_vectors(path: str, words: Sequence[str]) -> np.ndarray:
     memory at once.
 
     Raises:
-        ValueError: the file is missing, truncated or in another format, or it has none of the words; or the vector of
-            a word is not finite or has another width than the first vector.
+        ValueError: the file is missing, truncated or in another format; it has none of the words; or the vector of one
+            of the words is not finite or has a wrong width.
 
     Example:
         >>> import tempfile

@@ -96,8 +96,8 @@ class VocabularyEncoder(FastTokenizerEncoder):
         vectors: file of pretrained word vectors, in a format that `read_word_vectors` reads. None for no vectors.
 
     Raises:
-        ValueError: a word is repeated or special, or a number is not positive. `fit` raises the error if no word
-            remains. `encode_batch` raises the error if the vocabulary has not been built.
+        ValueError: a word is repeated or special, or an argument that is a count is not positive. `fit` raises the
+            error if no word remains. `encode_batch` raises the error if the vocabulary has not been built.
 
     Example:
         >>> encoder = VocabularyEncoder(lowercase=True)

@@ -14,16 +14,17 @@ from lightning_xai.runs.small_integers import smallest
 # number of batches in a bucket. Rows are shuffled only within their bucket, so large buckets mix more rows; the rows of
 # small buckets are more similar in length, so they need less padding
 _BATCHES_PER_BUCKET = 4
-# a bucket gets all rows that are at least 1/1.15 as long as its longest row, even if these fill more batches
+# a bucket gets all rows that are at least 1/1.15 as long as its longest row, even if they fill more than 4 batches
 _LENGTH_RATIO = 1.15
 
 
 def bucket_rows(lengths: np.ndarray, batch_size: int, max_tokens: int | None) -> list[tuple[np.ndarray, int]]:
-    """Divides the rows into buckets of similar lengths, and returns (rows, number of batches) for each, longest first.
+    """Divides the rows into buckets of similar lengths. Returns (row numbers, number of batches) for each bucket.
 
-    The division is not random, so every epoch has the same number of batches. The rows of a bucket can be shuffled and
-    then divided into the bucket's number of batches, all of nearly equal size. No batch then has more than `batch_size`
-    rows, and only a batch of one row may have more than `max_tokens` tokens.
+    The buckets with the longest rows come first. The division is not random, so every epoch has the same number of
+    batches. The rows of a bucket can be shuffled and then divided into the bucket's number of batches, all of nearly
+    equal size. No batch then has more than `batch_size` rows, and only a batch of one row may have more than
+    `max_tokens` tokens.
 
     Example:
         >>> buckets = bucket_rows(np.array([2, 9, 9, 9, 9, 2]), batch_size=1, max_tokens=None)
@@ -44,7 +45,7 @@ def bucket_rows(lengths: np.ndarray, batch_size: int, max_tokens: int | None) ->
 
 
 def longest_first(lengths: np.ndarray) -> np.ndarray:
-    """Returns the row numbers [R] in descending order of length, in int32 if they fit. Equally long rows keep order.
+    """Returns the row numbers [R], sorted by descending length. Rows of equal length stay in their order.
 
     Example:
         >>> longest_first(np.array([2, 9, 2])).tolist()
@@ -133,7 +134,7 @@ def training_batches(
 
 
 def padding_fraction(lengths: np.ndarray, batches: Sequence[Sequence[int]]) -> float:
-    """Returns the fraction of padding among all positions of the batches.
+    """Returns the fraction of padding among all tokens of the batches.
 
     Example:
         >>> padding_fraction(np.array([4, 2]), [[0, 1]])  # 6 tokens in 8 positions

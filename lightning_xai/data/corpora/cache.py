@@ -37,7 +37,7 @@ def write_corpus(
         folder: the folder of the corpus.
         rows: the rows, with the columns of TextSource.
         encoder: turns rows into tokens.
-        index: [R] the number of each row in the full split; by default 0, 1, ...
+        index: [R] row number of each row in the full split; by default 0, 1, ...
         columns: names of the columns; by default, those of the first row.
         multilabel: whether the labels of a row are a list.
         facts: additional facts for the manifest.
@@ -114,7 +114,7 @@ class CorpusCache:
         self.folder = folder
 
     def find(self, facts: Mapping[str, Any]) -> Corpus | None:
-        """Returns the corpus with these facts, or None. A damaged corpus is renamed, so that it is encoded again."""
+        """Returns the corpus with these facts, or None. A damaged corpus counts as missing, and is renamed."""
         folder = self.folder / key_of(facts)
         if not folder.is_dir():
             return None

@@ -17,7 +17,7 @@ from lightning_xai.data.encoded import Encoded
 from lightning_xai.functional.model_files.file_digest import sha256_of
 from lightning_xai.runs.files.whole_files import read_json
 
-MOST_TABLES = 1024  # largest number of blocks whose tables stay in memory; a table needs 3 KB, as its arrays are views
+MOST_TABLES = 1024  # largest number of tables that stay in memory, one per block; a table of views needs only 3 KB
 
 
 class Corpus:
@@ -27,12 +27,14 @@ class Corpus:
         folder: folder with the files of a CorpusWriter and the manifest, which the writer's caller adds.
 
     Attributes:
-        manifest: facts about the rows, as CorpusWriter returns them, and about their source and encoder.
-        index: [R] the number of each row in the full split, in ascending order.
-        lengths: [R] number of tokens of each row.
-        ordinary, unknown: [R] number of tokens of each row that are not special, and how many of these are unknown.
-        evidence_kept, truncated: [R] as in TokenTable, but `truncated` is 0 or 1.
-        evidence_runs: [R] number of runs of evidence tokens in each row.
+        manifest: facts about the rows, as `CorpusWriter.finish` returns them, and about their source and encoder.
+        index: [R] row number of each row in the full split, in ascending order.
+        lengths: [R] number of tokens in each row.
+        ordinary: [R] number of tokens in each row that are not special.
+        unknown: [R] number of these tokens that are unknown.
+        evidence_kept: [R] as in TokenTable.
+        truncated: [R] 1 for truncated rows, 0 for other rows.
+        evidence_runs: [R] number of runs of consecutive evidence tokens in each row.
 
     Raises:
         ValueError: a file is missing, or its size differs from the manifest.
@@ -50,7 +52,7 @@ class Corpus:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.manifest = read_manifest(folder)
-        blocks = self.manifest["blocks"]  # number of rows of each block, by shard
+        blocks = self.manifest["blocks"]  # one list per shard: the number of rows in each of its blocks
         self._starts = bounds_of([size for sizes in blocks for size in sizes])  # first row of each block
         self._first_blocks = bounds_of([len(sizes) for sizes in blocks])  # index of each shard's first block
         self._tables: dict[int, TokenTable] = {}  # block -> its table, for blocks that were read recently

@@ -135,14 +135,14 @@ class EncodedSource:
         for line in unsaid(encoded.warnings()) if rank() == 0 else []:
             warnings.warn(line, stacklevel=1)
         if not _says_class_names(self.source):
-            self.source.class_names = encoded.class_names  # so that the source need not load its rows to find them
+            self.source.class_names = encoded.class_names  # spares the source from loading its rows to name its classes
         return encoded
 
     def fit_encoder(self, index: np.ndarray | None) -> None:
         """Lets the encoder learn from the source, for example a vocabulary, and stores the result for later processes.
 
         Args:
-            index: ascending numbers of the training rows to learn from; None if there is no split "train".
+            index: row numbers of the training rows to learn from, ascending; None if there is no split "train".
 
         Raises:
             ValueError: the encoder needs training rows but there are none, or the vocabulary is empty.
@@ -178,7 +178,7 @@ class EncodedSource:
 
         Args:
             split: name of the split.
-            index: ascending numbers of the rows to encode; None for all rows of the split. If these rows are fewer
+            index: row numbers of the rows to encode, ascending; None for all rows of the split. If these rows are less
                 than a quarter of the split, the corpus has only these rows; otherwise it has all rows of the split.
 
         Raises:
@@ -221,7 +221,7 @@ class EncodedSource:
         for row in counted.over(read_rows(rows, index), lambda row: 1):
             check_example(row, split, num_classes, multilabel)
             yield row
-        self._check_unchanged()  # raises its error before the finished corpus gets its final name
+        self._check_unchanged()  # an error raised here keeps the corpus from getting its final name
 
     def _check_unchanged(self) -> None:
         if self._source_facts(verify=False) != self.facts:

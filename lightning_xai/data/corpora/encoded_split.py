@@ -115,7 +115,7 @@ class EncodedSplit(Dataset[Items]):
         return np.array(list(self.class_counts()), dtype=int)
 
     def class_counts(self) -> dict[int, int]:
-        """Returns class -> number of its examples, in ascending order of the classes that occur as labels."""
+        """Returns class -> number of its examples, for the classes that occur as labels, in ascending order."""
         if self._rows is None:
             return {int(label): count for label, count in self.corpus.manifest["class_counts"].items()}
         labels = self.labels(np.arange(len(self)))

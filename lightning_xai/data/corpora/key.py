@@ -36,7 +36,7 @@ def key_of(facts: Mapping[str, Any]) -> str:
 
 
 def source_facts(source: TextSource, hashes: FileHashes) -> dict[str, Any]:
-    """Returns facts about a source: its class, the code of the class, its arguments, files, and revision on the hub.
+    """Returns facts about a source: its class, the code of this class, and the source's arguments, files and revision.
 
     Raises:
         ValueError: an argument or the class has no representation that is the same in every process.
@@ -56,7 +56,7 @@ def source_facts(source: TextSource, hashes: FileHashes) -> dict[str, Any]:
 
 
 def encoder_key_facts(encoder: Encoder) -> dict[str, Any]:
-    """Returns facts about an encoder: its class, the code of the class, its arguments, tokenizer, and learned state.
+    """Returns facts about an encoder: its class, the code of this class, and its arguments, tokenizer, ids and state.
 
     Raises:
         ValueError: an argument or the class has no representation that is the same in every process.
@@ -154,7 +154,7 @@ def code_hash(part: Any) -> str:
 
 
 def _closure_variables(part: Any) -> set[str]:
-    """Returns the names of the enclosing function's variables that a class or function uses."""
+    """Returns the names of the variables that a class or function takes from the function around it."""
     functions = vars(part).values() if inspect.isclass(part) else [part]
     functions = [getattr(one, "fget", None) or getattr(one, "__func__", None) or one for one in functions]
     return {name for one in functions if inspect.isfunction(one) for name in one.__code__.co_freevars} - {"__class__"}

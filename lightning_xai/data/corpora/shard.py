@@ -67,7 +67,7 @@ class Shard:
         }
 
 
-_UNKNOWN = -1  # stands for the positions of the arrays of a block that has not been read yet
+_UNKNOWN = -1  # marks a block that has not been read yet, so that the positions of its arrays are unknown
 _INT, _BYTE = np.dtype(np.int32), np.dtype(np.uint8)
 _ARRAYS: dict[str, np.dtype[Any]] = {  # in the order of `_arrays_of`
     "bounds": _INT, "input_ids": _INT, "word_ids": _INT, "flags": _BYTE, "offsets": _INT,
@@ -83,6 +83,6 @@ def _arrays_of(batch: pa.RecordBatch) -> list[pa.Array]:
 
 
 def _address(array: pa.Array) -> int | None:
-    """Returns the address of the first value, or None if there are no values."""
+    """Returns the memory address of an array's first value, or None if the array is empty."""
     address: int = array.to_numpy(zero_copy_only=True).ctypes.data
     return address if len(array) else None

@@ -1,4 +1,4 @@
-"""Facts about a source that are stored when its rows are loaded, so that later processes need not load them."""
+"""Facts about a source that are stored when its rows are loaded, so that later processes need not load the rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class SourceTable:
         class_names: names of the classes 0, 1, ...
         num_rows: split -> number of rows.
         columns: split -> names of the columns.
-        shared_texts: (first split, second split, fraction of the second split's texts that also occur in the first).
+        shared_texts: the results of `shared_text_fractions`: one tuple for each pair of splits with common texts.
         report: lines about the rows that were read or left out.
 
     Example:
@@ -79,9 +79,10 @@ class SourceTable:
 
 
 def shared_text_fractions(rows: Mapping[str, Rows]) -> Iterator[tuple[str, str, float]]:
-    """Yields (first split, second split, fraction of the second split's rows whose text occurs in the first split).
+    """Yields (first split, second split, fraction) for each pair of splits with common texts.
 
-    Pairs of splits without common texts are left out. Rows with two texts are equal only if both texts are equal.
+    The fraction is the number of rows in the second split whose text is also in the first split, divided by the number
+    of all rows in the second split. If rows have two texts, both texts must be the same.
 
     Example:
         >>> from lightning_xai.data.sources.base import rows_to_dataset

@@ -59,14 +59,16 @@ def joined_or_none(lists: Iterable[Iterable[int | None]]) -> np.ndarray:
 def clean_offsets(
     texts: Sequence[str], in_text: np.ndarray, offsets: np.ndarray, *, count_words: bool
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Returns the tokens' offsets without white space at either end, and the index of the word where each token begins.
+    """Returns the tokens' offsets without white space at either end, and the index of the word that each token is in.
+
+    A token that spans several words is in the first of them.
 
     Args:
         texts: the texts.
         in_text: [N] index, in `texts`, of the text to which each token belongs.
         offsets: [N, 2] character offsets of each token in its text.
-        count_words: whether word indices are returned, counted from 0 in each text, with words that end at white space.
-            If False, None is returned in their place.
+        count_words: whether word indices are returned. They count the whitespace words of each text from 0. If False,
+            None is returned in their place.
 
     Example:
         >>> offsets, words = clean_offsets(["so good"], np.array([0, 0]), np.array([[0, 2], [2, 7]]), count_words=True)
@@ -85,7 +87,7 @@ def clean_offsets(
 
 
 def number_pairs(words: np.ndarray, bounds: np.ndarray, second: np.ndarray, rows: Iterable[int]) -> np.ndarray:
-    """Returns the word indices [N] of tokens, counted on from the first text of an example to its second text.
+    """Returns the word indices [N] of tokens. In the second text of an example, they continue those of the first text.
 
     Args:
         words: [N] word indices, counted from 0 in each text; -1 at special tokens.
@@ -107,7 +109,7 @@ def number_pairs(words: np.ndarray, bounds: np.ndarray, second: np.ndarray, rows
 
 
 def lost_offsets(overflowing: Sequence[Any], text: str) -> np.ndarray:
-    """Returns the offsets [L, 2], without white space at either end, of the first text's tokens that were truncated.
+    """Returns the character offsets [L, 2] of the truncated tokens of the first text, without white space at the ends.
 
     Args:
         overflowing: the tokenizer's encodings of the truncated tokens. For a pair of texts, several encodings may hold
@@ -146,7 +148,7 @@ def evidence_columns(
         offsets: [N, 2] offsets of the tokens, without white space at either end.
         in_first_text: [N] bool, True at tokens of the first text that are not special.
         truncated: [R] bool, True for truncated examples.
-        lost: for each example, the offsets [L, 2] of the first text's tokens that were truncated.
+        lost: for each example, the offsets [L, 2] of the truncated tokens of its first text.
 
     Example:
         >>> examples = [{"text": "so good", "rationales": [{"label": 1, "spans": [[3, 7]]}]}]

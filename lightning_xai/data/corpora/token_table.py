@@ -1,4 +1,4 @@
-"""The tokens of many examples in flat arrays, which is their layout in files and in batches."""
+"""The tokens of many examples in flat arrays. Corpus files and batches have this layout."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class TokenTable:
     word_ids: np.ndarray  # [N] int32, as in Encoded
     flags: np.ndarray  # [N] uint8: SPECIAL, EXPLAINED, SECOND_TEXT, PROMPT, and the token type in the higher bits
     offsets: np.ndarray | None  # [N, 2] int32, as in Encoded; None in a batch, which needs no offsets
-    run_bounds: np.ndarray  # [R + 1] int, bounds of the examples in `runs`
+    run_bounds: np.ndarray  # [R + 1] int; example r has the runs from run_bounds[r] to run_bounds[r + 1]
     runs: np.ndarray  # [M, 3] int32: class, first token and end (exclusive) in the example; sorted by class
-    cut_bounds: np.ndarray  # [R + 1] int, bounds of the examples in `cut`
-    cut: np.ndarray  # [Q, 2] int32: class whose evidence tokens were all truncated, and their number; sorted by class
+    cut_bounds: np.ndarray  # [R + 1] int; example r has the rows of `cut` from cut_bounds[r] to cut_bounds[r + 1]
+    cut: np.ndarray  # [Q, 2] int32: class whose evidence was all truncated, number of its tokens; sorted by class
     evidence_kept: np.ndarray  # [R] float64, as in Encoded; NaN without evidence
     truncated: np.ndarray  # [R] bool
     fill_token_id: int
@@ -61,8 +61,8 @@ class TokenTable:
         """Returns a table of the given examples.
 
         Raises:
-            ValueError: `baseline_ids` is not one fill token where `token_mask` is True and `input_ids` elsewhere; or a
-                token type is too large.
+            ValueError: `baseline_ids` is not the same fill token wherever `token_mask` is True, or differs from
+                `input_ids` where `token_mask` is False; or a token type is too large.
         """
         has_types = any(e.token_type_ids is not None for e in encoded)
         joined = {
@@ -143,7 +143,8 @@ def pack_flags(
     """Returns the flags [N] uint8 of tokens.
 
     Args:
-        special, explained: [N] bool.
+        special: [N] bool, True at special tokens.
+        explained: [N] bool, True at tokens that may be explained and erased.
         second: [N] bool, True at tokens of the second text of a pair.
         types: [N] token types.
         prompt: [N] bool, True at tokens of a prompt around the text; or the single value False if there is no prompt.
@@ -165,7 +166,7 @@ def pack_flags(
 
 
 def take_rows(tables: Sequence[TokenTable], rows: Sequence[int]) -> TokenTable:
-    """Returns the tokens of some examples without offsets: for each i, example `rows[i]` of `tables[i]`.
+    """Returns a table of some examples: for each i, example `rows[i]` of `tables[i]`. The table has no offsets.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
@@ -195,7 +196,9 @@ def take_rows(tables: Sequence[TokenTable], rows: Sequence[int]) -> TokenTable:
 
 
 def runs_of_class(label: int, mask: np.ndarray) -> np.ndarray:
-    """Returns the runs [M, 3] of a class's evidence `mask` [T]; a mask without True gives one empty run.
+    """Returns the rows [M, 3] of `TokenTable.runs` for a class with the evidence `mask` [T].
+
+    If `mask` is nowhere True, the result is one empty run, so that the class is not lost.
 
     Example:
         >>> runs_of_class(7, np.array([False, True, True])).tolist()
@@ -207,7 +210,7 @@ def runs_of_class(label: int, mask: np.ndarray) -> np.ndarray:
 
 
 def cut_rows(examples: Sequence[Mapping[int, int]]) -> np.ndarray:
-    """Returns the rows [Q, 2] of `TokenTable.cut` for the `evidence_cut` of each example.
+    """Returns the rows [Q, 2] of `TokenTable.cut`, from a list with the `evidence_cut` of each example.
 
     Example:
         >>> cut_rows([{7: 3}, {}, {2: 1}]).tolist()
@@ -227,7 +230,7 @@ def _masks(runs: np.ndarray, length: int) -> dict[int, np.ndarray]:
 
 def _check_baseline(table: TokenTable, baseline_ids: np.ndarray, explained: np.ndarray) -> None:
     expected = np.where(explained, table.fill_token_id, table.input_ids)
-    # tokens in token_mask may be erased already; there, input_ids holds the fill token, as baseline_ids does
+    # this also holds for examples after erasure: an erased token has the fill token in input_ids and in baseline_ids
     if not np.array_equal(expected, baseline_ids):
         raise ValueError(
             "an encoder's baseline_ids must be the same fill token wherever token_mask is True, and input_ids "

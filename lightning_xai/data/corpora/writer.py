@@ -1,7 +1,8 @@
 """Writes the encoded rows of a split as Arrow IPC files.
 
 A corpus is a folder with three kinds of files: a manifest; shards of tokens and texts ("tokens-00000.arrow", ...); and
-"rows.arrow", with one value or list per row. Values are not compressed, so that memory maps can read them.
+"rows.arrow", which has one entry per row in each column. Values are not compressed, so that they can be read through
+memory maps.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class CorpusWriter:
 
     Args:
         folder: an existing folder.
-        index: [R] the number of each row in the full split.
+        index: [R] row number of each row in the full split.
         columns: names of the columns that the rows have, as in TextSource.
         multilabel: whether the labels of a row are a list.
         unk_token_id: id of the unknown token, whose occurrences are counted; None if the vocabulary lacks it.
@@ -69,7 +70,7 @@ class CorpusWriter:
         self.columns = [name for name in columns if name in self.columns]
         self._index = index
         self._digest = hashlib.sha256(index.astype("<i8").tobytes())
-        self._blocks: list[list[int]] = []  # number of rows of each block, by shard
+        self._blocks: list[list[int]] = []  # one list per shard: the number of rows in each of its blocks
         self._stream: BinaryIO | None = None
         self._file: pa.RecordBatchFileWriter | None = None
         self._shard_tokens = self._tokens = 0

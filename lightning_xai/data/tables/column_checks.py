@@ -19,7 +19,8 @@ def missing_column(split: str, role: str, column: str, rows: Any, existing: Sequ
         split: split of the table.
         role: role of the column, a key of ARGUMENTS.
         column: name of the column.
-        rows: rows of the table; a list of one row is searched for nested rows.
+        rows: rows of the table. If they are a list of one row, and a column of this row seems to hold the actual rows,
+            the message names this column.
         existing: names of the columns that the table has.
 
     Example:

@@ -16,7 +16,7 @@ LONGEST_CELL = 2**31 - 1  # characters; the default limit of the csv module is 1
 
 
 def read_delimited(path: Path, *, delimiter: str, quoting: bool, encoding: str = "utf-8") -> Iterator[dict[str, Any]]:
-    """Yields the rows of a CSV or TSV file. Cells become strings, and empty cells None. Blank lines are skipped.
+    """Yields the rows of a CSV or TSV file. Cells become strings, or None if empty. Blank lines are skipped.
 
     Args:
         path: the file, whose first line names the columns.

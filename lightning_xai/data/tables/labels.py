@@ -39,8 +39,8 @@ def whole_number(text: str) -> int | None:
 def infer_class_names(labels: Iterable[str]) -> list[str]:
     """Returns the distinct labels. They are sorted as numbers if all labels are numbers, and otherwise as text.
 
-    If all labels are whole numbers, floats such as 1.0 become integers. This is needed because pandas writes 1 as 1.0
-    in columns with an empty cell, even after the row of this cell was removed.
+    If all labels are whole numbers, labels such as "1.0" become "1". This is needed because pandas writes 1 as 1.0 in a
+    column that has an empty cell, or had one in a row that was removed.
 
     Example:
         >>> infer_class_names(["10", "9", "10"]), infer_class_names(["0.0", "1.0", "1"])
@@ -61,8 +61,8 @@ class ClassNumbers:
     """Finds the class of a label by four rules.
 
     1. A label that is a class name means that class.
-    2. If all class names are whole numbers, the label 1.0 means the class "1".
-    3. If no class name is a number, a whole number means the class with this number, counted from 0.
+    2. If all class names are whole numbers, labels are compared with them as numbers: 1.0 means the class "1".
+    3. If no class name is a number, a label that is a whole number means the class with this index, counted from 0.
     4. The labels True and False mean the classes "true" and "false". If there are two classes, and neither has such
        a name, False and True are read as the labels 0 and 1.
 

@@ -64,7 +64,7 @@ def load_tokenizer(path: str, *, trust_remote_code: bool = False) -> Any:
         tokenizer = AutoTokenizer.from_pretrained(location, config=config, trust_remote_code=trust_remote_code)
     except OSError as error:
         raise ValueError(f"{none} (transformers says: {str(error).strip().splitlines()[0]})") from error
-    except Exception as error:  # the library tokenizers raises it for unreadable files
+    except Exception as error:  # for unreadable files, the library `tokenizers` raises this class itself
         if "trust_remote_code" not in str(error):
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise ValueError(
@@ -82,7 +82,7 @@ def load_tokenizer(path: str, *, trust_remote_code: bool = False) -> Any:
 def _config_without_classes(path: str) -> PreTrainedConfig | None:
     """Returns a model's config.json without class names if transformers cannot read the class names; otherwise None.
 
-    A tokenizer needs no class names. If a network needs them, it is refused when the network's configuration is read.
+    A tokenizer needs no class names. A network that needs them raises an error when its configuration is read.
     """
     file = Path(path, "config.json")
     if is_hub_id(path):
@@ -100,7 +100,9 @@ def _config_without_classes(path: str) -> PreTrainedConfig | None:
 
 @cache
 def own_tokenizer_facts(path: str) -> dict[str, Any] | None:
-    """Returns facts, as `Encoder.facts` does, about the tokenizer stored with a network; None if there is no tokenizer.
+    """Returns facts about the tokenizer stored with a network, in the format of `Encoder.facts`.
+
+    Returns None if there is no tokenizer, if it cannot be loaded, or if it is a slow tokenizer.
 
     Args:
         path: folder, hub id or "package:NAME/FOLDER" of the network.
@@ -122,8 +124,8 @@ def own_tokenizer_facts(path: str) -> dict[str, Any] | None:
 def check_own_tokenizer(stored: EncoderFacts | None, current: EncoderFacts, path: str) -> None:
     """Checks that the data use the tokenizer with which a network was trained.
 
-    Prints a line, only once, if the network's tokenizer is unknown, or if the encoders differ in an option of
-    `encoder_facts.OPTIONS`.
+    Prints a warning if the network's tokenizer is unknown, or if the encoders differ in one of `encoder_facts.OPTIONS`.
+    The same warning is printed only once.
 
     Args:
         stored: facts about the network's encoder. If they lack a fingerprint (as for a Hugging Face folder), the

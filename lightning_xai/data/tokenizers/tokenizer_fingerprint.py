@@ -42,9 +42,9 @@ _serialized: WeakKeyDictionary[PreTrainedTokenizerFast, tuple[int, str]] = WeakK
 def tokenizer_fingerprint(tokenizer: PreTrainedTokenizerFast) -> str:
     """Returns 12 hex digits: a hash of the vocabulary with its ids, the special tokens, and the tokens of fixed texts.
 
-    The fixed texts are PROBES, PAIR, the special tokens and every n-th entry of the vocabulary. The hash covers the
-    ids, the character offsets and the word indices of their tokens. It does not depend on padding, truncation, names
-    or file formats.
+    The fixed texts are PROBES, PAIR, the special tokens, and every n-th entry of the vocabulary as it is, in upper case
+    and in lower case. Of their tokens, the hash covers the ids, the character offsets and the word indices. It does not
+    depend on padding, truncation, names or file formats.
 
     Example:
         >>> from lightning_xai.data.vocabulary import word_tokenizer
@@ -66,7 +66,8 @@ def tokenizer_fingerprint(tokenizer: PreTrainedTokenizerFast) -> str:
 def encoder_fingerprint(encoder: Encoder) -> str:
     """Returns 12 hex digits: a hash of the vocabulary's size, the special ids, and the tokens of fixed texts.
 
-    This hash is meant for encoders without a Hugging Face tokenizer. It covers the spelling of the tokens, too.
+    This hash is meant for encoders without a Hugging Face tokenizer. Of each token, it covers the id, the spelling, the
+    character offsets, the word index, and whether the token is special.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
@@ -117,7 +118,7 @@ def _computed(tokenizer: PreTrainedTokenizerFast) -> str:
     texts = [*PROBES, *(" ".join(tokens) for tokens in (named, words, map(str.upper, words), map(str.lower, words)))]
     with _whole_texts(backend):
         for text, second in [*((text, None) for text in texts), PAIR]:
-            encoding = backend.encode(text, second)  # encoding a batch would start threads, which are unsafe with forks
+            encoding = backend.encode(text, second)  # `encode_batch` would start threads, after which forks are unsafe
             digest.update(json.dumps([encoding.ids, encoding.offsets, encoding.word_ids]).encode())
     return digest.hexdigest()[:12]
 
