@@ -11,8 +11,8 @@ from lightning_xai.models.base import Classifier
 from lightning_xai.models.pretrained.config_keys import known_keys
 from lightning_xai.runs.renamed_classes import current_spec
 
-# arguments that do not affect the forward pass: they say where weights come from, how they are initialized, or what is
-# explained
+# constructor arguments that do not affect the forward pass. Most of them choose the origin of weights, their initial
+# values, or the part of the network that is explained
 _ARGUMENTS_WITHOUT_EFFECT = {
     "path", "pretrained", "config", "embedding", "trust_remote_code", "word_vectors", "mask_row", "mask_id", "pad_id",
 }  # fmt: skip
@@ -97,7 +97,10 @@ def check_architecture(spec: dict[str, Any], network: Classifier, path: str | Pa
 
 
 def _settings(spec: dict[str, Any]) -> dict[str, Any]:
-    """Returns the constructor arguments and the settings of the transformers config that can change a forward pass."""
+    """Returns the class, and the constructor arguments and config settings that can change a forward pass in eval mode.
+
+    Dropout is left out.
+    """
     arguments, config = spec["init_args"], dict(spec["init_args"].get("config") or {})
     settings = {"class_path": spec["class_path"]}
     settings |= {name: value for name, value in arguments.items() if name not in _ARGUMENTS_WITHOUT_EFFECT}

@@ -33,10 +33,10 @@ class TrainedNetwork:
 
     Attributes:
         network: the network, in eval mode, on the CPU.
-        class_names: names of the classes in the order of the logits; None if the file has no names. A checkpoint has
-            names if the network was trained with a data module.
-        decision_threshold: probability above which a class is predicted. It is tuned in multi-label training, and 0.5
-            in all other cases.
+        class_names: names of the classes in the order of the logits; None if the file has no class names. A checkpoint
+            has class names if the network was trained with a data module.
+        decision_threshold: probability above which a class is predicted: the tuned value if the file has one (after
+            multi-label training), 0.5 otherwise.
         encoder: facts about the text encoder with which the network was trained, as returned by `read_encoder`.
 
     Example:
@@ -165,7 +165,8 @@ def read_encoder(path: str) -> dict[str, Any]:
 
     Returns:
         The facts that a checkpoint stores. For a Hugging Face model or released weights: the class and the path of a
-        text encoder with the model's own tokenizer, whether or not this tokenizer exists.
+        text encoder with the model's own tokenizer, whether or not this tokenizer exists. For released weights, also
+        the length to which the encoder cuts texts.
 
     Raises:
         ValueError: the checkpoint cannot be read.
@@ -245,7 +246,7 @@ def _load_huggingface(path: str, *, trust_remote_code: bool) -> TrainedNetwork:
 
 
 def ordered_class_names(id2label: Mapping[Any, str], path: str) -> list[str]:
-    """Returns the names of the classes 0 to C - 1 from the `id2label` of a config.
+    """Returns the names of the classes 0 to C - 1, given the entry `id2label` of a config.
 
     Raises:
         ValueError: the ids are not 0 to C - 1, or two classes have the same name.

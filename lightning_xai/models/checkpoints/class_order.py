@@ -24,6 +24,8 @@ TRAINED_ON_THEM = "give a network that was trained on the classes of the data"
 def pretrained_class_names(network: Classifier, network_classes: list[str] | None = None) -> list[str] | None:
     """Returns the class names of a pretrained head, in the order of the logits; None if the head is not pretrained.
 
+    A head counts as pretrained only if all weights come from the folder, and its config.json has C classes.
+
     Args:
         network: the network.
         network_classes: names to use instead of those in the network's config.json.
@@ -70,7 +72,7 @@ def reorder_classes(network: Classifier, positions: Sequence[int]) -> bool:
     inputs, rows = random_inputs(network, [7, 4]), list(positions)
     head = [weight for weight in network.head_parameters() if weight.shape[:1] == (network.num_classes,)]
     given = [weight.clone() for weight in head]
-    # autocast is off, because it would keep its copy of the head from before the change
+    # autocast is off, because it would keep using its copies of the weights from before the change
     with evaluation_mode(network), torch.autocast(network.embedding_matrix.device.type, enabled=False):
         expected = network(inputs).logits[:, rows]
         for weight in head:
@@ -134,11 +136,11 @@ def check_class_order(
 ) -> None:
     """Raises ValueError unless a network and the data have the same class names in the same order.
 
-    Names are compared as in `named_positions`. If the names of one list are only numbers, such as LABEL_0, only the
-    number of classes is checked.
+    Names are compared as in `named_positions`. If the names of one list merely number the classes, such as LABEL_0 and
+    LABEL_1, only the number of classes is checked.
 
     Args:
-        class_names: names of the network's classes; None if they are not known, so that nothing is checked.
+        class_names: names of the network's classes; None if they are not known. Nothing is checked then.
         data_names: names of the data's classes.
         path: where the network comes from, for the error message.
         network_classes: the data's names for the network's classes, in the order of the logits. They replace

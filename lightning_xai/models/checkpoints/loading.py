@@ -22,7 +22,7 @@ Shape = tuple[int, ...] | Literal["absent"]
 
 
 def read_tensors(path: Path) -> dict[str, Any]:
-    """Returns the tensors (on the CPU) and primitives in a file that torch.save wrote. No code from the file is run.
+    """Returns the content of a file that torch.save wrote: tensors (on the CPU) and primitives. Runs no code from it.
 
     Raises:
         ValueError: the file holds other objects, or torch.save did not write it.
@@ -77,7 +77,7 @@ def build_network(spec: dict[str, Any], *, trust_remote_code: bool = False) -> C
 
 
 class WeightDifference(NamedTuple):
-    """A weight that is missing among the given weights or in the network, or that has different shapes in them.
+    """A weight that only the given weights or only the network has, or whose shape differs between the two.
 
     Example:
         >>> WeightDifference("output.bias", shape=(3,), needed="absent").needed
@@ -141,8 +141,8 @@ def copy_weights(teacher: Classifier, student: Classifier, path: str) -> None:
     """Copies the teacher's weights into the student.
 
     Raises:
-        ValueError: the networks differ in the number of classes, in the names or shapes of weights, or in a setting
-            that affects the forward pass; the message names the difference and `path`.
+        ValueError: the networks differ in the number of classes, in `multilabel`, in the names or shapes of weights, or
+            in a setting that affects the forward pass; the message names the difference and `path`.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

@@ -34,7 +34,7 @@ _RELEASED_UNUSED = (
     "roberta_encoder.pooler.",
     "roberta_encoder.embeddings.position_ids",
 )
-# settings that change the authors' forward pass -> their values for the released weights
+# names of settings that change the authors' forward pass -> the values of these settings for the released weights
 _FORWARD_PASS = {"scale": 1, "mask_input": False, "cross_attention": True}
 _MAX_LENGTH = 6000  # number of tokens after which the authors cut off documents, unless the folder says otherwise
 
@@ -62,7 +62,7 @@ def is_released(path: str | Path) -> bool:
 
 
 def renamed_weights(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Returns released PLM-CA weights under their names in this package.
+    """Returns released PLM-CA weights under their names in this package. Weights that are never used are left out.
 
     Raises:
         ValueError: the weights belong to PLM-ICD, the authors' model without cross-attention.
@@ -92,7 +92,7 @@ def renamed_weights(weights: dict[str, Tensor]) -> dict[str, Tensor]:
 def load_released(folder: Path) -> Released:
     """Returns PLM-CA with released weights, its classes and its decision threshold.
 
-    The encoder's config may be in `folder` or in one of its parents.
+    `encoder_folder` says where the encoder's config may be.
 
     Raises:
         ValueError: a file is missing or damaged, the weights do not match the architecture, or the classes or the
@@ -124,8 +124,8 @@ def released_settings(folder: Path) -> DictConfig:
     """Returns the settings in config.yaml of a folder of released weights.
 
     Raises:
-        ValueError: config.yaml is missing, does not name an encoder, or has a setting with which the forward pass of
-            this package differs from that of the authors' code.
+        ValueError: config.yaml is missing, does not name an encoder, or has a setting that this package does not
+            support, so that its forward pass would differ from that of the authors' code.
 
     Example:
         >>> import tempfile
@@ -227,9 +227,9 @@ def released_encoder(folder: Path) -> dict[str, Any]:
 
 
 def encoder_folder(folder: Path) -> str:
-    """Returns the folder with the encoder's config, to which `model_path` in the settings of released weights points.
+    """Returns the folder that holds the encoder's config. `model_path` in the settings of released weights names it.
 
-    `model_path` may be relative to the working directory, to `folder`, or to one of its parents.
+    `model_path` may be relative to the working directory, to `folder`, or to a parent of `folder`.
 
     Raises:
         ValueError: the encoder's config is missing.

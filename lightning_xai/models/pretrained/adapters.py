@@ -37,7 +37,7 @@ class Adapter(NamedTuple):
 
 
 def find_adapter(path: str) -> Adapter | None:
-    """Returns the adapter at a folder or hub id, or None if there is no adapter.
+    """Returns the adapter in a folder or a hub model, or None if there is no adapter.
 
     Raises:
         ValueError: there is an adapter, but it does not name its base, or peft is not installed.
@@ -99,7 +99,7 @@ def adapter_weights(adapter: Adapter) -> dict[str, Tensor]:
 
 
 def trained_head_size(weights: dict[str, Tensor]) -> int | None:
-    """Returns the number of classes of the head among an adapter's weights, or None if these contain no head.
+    """Returns the number of classes of the head that an adapter's weights contain, or None if they contain no head.
 
     Example:
         >>> import torch

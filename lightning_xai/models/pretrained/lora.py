@@ -1,4 +1,4 @@
-"""Trains a pretrained network (the base) by means of LoRA adapters from the package peft."""
+"""Adds LoRA adapters from the package peft to a pretrained network (the base), and merges them after training."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class LoraOptions(TypedDict, total=False):
     alpha: float  # the output of adapters is multiplied by alpha / rank
     dropout: float
     targets: list[str] | None  # names of the layers to adapt, such as q_proj; None lets peft choose by architecture
-    base: str  # hash of the base's weights; set in checkpoints
+    base: str  # hash of the base's weights; only checkpoints set this option
 
 
 DEFAULTS: dict[str, Any] = {"rank": 8, "alpha": 16.0, "dropout": 0.0, "targets": None}

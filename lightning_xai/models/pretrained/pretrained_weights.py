@@ -26,11 +26,11 @@ class WeightGaps(NamedTuple):
     """
 
     fresh: tuple[str, ...] = ()  # missing in the folder, so they start at random
-    unread: tuple[str, ...] = ()  # only in the folder, although the trained network may have used them
+    unread: tuple[str, ...] = ()  # only in the folder; the trained network may have used them
 
 
 def shown(names: Collection[str]) -> str:
-    """Returns a text with the alphabetically first name and the number of other names.
+    """Returns a text with the alphabetically first name, and how many other names there are.
 
     Example:
         >>> shown(["b", "a"]), shown(["a"])
@@ -124,7 +124,7 @@ def in_encoder(network: PreTrainedModel, name: str) -> bool:
 
 
 def _read(network: PreTrainedModel, names: set[str]) -> set[str]:
-    """Returns the names of the weights in `names` on which the output for a short text depends."""
+    """Returns those of `names` on whose weights the output for a short text depends. Buffers always count."""
     weights = {name: weight for name, weight in network.named_parameters() if name in names}
     if not weights:
         return names  # all of them are buffers, on which the output is assumed to depend
@@ -143,7 +143,10 @@ def _read(network: PreTrainedModel, names: set[str]) -> set[str]:
 
 
 def _foreign(network: PreTrainedModel, names: set[str]) -> set[str]:
-    """Returns the names in the encoder and, if the network has a head, also those that no pretraining network has."""
+    """Returns those of `names` that belong to the encoder.
+
+    If the network has a head, names that no pretraining network of transformers has are returned, too.
+    """
     encoder = {name for name in names if in_encoder(network, name)}
     others = names - encoder
     if not others or network.base_model is network:

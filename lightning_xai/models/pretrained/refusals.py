@@ -1,4 +1,4 @@
-"""Shortens an error of transformers or peft to one line, for messages about a file that they refuse."""
+"""Shortens an error of transformers or peft to one line, for messages about a file that these packages refuse."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def first_line_of(error: Exception) -> str:
         ['no such key', "KeyError 'size'", 'EOFError']
     """
     text = str(error).strip()
-    if "weights_only" in text:  # torch's own message would advise users to run that code
+    if "weights_only" in text:  # torch's own message would advise users to run the file's code
         return "the file is damaged or holds pickled code, which is not run"
     name = type(error).__name__
     return (f"{name} {text}" if isinstance(error, KeyError) else text.splitlines()[0]) if text else name

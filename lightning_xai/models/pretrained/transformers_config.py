@@ -74,7 +74,7 @@ def read_config(
         # a block_sparse network switches to original_full at its first short batch, which would change its logits
         settings.attention_type = "original_full"
     if settings._attn_implementation not in (None, "eager", "sdpa"):
-        settings._attn_implementation = None  # else transformers would download code of a kernel from the hub
+        settings._attn_implementation = None  # otherwise, transformers would download a kernel's code from the hub
     if dropout is not None:
         for name, value in settings.to_dict().items():
             if "dropout" in name and isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -164,7 +164,7 @@ def shortened_path(path: str) -> str:
 
 
 def has_own_code(config: PretrainedConfig, auto_class: Any) -> bool:
-    """Returns whether the folder of a config contains Python code for the network that `auto_class` loads.
+    """Returns whether a config names Python code in its own folder for the network that `auto_class` loads.
 
     Example:
         >>> has_own_code(transformers.BertConfig(), transformers.AutoModel)

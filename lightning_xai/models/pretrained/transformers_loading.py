@@ -60,7 +60,9 @@ def load_transformer(
     trust_remote_code: bool = False,
     **options: Any,
 ) -> LoadedTransformer:
-    """Returns a float32 network with the weights at `path`, or with random weights if `path` is None.
+    """Loads a float32 network with the weights at `path`, or builds one with random weights if `path` is None.
+
+    Returns the network, and its weight gaps (see LoadedTransformer).
 
     Args:
         auto_class: AutoModel, or an auto class for a task, such as AutoModelForSequenceClassification.
