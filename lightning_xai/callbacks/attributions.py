@@ -51,9 +51,9 @@ class ComputeAttributions(Callback):
     before. If a method needs attention weights, the network uses eager attention from setup to teardown. A test
     explains the validation split only if a receiver's attribute `needs_validation_in_test` is true.
 
-    The explained classes are chosen from float32 probabilities, which the metrics also use. If the run has another
-    precision and predicts other classes for some texts in that precision than in float32, a line at the end of the
-    evaluation gives the number of these texts.
+    The explained classes are chosen from float32 probabilities, which the metrics also use. If the run's precision is
+    not float32, the predicted classes of some texts may change with the precision. A line at the end of the evaluation
+    then gives the number of these texts.
 
     Args:
         methods: name in tables and plots -> attribution method.
@@ -97,7 +97,7 @@ class ComputeAttributions(Callback):
         self.during_fit = during_fit
         self.costs = {name: Cost() for name in methods}
         self._changed_classes = ChangedClasses()
-        self.progress: EvaluationProgress | None = None  # measures the time of methods and, in receivers, of metrics
+        self.progress: EvaluationProgress | None = None  # times the methods, and the metrics of receivers
         self._receivers: list[ExplainedReceiver] = []
         self._attention_before: Any = None  # attention kernel that teardown restores; None if unchanged
 
@@ -127,7 +127,7 @@ class ComputeAttributions(Callback):
             self._attention_before = None
 
     def _forget(self) -> None:
-        """Resets costs, comparisons of classes and progress, so that each validation during a fit starts anew."""
+        """Resets costs, progress and counts of changed classes, so that each validation of a fit starts from zero."""
         self.costs = {name: Cost() for name in self.methods}
         self._changed_classes = ChangedClasses()
         self.progress = None
@@ -205,9 +205,10 @@ class ComputeAttributions(Callback):
         return self.progress
 
     def _finish(self, trainer: Trainer) -> None:
-        """Sums the costs of all processes. Prints for how many texts the run's precision changes the predicted classes.
+        """Merges the costs of all processes, and prints lines that report what was counted during the evaluation.
 
-        Also prints what methods have counted. For example, fAML counts at which step it found a text's best scores.
+        These are the number of texts whose predicted classes change with the run's precision, and counts that methods
+        keep. For example, fAML counts at which step it found a text's best scores.
         """
         gathered = gather((self.costs, self._changed_classes, counts_of_methods(self.methods)))
         self.costs = {name: Cost.total(costs[name] for costs, _, _ in gathered) for name in self.methods}

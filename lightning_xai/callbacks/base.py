@@ -28,7 +28,7 @@ class ResultRow(CostPerExample, MetricSegments):
     num_examples: int
     num_skipped: int
     num_evidence_cut: int  # number of examples skipped because truncation removed all of their evidence
-    selected_on: NotRequired[str]  # metric by which the method chose among candidate scores; "" if it did not
+    selected_on: NotRequired[str]  # metric by which the method chose among several scores; "" if it did not choose
 
 
 @runtime_checkable
@@ -48,7 +48,7 @@ class ResultSource(Protocol):
 
 @dataclass(frozen=True)
 class ExplainedBatch:
-    """The explained examples of a batch with their attributions.
+    """The explained examples of a batch, and their attributions.
 
     Attributes:
         batch: the explained examples, at least one.
@@ -121,7 +121,7 @@ class ExplainedReceiver(Protocol):
 
 
 class ExplainedCallback(Callback, ABC):
-    """Base class of callbacks that use attributions. Callbacks without this base need only `on_explained`.
+    """Base class of callbacks that use attributions. Other callbacks can use them too, if they define `on_explained`.
 
     `setup` sets the attributes `trainer`, `module` (the objective), `source` (the nearest ComputeAttributions before
     this callback) and `active` (whether this callback runs in the current stage).
@@ -166,7 +166,7 @@ class ExplainedCallback(Callback, ABC):
 
     @abstractmethod
     def on_explained(self, explained: ExplainedBatch) -> None:
-        """Uses one explained batch. Must do nothing if `active` is False, as `source` may run in other stages too."""
+        """Uses one explained batch. Must do nothing if `active` is False: `source` may run in more stages."""
 
 
 def source_before(trainer: Trainer, callback: Callback, label: str) -> AttributionSource:

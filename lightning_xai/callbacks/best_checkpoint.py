@@ -1,4 +1,4 @@
-"""A ModelCheckpoint that still knows its best score after a killed run is resumed."""
+"""A ModelCheckpoint that keeps its best score when a killed run is resumed."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ STOPPED = "training_stopped"  # key in a checkpoint; the value tells whether tra
 
 
 class BestCheckpoint(ModelCheckpoint):
-    """A ModelCheckpoint whose state is fully restored, even after a kill or a move of the run's folder.
+    """A ModelCheckpoint whose state is fully restored, even if the run was killed or its folder was moved.
 
-    When a fit is resumed, ModelCheckpoint forgets `current_score`. If the folder was moved, ModelCheckpoint also
-    forgets the best score, so the next epoch would replace a better checkpoint. Lightning also forgets that
-    EarlyStopping has ended the training, so if the fit is killed just after that and then resumed, it would train for
+    When a fit is resumed, ModelCheckpoint does not restore `current_score`. If the folder was moved, it does not
+    restore the best score either, so the next epoch would replace a better checkpoint. Lightning also does not store
+    that EarlyStopping has ended the training. A fit that is killed just after that, and then resumed, would train for
     more epochs. `state_key` equals the key of ModelCheckpoint, so that either class can load the state that the other
     saved.
 
@@ -57,13 +57,12 @@ class BestCheckpoint(ModelCheckpoint):
 
     def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
         state = checkpoint.get("callbacks", {}).get(self.state_key)
-        if (
-            state is not None and self._moved_here(state)["dirpath"] == self.dirpath
-        ):  # not if the checkpoint belongs to another run
+        # a checkpoint of another run must not stop this run
+        if state is not None and self._moved_here(state)["dirpath"] == self.dirpath:
             trainer.should_stop = checkpoint.get(STOPPED, False)
 
     def _moved_here(self, state: dict[str, Any]) -> dict[str, Any]:
-        """Returns the state. If the best checkpoint is in this callback's folder, the returned paths point there."""
+        """Returns the state. If the best checkpoint is in `self.dirpath`, the paths in the state point to it."""
         folder = Path(str(self.dirpath))
         if not state["best_model_path"] or not (folder / Path(state["best_model_path"]).name).is_file():
             return state

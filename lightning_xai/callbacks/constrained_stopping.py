@@ -13,15 +13,16 @@ class ConstrainedStopping(EarlyStopping):
     """Ends the training of the objective `Constrained` when the monitored loss stops falling.
 
     As long as no epoch has met the objective's bounds, training ends after `patience` epochs in a row without a new
-    lowest loss. When an epoch meets the bounds for the first time, earlier losses are forgotten. From then on, training
-    ends after `patience_when_met` epochs in a row without a new lowest loss. If a bound is "auto", a separate run finds
-    it by minimizing one loss alone. That run monitors this loss instead of `monitor`.
+    lowest loss. When an epoch meets the bounds for the first time, earlier losses no longer count. From then on,
+    training ends after `patience_when_met` epochs in a row without a new lowest loss. If a bound is "auto", a separate
+    run finds it by minimizing one loss alone. That run monitors this loss instead of `monitor`.
 
     Args:
         monitor: name of a logged loss.
         patience: number of epochs in a row without a new lowest loss after which training ends, as long as no epoch
             has met the bounds.
-        patience_when_met: the same number for the time after an epoch has met the bounds.
+        patience_when_met: number of epochs in a row without a new lowest loss after which training ends, as soon as an
+            epoch has met the bounds.
 
     Example:
         >>> ConstrainedStopping(patience=3).patience

@@ -22,7 +22,7 @@ PASS_GROUPS = ("1 + K", f"up to {FEW_PASSES}", "up to N", "more")  # by number o
 
 
 def pass_group(forward: float, backward: float, num_targets: float, num_tokens: float) -> str:
-    """Returns the first of PASS_GROUPS whose limit is at least a method's mean number of forward plus backward passes.
+    """Returns the first of PASS_GROUPS whose limit is not exceeded by a method's forward and backward passes together.
 
     Args:
         forward: mean number of forward passes per example.
@@ -40,7 +40,7 @@ def pass_group(forward: float, backward: float, num_targets: float, num_tokens: 
 
 
 class CostPerExample(TypedDict):
-    """A method's mean passes and seconds per example, and its largest growth of memory in MiB. NaN means unknown.
+    """A method's mean passes and seconds per example, and its largest growth in memory in MiB. NaN means unknown.
 
     Some networks cut texts into segments, and encode a segment only once even if several erased versions of a text
     contain it. For these networks, there are two more values: the mean number of segments in an erased version, and the
@@ -57,7 +57,7 @@ class CostPerExample(TypedDict):
 
 
 class MetricSegments(TypedDict, total=False):
-    """Like `version_segments` and `encoded_segments` of CostPerExample, for the erased versions of a metric."""
+    """Like `version_segments` and `encoded_segments` of CostPerExample, but for the versions that a metric erases."""
 
     metric_version_segments: float
     metric_encoded_segments: float
@@ -101,7 +101,7 @@ class Cost:
         Args:
             split: the split of the batch.
             index: index of each example in the split (B numbers).
-            passes: numbers of passes that each example needs (B entries).
+            passes: how many forward and backward passes each example needs (B entries).
             seconds: time that this process needed for the batch.
             peak_memory_mb: largest growth of memory during the batch; NaN if unknown.
             num_targets: number of explained classes of each example (B numbers); None if unknown.
@@ -162,7 +162,7 @@ class Cost:
         return cost
 
     def group(self, split: str) -> str:
-        """Returns the method's `pass_group`; "" without examples, or if numbers of classes or tokens are unknown."""
+        """Returns the method's `pass_group`; "" without examples, or if `num_targets` or `num_tokens` is unknown."""
         rows = self._distinct(split)
         if not len(rows) or np.isnan(rows[:, 4:]).any():
             return ""

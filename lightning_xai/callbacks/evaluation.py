@@ -30,22 +30,23 @@ from lightning_xai.runs.splits import VALIDATION, log_prefix
 
 
 class AttributionEvaluation(ExplainedCallback):
-    """Measures the attributions of the preceding ComputeAttributions; logs `<split>/<preset>/<method>/<metric>`.
+    """Measures the attributions of the preceding ComputeAttributions, and logs the values.
 
-    In log tags, the validation split is called `val`. If a test evaluates the validation split, this split comes first
-    and is only used to tune thresholds. Under DDP, values are the same as with one process, because AttributionMetric
-    gathers the records of all processes. In `predict`, nothing is measured, because there may be no labels.
+    The log tags are `<split>/<preset>/<method>/<metric>`. In them, the validation split is called `val`. If a test
+    evaluates the validation split, this split comes first and is only used to tune thresholds. Under DDP, values are
+    the same as with one process, because AttributionMetric gathers the records of all processes. In `predict`, nothing
+    is measured, because there may be no labels.
 
     Args:
         preset: name of this list of metrics; a part of every log tag.
         metrics: metrics to compute. For each pair of a split and a method, the metrics are copied.
-        max_examples: only the first `max_examples` explained examples of each split are measured. None: all are.
+        max_examples: only the first `max_examples` explained examples of each split are measured. None: no limit.
         during_fit: whether to also measure during the validations of a fit.
 
     Raises:
-        ValueError: `metrics` is empty or has two metrics with the same name. At setup: an earlier AttributionEvaluation
-            measures a value with the same names of preset, method and metric, or a metric needs tuning but the test
-            does not evaluate the validation split.
+        ValueError: `metrics` is empty or has two metrics with the same name. At setup: the names of preset, method and
+            metric are the same as in an earlier AttributionEvaluation, or a metric needs tuning but the test does not
+            evaluate the validation split.
 
     Example:
         >>> from lightning_xai.metrics.complexity import Entropy
@@ -191,7 +192,7 @@ class AttributionEvaluation(ExplainedCallback):
                     self._rows += self._result_rows(metric, split, method, segments)
         for row in self._rows:
             tag = f"{log_prefix(row['split'])}/{self.preset}/{row['method']}/{row['metric']}"
-            self.module.log(tag, row["value"], batch_size=1)  # equal in all processes, so ModelCheckpoint may use it
+            self.module.log(tag, row["value"], batch_size=1)  # same in all processes, so ModelCheckpoint may use it
         self._copies, self._segments = {}, {}
 
     def _result_rows(

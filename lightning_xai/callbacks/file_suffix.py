@@ -1,4 +1,4 @@
-"""The suffix in the names of files that a command writes, so that it does not replace files of the run."""
+"""The suffix that a command adds to the names of the files that it writes, so that they do not replace other files."""
 
 from __future__ import annotations
 

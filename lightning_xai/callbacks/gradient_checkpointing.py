@@ -15,7 +15,7 @@ from lightning_xai.functional.network.untouched import network_kept, random_stat
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import TextInputs
 
-TOLERANCE = 1e-3  # largest allowed change of a second derivative, divided by the largest second derivative
+TOLERANCE = 1e-3  # largest allowed change in a second derivative, divided by the largest second derivative
 
 
 def checkpoint_layers(network: nn.Module, *, enabled: bool = True) -> int:

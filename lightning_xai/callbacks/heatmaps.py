@@ -35,8 +35,8 @@ from lightning_xai.runs.splits import VALIDATION, log_prefix
 class Heatmaps(ExplainedCallback):
     """Draws heatmaps of the first documents of each split at the end of the evaluation.
 
-    The HTML pages are `heatmaps/<split>.html` in the run's folder. A test that writes `results_<hash>.csv`, because it
-    has other weights, examples or evaluation settings than the run, writes `heatmaps_<hash>/<split>.html`.
+    The HTML pages are `heatmaps/<split>.html` in the run's folder. If the weights, examples or evaluation settings of a
+    later test differ from the run's, its results are in `results_<hash>.csv`, and its pages in `heatmaps_<hash>`.
 
     Args:
         num_documents: number of documents per split; the documents with the lowest indices are drawn.

@@ -49,7 +49,7 @@ def monitors_of(callbacks: Iterable[Callback]) -> Iterator[Monitor]:
 
 
 def check_train_monitors(callbacks: Iterable[Callback], losses: Iterable[str]) -> None:
-    """Raises ValueError if a callback must monitor a training loss that the objective does not return.
+    """Raises ValueError if a callback needs a training loss that the objective does not return.
 
     Args:
         callbacks: the callbacks of a trainer.

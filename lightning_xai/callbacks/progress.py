@@ -28,7 +28,10 @@ def progress_bar() -> ProgressBar:
 
 
 class _TrainingProgress(ProgressBar):
-    """Prints a line with the validation metrics at the end of every epoch. Only the first process prints."""
+    """Base class of both progress displays. Prints a line with the validation metrics at the end of every epoch.
+
+    Only the first process prints.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,7 +78,7 @@ class _TrainingProgress(ProgressBar):
 
 
 class PlainProgress(_TrainingProgress):
-    """Prints plain lines: about every 30 s, and at the end of each training epoch.
+    """Shows progress as plain lines: about every 30 s, and at the end of each training epoch.
 
     Args:
         first: seconds from the start of a training or evaluation to its first line.

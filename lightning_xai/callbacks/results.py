@@ -69,7 +69,7 @@ class ResultsFile(Callback):
 
     def __init__(self, run: RunFacts) -> None:
         self.run = run
-        self.test: FactsOfTest | None = None  # facts of the last or current test
+        self.test: FactsOfTest | None = None  # facts about the last or current test
         self.table: pd.DataFrame | None = None  # results of the last test or validation
 
     def begin_test(self, test: FactsOfTest) -> None:

@@ -45,7 +45,8 @@ class Stability(ExplainedCallback):
 
     Args:
         others: folders of runs whose scores AttributionCacheWriter has stored, or patterns such as "stability/seed*". A
-            pattern matches only tested runs. Both are relative to the folder of all runs or the working directory.
+            pattern matches only tested runs. Folders and patterns are relative to the folder of all runs or to the
+            working directory.
         percentage: the overlap compares only the top-scoring tokens of each text. Their number is this percentage of
             the text's explainable tokens, rounded up.
 
@@ -91,7 +92,11 @@ class Stability(ExplainedCallback):
         self._similarities: dict[tuple[str, str], dict[tuple[int, int], np.ndarray]] = {k: {} for k in self._scores}
 
     def on_preflight(self, preflight: PreflightRun) -> None:
-        """Checks that the other runs have stored scores of all examples that this run explains, and of no others."""
+        """Checks for which examples the other runs have stored scores.
+
+        They must have scores for all examples that this run is certain to explain, and for no example that this run
+        does not explain.
+        """
         if "test" in preflight.stages and not is_dry_run(preflight.trainer):
             for split, method in self._scores:
                 preflight.attempt(
@@ -131,7 +136,8 @@ class Stability(ExplainedCallback):
                 by_key = {key: value for part in gathered for key, value in part[split, method].items()}
                 for store in [] if is_dry else self._scores[split, method]:
                     store.require_rows_among(by_key, THIS_RUN)
-                ordered = [by_key[key] for key in sorted(by_key)]  # so that sums are equal for any number of processes
+                # sorted, so that sums do not depend on the number of processes
+                ordered = [by_key[key] for key in sorted(by_key)]
                 comparisons.append(run_comparison(method, ordered, len(self._names)))
             self._rows += [row for comparison in comparisons for row in self._result_rows(comparison, split)]
             if trainer.is_global_zero and not is_dry:

@@ -1,4 +1,4 @@
-"""Checks a verbalizer-based language model: the predicted classes, the verbalizers' probability, and fill tokens."""
+"""Checks a VerbalizerLM: the predicted classes, the verbalizers' probability, and answers to texts of fill tokens."""
 
 from __future__ import annotations
 
@@ -28,9 +28,11 @@ class _Text(NamedTuple):
 
 
 def shares(texts: Sequence[_Text], class_names: Sequence[str], fills: Sequence[str]) -> dict[str, float]:
-    """Returns the share of texts predicted as each class, the verbalizers' mean total probability, and accuracies.
+    """Returns the values, by name, that Verbalizers reports for the texts of a split.
 
-    For each fill token, there is one accuracy, on texts in which this token replaces every explainable token.
+    The values are, for each class, the fraction of texts for which this class is predicted; the mean total probability
+    of the verbalizers; and, for each fill token, the accuracy on texts in which this token replaces every explainable
+    token.
 
     Example:
         >>> texts = [_Text(0, 1, 0.75, (0,)), _Text(1, 1, 0.25, (0,))]
@@ -58,12 +60,12 @@ def filled(inputs: TextInputs, fill_id: int) -> TextInputs:
 
 
 class Verbalizers(Callback):
-    """Adds checks of a VerbalizerLM to the results table of a test, and writes its prompt into the run's folder.
+    """Adds checks of a VerbalizerLM to the results table of a test, and writes the prompt into the run's folder.
 
-    The values are the share of texts predicted as each class, the mean probability that the next token is a verbalizer,
-    and, for each fill token, the accuracy on texts in which this token replaces every explainable token. If this
-    accuracy is far from chance, the fill token is itself evidence for a class, and erasing tokens with it is not
-    neutral.
+    The values are, for each class, the fraction of texts for which this class is predicted; the mean probability that
+    the next token is a verbalizer; and, for each fill token, the accuracy on texts in which this token replaces every
+    explainable token. If this accuracy is far from chance, the fill token is itself evidence for a class. To erase
+    tokens by replacing them with it is then not neutral.
 
     Args:
         fills: fill tokens: "mask", "pad", "unk" or any string that the tokenizer turns into exactly one token. Each

@@ -122,7 +122,7 @@ def seconds_per_token(trainer: Trainer, module: LightningModule, split: str) -> 
     """Measures and returns the seconds per token of a forward pass. Network and random states stay unchanged."""
     data, network = data_of(trainer), network_of(module)
     rows = data.split(split)
-    # positions of texts of typical length: the shortest of the texts that have at least the median length
+    # positions of texts of typical length: of the texts with at least the median length, the shortest ones
     usual = rows.lengths.argsort(kind="stable")[len(rows) // 2 :][: data.eval_batch_size]
     num_rows = max(1, MAX_TOKENS // int(rows.lengths[usual].max()))
     inputs = data.collate(rows[usual[:num_rows].tolist()]).to(module.device).inputs

@@ -21,7 +21,9 @@ SMALLEST = 0.01  # a method or metric without passes counts as this many forward
 
 
 class Workload:
-    """Counts the remaining work of each part of an evaluation, and estimates its time from the part's speed so far.
+    """Counts the remaining work of an evaluation, and estimates how long it will take.
+
+    The evaluation has parts. The time of each part is estimated from the speed of this part so far.
 
     A part is one method, or one metric of a preset. Work is the number of tokens times the forward passes over each
     token. Parts that have not run yet are assumed to have the average speed of the others.

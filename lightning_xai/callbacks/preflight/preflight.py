@@ -98,9 +98,8 @@ class Preflight(Callback):
         self._begin(trainer, pl_module, stages)
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._begin(
-            trainer, pl_module, {"train": ["train"]}
-        )  # not in on_fit_start, because some objectives finish their setup only afterwards
+        # not in on_fit_start, because some objectives finish their setup only afterwards
+        self._begin(trainer, pl_module, {"train": ["train"]})
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if trainer.state.fn == TrainerFn.VALIDATING:
@@ -150,7 +149,7 @@ class Preflight(Callback):
             self._leave_out(PreflightRun(trainer, module, stages, failures=dict(known), replays=True))
 
     def _new_failures(self, preflight: PreflightRun) -> dict[str, Failure]:
-        """Does a preflight and returns its failures. Raises ValueError if not all failing parts may be left out."""
+        """Does a preflight and returns its failures. Raises ValueError unless every failing part may be left out."""
         self._try(preflight)
         # failures are gathered from all processes, so that all processes leave out the same parts
         failures = {subject: failure for part in gather(preflight.failures) for subject, failure in part.items()}

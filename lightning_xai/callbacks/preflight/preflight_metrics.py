@@ -95,10 +95,10 @@ def _try_scores(preflight: PreflightRun, evaluation: Any, metric: AttributionMet
 
 
 def _measure_scores(preflight: PreflightRun, metric: AttributionMetric, scores: Mapping[str, Scored]) -> None:
-    """Measures the scores of several methods for one text with a copy of a metric.
+    """Measures the scores of several methods with a copy of a metric. All scores are those of one text.
 
-    The scores are put into a batch, as if each method had explained a different text. The text is the preflight's first
-    text, which has evidence if any text of the preflight has evidence.
+    They are put into a batch, as if each method had explained a different text. The text is the preflight's first text,
+    which has evidence if any text of the preflight has evidence.
     """
     if not scores:
         return
@@ -132,9 +132,8 @@ def _copy_of(metric: AttributionMetric, device: torch.device) -> AttributionMetr
 
 
 def _remove(metrics: list[Any], metric: Any) -> None:
-    metrics[:] = [
-        other for other in metrics if other is not metric
-    ]  # `is not`, because == between two metrics returns a metric
+    # `is not`, because == between two metrics returns a metric
+    metrics[:] = [other for other in metrics if other is not metric]
 
 
 def _measure(

@@ -60,7 +60,7 @@ class Failure:
 
 
 class WeightsChanged(ValueError):
-    """A method changed the network's weights. Leaving out the method is no remedy, as the old weights are lost.
+    """A method changed the network's weights. Leaving out the method does not help, because the old weights are lost.
 
     Example:
         >>> str(WeightsChanged("the method changed the network's head.bias"))
@@ -69,7 +69,7 @@ class WeightsChanged(ValueError):
 
 
 class ShortRows(NamedTuple):
-    """One or two examples of a split, whole and cut short.
+    """One or two examples of a split, in two forms: whole and cut short.
 
     Attributes:
         whole: the whole examples.
@@ -196,7 +196,9 @@ class PreflightRun:
         results: Sequence[ResultKey] = (),
         leave_out: Callable[[], None] | None = None,
     ) -> bool:
-        """Calls `function` and returns True if no error is raised. The first failure of each subject is recorded.
+        """Calls `function`. Returns True if it raises no error; otherwise records the error and returns False.
+
+        If a subject fails more than once, its first failure is kept.
 
         Args:
             subject: description of what is tried, unique in the run.
@@ -238,8 +240,8 @@ class PreflightRun:
         """Yields pairs of a split and the texts of this split on which a method is tried.
 
         A method that needs passes through the network gets the short texts of the first split, and of each further
-        split that has texts of a new form. A method without passes may look up stored scores of whole texts, so it
-        gets the whole texts of every split.
+        split that has texts of a new form (see `text_forms`). A method without passes may look up stored scores of
+        whole texts, so it gets the whole texts of every split.
 
         Args:
             splits: the splits whose texts the method explains.

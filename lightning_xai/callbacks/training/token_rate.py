@@ -1,4 +1,4 @@
-"""Measures the tokens per second of training, without padding and without the time of validations."""
+"""Measures the speed of training in tokens per second. Padding and the time of validations do not count."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 def real_tokens(batch: Any) -> Tensor:
-    """Returns the number of tokens in a batch, without padding, as a tensor [] long; 0 if `batch` is not a Batch.
+    """Returns the number of tokens in a batch without padding, as a long tensor of shape []; 0 if it is not a Batch.
 
     Example:
         >>> from lightning_xai.types import Batch, TextInputs
@@ -57,7 +57,7 @@ class TokenRate:
             self._began = self._clock()
 
     def take(self) -> tuple[Tensor, float]:
-        """Returns the tokens and seconds since the last call, and resets both counts."""
+        """Returns the number of tokens and the seconds since the last call, and resets both to 0."""
         is_paused = self._began is None
         self.pause()
         counted = self._tokens, self._seconds

@@ -14,7 +14,7 @@ from lightning_xai.callbacks.training.token_rate import TokenRate, real_tokens
 
 
 def gradient_norm(module: torch.nn.Module) -> Tensor:
-    """Returns the L2 norm, as a tensor [], of all gradients of a module together; 0 if there are none.
+    """Returns the L2 norm of all gradients of a module together, as a tensor of shape []; 0 if there are no gradients.
 
     Example:
         >>> layer = torch.nn.Linear(2, 1, bias=False)
