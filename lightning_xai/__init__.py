@@ -1,4 +1,4 @@
-"""Trains, explains and measures text classifiers.
+"""Trains text classifiers, explains their predictions and measures the explanations.
 
 The names in `__all__` are imported from lightning_xai.api when they are first used.
 """

@@ -69,11 +69,11 @@ def load_run(path: str | Path, *, device: str = "cpu", trust_remote_code: bool =
     """Loads a trained network as a `Run`, which predicts classes, explains predictions and measures explanations.
 
     Args:
-        path: folder of a run, whose best checkpoint is used; a checkpoint in such a folder; or the folder or hub id of
-            a Hugging Face model with a classification head.
+        path: the folder of a run (its best checkpoint is loaded), a checkpoint in such a folder, or the folder or hub
+            id of a Hugging Face model with a classification head.
         device: device on which the network runs, such as "cpu" or "cuda".
-        trust_remote_code: whether Python code in the model's folder may run. It must be True if the network was trained
-            with such code.
+        trust_remote_code: whether Python code in the model's folder may run. Set this to True if the network was
+            trained with such code.
 
     Raises:
         ValueError: there is no trained network at `path`, the checkpoint has no class names, or the tokenizer has
@@ -130,7 +130,7 @@ class Run:
 
         Args:
             texts: one text, a list of texts or a pandas Series. For a Series, the table has the same index.
-            text_pair: the second text, if the network reads pairs of texts: a string is the second text of every
+            text_pair: the second texts, if the network reads pairs of texts. A string is the second text of every
                 example; a list has one second text per example.
 
         Returns:
@@ -167,14 +167,14 @@ class Run:
 
         Args:
             texts: one text, a list of texts or a pandas Series. For a Series, the result has the same index.
-            method: an attribution method, as a name ("AttInGrad", or a full class_path) or as an object; or several
-                methods, as a list or as names with commas ("AttInGrad,ALTI"). The default is integrated gradients with
-                signed scores, which sum to the logit of the text minus the logit of the baseline. A method that is
-                given by its class name has signed scores if it has the argument `pooling`; a class_path gives the
-                default pooling, and a method object keeps its own.
+            method: one or several attribution methods. One method is an object, a class name ("AttInGrad") or a full
+                class_path. Several methods are a list of these, or one string with commas ("AttInGrad,ALTI"). The
+                default is integrated gradients with signed scores, which sum to the logit of the text minus the logit
+                of the baseline. A class name chooses signed scores if the method has the argument `pooling`. A
+                class_path chooses the method's default pooling. An object is used unchanged.
             num_classes: for multi-label data, the smallest number of classes to explain per text. All predicted classes
-                are explained; if there are fewer, the most probable other classes are added.
-            text_pair: the second text, if the network reads pairs of texts: a string is the second text of every
+                are explained. If fewer than `num_classes` are predicted, the most probable other classes are added.
+            text_pair: the second texts, if the network reads pairs of texts. A string is the second text of every
                 example; a list has one second text per example.
 
         Raises:
@@ -204,16 +204,16 @@ class Run:
     ) -> pd.DataFrame:
         """Measures explanations as `run.py test` does, and returns the table that this command writes to results.csv.
 
-        No file is written here.
+        Unlike the command, this method writes no file.
 
         Args:
             examples: table with the columns `text` and `label` (name of a class) or, for multi-label data, `labels` (a
                 list of names, or names joined by ";"). The columns `rationales`, `text_pair` and `id` are optional.
                 `ColumnSource` describes the cells.
-            methods: as `method` in `explain`, except that a method given by its name has its default `pooling`.
+            methods: as `method` in `explain`, except that a class name, too, chooses the method's default pooling.
             preset: name of a file in configs/presets ("edin", "er", ...), path of such a file, or an
                 AttributionEvaluation.
-            validation: table with the format of `examples`, on which presets such as "eraser" tune thresholds.
+            validation: table in the same format as `examples`. Presets such as "eraser" tune thresholds on this table.
             max_examples: largest number of examples used from each table; None uses all. The examples are chosen at
                 random, but every call chooses the same examples.
             rationale_format: "char_spans" if each rationale is a list of character spans [begin, end], or for

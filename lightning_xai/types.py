@@ -57,7 +57,7 @@ class TensorFields:
         return self.map(torch.Tensor.pin_memory)
 
     def __getitem__(self: Self, rows: Rows) -> Self:
-        """Returns the examples selected by a slice, a list of row numbers, or a boolean or long tensor.
+        """Returns the examples selected by a slice, a list of row indices, or a boolean or long tensor.
 
         A single integer is not allowed, because the result would have no batch dimension.
         """
@@ -73,7 +73,7 @@ class TensorFields:
 
 @dataclass(frozen=True)
 class TextInputs(TensorFields):
-    """The tokenized texts that models and attribution methods receive, without labels, so that no method can use them.
+    """The tokenized texts that models and attribution methods receive. No labels are included, so none can be used.
 
     `TextInputs.of_ids` builds TextInputs from token ids.
 
@@ -91,7 +91,7 @@ class TextInputs(TensorFields):
     token_type_ids: Tensor | None = None  # [B, T] long, which text of a pair each token belongs to
     word_ids: Tensor | None = None  # [B, T] long, index of the word that each token belongs to; -1 outside words
     index: Tensor | None = None  # [B] long, row number of each example in its split; random methods use it as a seed
-    prompt_mask: Tensor | None = None  # [B, T] bool, True at tokens of a prompt, which are neither erased nor set to 0
+    prompt_mask: Tensor | None = None  # [B, T] bool, True at the prompt's tokens, which are neither erased nor zeroed
 
     @classmethod
     def of_ids(
@@ -132,7 +132,7 @@ class TextInputs(TensorFields):
         return self.input_ids.device
 
     def trim(self) -> TextInputs:
-        """Returns the inputs without the last columns, if these are padding in every row.
+        """Returns the inputs without those last columns that are padding in every row.
 
         If a row has padding before its tokens, the inputs may be returned unchanged.
 
@@ -236,7 +236,7 @@ class Passes(NamedTuple):
 
 
 class Predict(Protocol):
-    """A function that returns the model's probabilities without gradients. Metrics call it instead of the model.
+    """A function that computes the model's probabilities, with gradients off. Metrics call it instead of the model.
 
     Example:
         >>> def coin(inputs: TextInputs, embed_mask: Tensor | None = None) -> Tensor:
@@ -252,7 +252,7 @@ class Predict(Protocol):
 
 
 class Selector(ABC):
-    """Rates single attributions, so that the best of several can be chosen. Attribution metrics are selectors.
+    """Base class of objects that rate attributions, so that the best can be chosen. Attribution metrics are selectors.
 
     Example:
         >>> class Shortest(Selector):

@@ -16,7 +16,7 @@ from lightning_xai.types import ClassifierOutput
 
 
 def read_tokens(readout: Tensor, mixing: Tensor) -> Tensor:
-    """Returns readout @ mixing [B, R, T]: the classification head's weights on the input states of a layer.
+    """Returns the classification head's weights [B, R, T] on the input states of a layer: readout @ mixing.
 
     Args:
         readout: [B, R, T], the classification head's weights on the output states of the layer. R = 1 if all classes
@@ -39,7 +39,7 @@ def read_tokens(readout: Tensor, mixing: Tensor) -> Tensor:
 
 
 def read_through(readout: Tensor, mixings: Sequence[Tensor]) -> Tensor:
-    """Returns readout @ M_L @ ... @ M_1 [B, R, T]: the classification head's weights on the input tokens.
+    """Returns the classification head's weights [B, R, T] on the input tokens: readout @ M_L @ ... @ M_1.
 
     Args:
         readout: [B, R, T], the classification head's weights on the last layer's states.
@@ -50,7 +50,7 @@ def read_through(readout: Tensor, mixings: Sequence[Tensor]) -> Tensor:
         >>> read_through(torch.tensor([[[1.0, 0.0]]]), [mixing, mixing]).tolist()
         [[[0.25, 0.75]]]
     """
-    for mixing in reversed(mixings):  # cheaper than multiplying the matrices first, since there are only R rows
+    for mixing in reversed(mixings):  # cheaper than multiplying the matrices first, since `readout` has only R rows
         readout = read_tokens(readout, mixing.to(readout.dtype))  # `mixing` may be in half precision
     return readout
 
@@ -129,13 +129,13 @@ def token_attention(output: ClassifierOutput, targets: Tensor, *, readout_is_att
 def rollout(readout: Tensor, attentions: Sequence[Tensor], *, residual: float = 0.5) -> Tensor:
     """Returns the attention rollout [B, R, T]: readout @ M_L @ ... @ M_1.
 
-    M_l = (1 - residual) * A_l + residual * I, where A_l is the attention of layer l, averaged over attention heads. The
-    rows of M_l are then divided by their sums.
+    M_l = (1 - residual) * A_l + residual * I, where A_l is the attention of layer l, averaged over attention heads.
+    Then, each row of M_l is divided by its sum.
 
     Args:
         readout: [B, R, T] weights with which the classification head reads the last layer's states.
         attentions: L tensors [B*N, H, S, S] of attention probabilities, first layer first.
-        residual: fraction of a state that comes from the skip connection.
+        residual: the fraction of each state that is assumed to come from the skip connection.
 
     Example:
         >>> attention = torch.tensor([[[[0.0, 1.0], [0.0, 1.0]]]])  # both tokens attend to the second one

@@ -1,4 +1,4 @@
-"""Functions that all laws (checks of required properties) use: random texts, and comparisons of results and states."""
+"""Functions for laws (checks of required properties): they make random texts, and compare results and states."""
 
 from __future__ import annotations
 

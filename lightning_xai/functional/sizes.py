@@ -1,4 +1,4 @@
-"""Checks sizes in the user's options: batch sizes, and the numbers of examples and processes."""
+"""Checks the sizes that users set: batch sizes, the number of examples and the number of processes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 
 def require_sizes(**sizes: int | None) -> None:
-    """Checks that each given size, such as `batch_size`, is at least 1, or None for no limit.
+    """Checks that each given size, such as `batch_size`, is at least 1 or None. None means that there is no limit.
 
     Raises:
         ValueError: a size is below 1.
@@ -20,10 +20,10 @@ def require_sizes(**sizes: int | None) -> None:
 
 
 def require_workers(num_workers: int) -> None:
-    """Checks the number of processes that load data.
+    """Checks that the number of processes that load data is not negative.
 
     Raises:
-        ValueError: the number is negative.
+        ValueError: `num_workers` is negative.
 
     Example:
         >>> require_workers(0)
@@ -35,10 +35,10 @@ def require_workers(num_workers: int) -> None:
 
 
 def require_max_examples(max_examples: int | Mapping[str, int] | None) -> None:
-    """Checks the limit on the number of examples, or the limits of the splits.
+    """Checks that the limit on the number of examples, or the limit for each split, is at least 1 or None.
 
     Raises:
-        ValueError: a number is below 1.
+        ValueError: a limit is below 1.
 
     Example:
         >>> require_max_examples(100)

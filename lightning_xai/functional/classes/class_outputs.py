@@ -34,8 +34,8 @@ def class_output(
 ) -> ClassifierOutput:
     """Returns the output for K classes of each text: logits [B, K], and readout [B, 1 or K, T].
 
-    A network with `reads_by_class` and more than FEW_CLASSES classes computes only these K classes. Any other network
-    computes all classes, and the K classes are selected from its output.
+    If `computes_by_class` is True, the network computes only these K classes. Otherwise, the network computes all
+    classes, and the K classes are selected from its output.
 
     Args:
         model: the classifier.
@@ -75,8 +75,9 @@ def logits_only(
 ) -> Tensor:
     """Returns the logits [B, C] of all classes, or the logits [B, K] of `classes` [B, K].
 
-    A network with `reads_by_class` does not compute its readout here, so its classification head can use fused
-    attention, which has no second derivatives. After `set_attention("eager")`, the head uses plain attention instead.
+    A network whose attribute `reads_by_class` is True does not compute its readout here, so its classification head can
+    use fused attention, which has no second derivatives. After `set_attention("eager")`, the head uses plain attention
+    instead.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

@@ -13,7 +13,8 @@ TargetPolicy = Literal["gold", "predicted", "gold_or_predicted", "all", "topk"]
 def predicted_classes(probs: Tensor, *, multilabel: bool, decision_threshold: float = 0.5) -> Tensor:
     """Returns [B, C] bool, True at the predicted classes of each example.
 
-    This is the most probable class, or if multi-label, every class whose probability is above `decision_threshold`.
+    For single-label data, this is the most probable class. For multi-label data, these are all classes whose
+    probability is above `decision_threshold`.
 
     Example:
         >>> probs = torch.tensor([[0.6, 0.9]])
@@ -59,11 +60,11 @@ def select_targets(
     """Returns the classes to explain: targets [B, K] long, and target_mask [B, K] bool, which is False at padding.
 
     K is the largest number of classes chosen for an example, and at least 1. Rows with fewer classes are padded with 0.
-    The classes of an example are in ascending order, but for "topk" in descending order of probability.
+    The classes of an example are sorted by id, except that "topk" sorts them by descending probability.
 
     Args:
-        policy: which classes are chosen: "gold", "predicted", "gold_or_predicted", "all", or "topk" for the `topk` most
-            probable classes.
+        policy: which classes are chosen: "gold", "predicted", "gold_or_predicted" (the union), "all", or "topk" for the
+            `topk` most probable classes.
         probs: [B, C] probabilities.
         labels: [B] long, or [B, C] if multi-label.
         decision_threshold: probability above which a multi-label class counts as predicted.

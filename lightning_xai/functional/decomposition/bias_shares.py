@@ -17,10 +17,11 @@ BiasRule = Literal["absdot", "abssim", "norm", "equal", "cls", "token", "none"]
 class BiasShares:
     """Divides each bias b of a layer among the sources. The shares depend on the vectors x_j of the sources.
 
-    Source j gets the fraction w_j / sum_i w_i of b. The rule determines the weight w_j: |x_j . b| ("absdot"),
-    |x_j . b| / |x_j| ("abssim": the absolute cosine times |b|; |b| cancels in the fraction), |x_j| ("norm"), or 1
-    ("equal"). "cls" gives the whole bias to the first source, "token" gives it to the last source, and "none" to no
-    source. The vector x_j of source j is taken just before b is added, and includes j's shares of all earlier biases.
+    Source j gets the fraction w_j / sum_i w_i of b. The rule determines the weight w_j: |x_j . b| for "absdot",
+    |x_j . b| / |x_j| for "abssim" (the absolute cosine times |b|, which cancels in the fraction), |x_j| for "norm", and
+    1 for "equal". Three rules use no weights: "cls" gives the whole bias to the first source, "token" gives it to the
+    last source, and "none" gives it to no source. The vector x_j of source j is taken just before b is added, and
+    includes j's shares of all earlier biases.
 
     Shares are known only after all sources have passed through the layer, but the vectors of all sources together do
     not fit in memory. The computation therefore has three steps:
@@ -31,8 +32,8 @@ class BiasShares:
 
     Args:
         rule: how a bias is divided, see above.
-        biases: name of the place where a bias is added -> bias [dim], or [R, dim] with one bias per target, in the
-            order in which they are added.
+        biases: maps the name of each place to the bias that the layer adds there, in the order in which the biases are
+            added. A bias is [dim], or [R, dim] with one bias per target.
 
     Example:
         >>> bias = torch.tensor([2.0, 0.0])
@@ -52,7 +53,7 @@ class BiasShares:
         self.products: dict[str, list[Tensor]] = {place: [] for place in self.biases}
 
     def enter(self, name: str, columns: Tensor) -> Tensor:
-        """Returns the columns [R, k, dim] of the earlier biases, with the bias of place `name` as column k + 1."""
+        """Returns `columns` [R, k, dim], which hold the earlier biases, with the bias of place `name` appended."""
         if name not in self.biases:
             return columns
         self.earlier[name] = columns

@@ -46,10 +46,10 @@ def normalize_without_deviation(norm: nn.LayerNorm, vectors: Tensor) -> Tensor:
 
 
 def source_vectors(layer: EncoderLayer, trace: LayerTrace, norms: Sequence[nn.Module]) -> tuple[Tensor, Tensor]:
-    """Returns `vectors` [N, S, H, D] and `residual` [N, S, D] of one layer (see above), after applying `norms`.
+    """Returns the vectors U [N, S, H, D] and the residual vectors [N, S, D] of one layer, after applying `norms`.
 
-    The norms are applied without dividing by standard deviations. The vectors include the value biases. Neither result
-    includes the output bias or a norm's bias.
+    The module's docstring defines both. The norms are applied without dividing by standard deviations. The vectors U
+    include the value biases. Neither result includes the output bias or a norm's bias.
 
     Args:
         layer: the layer.
@@ -107,7 +107,7 @@ def diagonal_vectors(attention: Tensor, vectors: Tensor, residual: Tensor) -> Te
 
 
 def squared_mixed_norms(attention: Tensor, vectors: Tensor) -> Tensor:
-    """Returns |sum_h A^h_ij U_jh|^2 [N, S target, S source] without computing the sums as vectors.
+    """Returns the squared L2 norms [N, S target, S source] of sum_h A^h_ij U_jh, without computing these vectors.
 
     Each square is computed as sum_h sum_k A^h_ij A^k_ij (U_jh . U_jk), a sum over pairs of heads.
 
@@ -167,7 +167,9 @@ def transformed_norms(attention: Tensor, vectors: Tensor, residual: Tensor) -> T
 
 
 def l2_distances(attention: Tensor, vectors: Tensor, residual: Tensor, resultants: Tensor) -> Tensor:
-    """Returns |y_i - T_ij|_2 [N, S target, S source], the root of |y_i|^2 - 2 y_i . T_ij + |T_ij|^2.
+    """Returns the L2 distances [N, S target, S source] between y_i and T_ij.
+
+    Each distance is computed as the square root of |y_i|^2 - 2 y_i . T_ij + |T_ij|^2.
 
     Args:
         attention: [N, H, S target, S source], the attention probabilities A.
@@ -193,7 +195,7 @@ def l2_distances(attention: Tensor, vectors: Tensor, residual: Tensor, resultant
 def l1_distances(
     attention: Tensor, vectors: Tensor, residual: Tensor, resultants: Tensor, *, chunk_elements: int | None = None
 ) -> Tensor:
-    """Returns |y_i - T_ij|_1 [N, S target, S source], computed for one block of targets and sources at a time.
+    """Returns the L1 distances [N, S target, S source] between y_i and T_ij, computed in blocks of targets and sources.
 
     Args:
         attention: [N, H, S target, S source], the attention probabilities A.
@@ -212,7 +214,7 @@ def l1_distances(
     num_rows, size, _, dim = vectors.shape
     if chunk_elements is None:
         chunk_elements = 2**18 if vectors.device.type == "cpu" else 2**26
-    num_targets = min(size, 128)  # with fewer, matrix products are slow; with more, few sources fit into a block
+    num_targets = min(size, 128)  # fewer targets make matrix products slow; more leave little room for sources
     rows = max(chunk_elements // (size * size * dim), 1)
     sources = max(chunk_elements // (rows * num_targets * dim), 1)
     weights = by_source(attention)
@@ -237,7 +239,7 @@ def l1_distances(
 
 
 def _block_distances(targets: Tensor, weights: Tensor, vectors: Tensor) -> Tensor:
-    """Returns |y_i - sum_h A^h_ij U_jh|_1 [n, sources, targets] for a block of n rows.
+    """Returns the L1 distances [n, sources, targets] between y_i and sum_h A^h_ij U_jh, for a block of n rows.
 
     Args:
         targets: [n, 1, targets, D], the states y_i.

@@ -165,12 +165,12 @@ def from_segments(states: Tensor, batch: int, num_tokens: int) -> Tensor:
 def trace_layers(
     layers: Sequence[EncoderLayer], output: ClassifierOutput, attention_mask: Tensor
 ) -> Iterator[LayerTrace]:
-    """Yields the trace of every layer, first layer first, from the hidden states and attentions of a forward pass.
+    """Yields the `LayerTrace` of every layer, first layer first, from the output of a forward pass.
 
     Args:
         layers: the layers of the network that returned `output`.
         output: output of a forward pass with attentions and hidden states.
-        attention_mask: [B, T] bool.
+        attention_mask: [B, T] bool, False at padding.
 
     Raises:
         ValueError: the output recomputed from a layer's parts differs from the hidden state that the network computed.

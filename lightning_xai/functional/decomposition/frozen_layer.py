@@ -21,8 +21,8 @@ from lightning_xai.functional.decomposition.frozen_norm import FrozenNorm, add_t
 
 FeedForward = Literal["zero_origin", "local_affine", "relu", "none"]
 
-# function that a layer calls wherever it adds a bias. Arguments: the name of the place, and the vectors before the bias
-# is added. Result: the vectors with which the layer continues
+# function that a layer calls wherever it adds a bias. Arguments: the name of the place, and the vectors to which the
+# bias is added. Result: the vectors with which the layer continues
 BiasHook = Callable[[str, Tensor], Tensor]
 
 
@@ -59,7 +59,7 @@ class FrozenLayer:
     feed_forward_norm: FrozenNorm
     slope: Tensor | None  # [R, 1, F] slopes of the activation; None leaves the feed-forward block out
     biases: dict[str, Tensor]  # place -> [dim] or [R, dim], in the order in which the biases are added
-    scratch: Tensor | None = None  # memory for a chunk's units, which all chunks share; None: new for each chunk
+    scratch: Tensor | None = None  # memory that every chunk reuses for its units; if None, each chunk gets new memory
 
     @property
     def reads_few_rows(self) -> bool:
@@ -68,7 +68,7 @@ class FrozenLayer:
         return num_rows * num_heads < self.hidden.shape[-1]
 
     def attend(self, vectors: Tensor) -> tuple[Tensor, None]:
-        """Returns the attention block's input plus its output [R, c, D], without biases; and None.
+        """Returns two results: the sums [R, c, D] of the attention block's input and output, without biases; and None.
 
         The None tells `after_attention` to apply `up` itself. With gradients off, the sums overwrite `vectors`.
 
@@ -107,12 +107,12 @@ class FrozenLayer:
         return add_product(residual.view(-1, residual.shape[-1]), rows, self.parts.output.weight.T).view(residual.shape)
 
     def attend_to_tokens(self, sources: slice) -> tuple[Tensor, Tensor | None]:
-        """Like `attend`, but for the first layer. Also returns the results [R, c, F] of the following norm and `up`.
+        """Like `attend`, but for the first layer. The second result [R, c, F] is the output of the map `up`.
 
         In the first layer, each source is one token's input vector, and its value vector includes the value bias. For
         every target, the vector of a source is a weighted sum of the same H + 1 vectors: the output of each head for
-        the source, and the source's input vector. To save time, `up` is applied only to these H + 1 vectors. The second
-        result is None if the feed-forward block is left out.
+        the source, and the source's input vector. To save time, the next norm and `up` are applied only to these H + 1
+        vectors. The second result is None if the feed-forward block is left out.
 
         Args:
             sources: positions of the c sources among the tokens.
@@ -158,9 +158,9 @@ class FrozenLayer:
         """Returns W weighted sums [W, c, D] of the targets' outputs. The layer must be post-norm (norms after blocks).
 
         The result equals weights @ `after_attention(vectors)`. To save time, the sums are taken before the
-        down-projection M, which is then applied to W rows instead of R rows. So the vectors M v of single targets are
-        never computed. Their inner products with a bias b are computed with the transposed matrix M':
-        (M v) . b = v . (M' b). With gradients off, `vectors` and `units` are overwritten.
+        down-projection, which is then applied to W rows instead of R rows. So the vectors M v of single targets (M is
+        the matrix of the down-projection) are never computed. Their inner products with a bias b are computed with the
+        transposed matrix M': (M v) . b = v . (M' b). With gradients off, `vectors` and `units` are overwritten.
 
         Args:
             vectors: [R, c, D], the input plus the output of the attention block.
@@ -203,7 +203,7 @@ class FrozenLayer:
         size = inputs.shape[:2].numel() * len(weight)
         if self.scratch is None or size > len(self.scratch):
             return F.linear(inputs, weight)
-        # memory is reused, since allocating new memory would take half as long as the matrix product itself
+        # memory is reused, since allocating new memory would take half as much time as the matrix product
         units = self.scratch[:size].view(-1, len(weight))
         return torch.mm(inputs.flatten(0, 1), weight.T, out=units).view(*inputs.shape[:2], len(weight))
 

@@ -1,6 +1,6 @@
 """LayerNorm and RMSNorm as linear maps, in which standard deviations and root mean squares are constants.
 
-With gradients off, `subtract_from`, `add_to` and `multiply_by` write their result into their first argument.
+With gradients off, `subtract_from`, `add_to` and `multiply_by` write the result into their first argument.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 
 def multiply_by(temporary: Tensor, factor: Tensor) -> Tensor:
-    """Returns temporary * factor. With gradients off, the product is written into `temporary`.
+    """Returns `temporary` * `factor`. With gradients off, the product is written into `temporary`.
 
     Example:
         >>> temporary = torch.tensor([2.0])
@@ -24,7 +24,7 @@ def multiply_by(temporary: Tensor, factor: Tensor) -> Tensor:
 
 
 def subtract_from(temporary: Tensor, subtrahend: Tensor) -> Tensor:
-    """Returns temporary - subtrahend. With gradients off, the difference is written into `temporary`.
+    """Returns `temporary` - `subtrahend`. With gradients off, the difference is written into `temporary`.
 
     Example:
         >>> subtract_from(torch.tensor([2.0]), torch.tensor(3.0))
@@ -34,7 +34,7 @@ def subtract_from(temporary: Tensor, subtrahend: Tensor) -> Tensor:
 
 
 def add_to(temporary: Tensor, addend: Tensor) -> Tensor:
-    """Returns temporary + addend. With gradients off, the sum is written into `temporary`.
+    """Returns `temporary` + `addend`. With gradients off, the sum is written into `temporary`.
 
     Example:
         >>> add_to(torch.tensor([2.0]), torch.tensor(3.0))
@@ -45,7 +45,7 @@ def add_to(temporary: Tensor, addend: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class FrozenNorm:
-    """A LayerNorm or RMSNorm as a linear map: it divides by a constant and does not add its bias.
+    """A LayerNorm or RMSNorm as a linear map, which divides by a constant and does not add the norm's bias.
 
     Example:
         >>> norm = FrozenNorm(torch.tensor([[[0.5]]]), torch.tensor([1.0, 10.0]), centered=True, bias=None)
@@ -53,7 +53,7 @@ class FrozenNorm:
         [[[-1.0, 10.0]]]
     """
 
-    rate: Tensor  # [R, 1, 1], 1 / (each target's standard deviation), or for RMSNorm 1 / (root mean square)
+    rate: Tensor  # [R, 1, 1], 1 / (standard deviation of each target's state); for RMSNorm, 1 / (root mean square)
     weight: Tensor  # [D]
     centered: bool  # True for LayerNorm, which subtracts each vector's mean
     bias: Tensor | None  # [D]; the linear map does not add this bias
@@ -81,7 +81,7 @@ class FrozenNorm:
 def freeze_norm(norm: nn.Module, states: Tensor) -> FrozenNorm:
     """Returns `norm` as a linear map that divides by the standard deviations of `states` [R, D].
 
-    For an RMSNorm, the map divides by their root mean squares instead.
+    For an RMSNorm, the map divides by the root mean squares of `states` instead.
 
     Raises:
         ValueError: `norm` is neither a LayerNorm nor an RMSNorm.

@@ -1,4 +1,4 @@
-"""Beam search for the order of units whose prefixes (its first 1, 2, ... units) have the largest sum of values."""
+"""Beam search for the best order of units. The values of its prefixes (first 1, 2, ... units) have the largest sum."""
 
 from __future__ import annotations
 
@@ -55,19 +55,20 @@ def require_search(beam_size: int, exact_up_to: int) -> None:
 def best_orders(
     values: SetValues, num_units: Tensor, *, beam_size: int, exact_up_to: int = 0, beams: Beams = "sets"
 ) -> Orders:
-    """Returns, for each problem, the order of its N units with the largest sum that a beam search finds.
+    """Returns the best order that a beam search finds for the N units of each problem: the order with the largest sum.
 
-    The sum of an order u_1 ... u_N is v({u_1}) + v({u_1, u_2}) + ... + v({u_1 ... u_N}). The value of a prefix
-    depends only on the set of its units. Of two orders of the same set, the order with the smaller sum can therefore be
-    dropped without loss. If the beam holds every set of each size, the search is dynamic programming over subsets: the
-    result is exact and needs the values of 2^N sets, while brute force would compare N! orders.
+    The sum of an order u_1 ... u_N is v({u_1}) + v({u_1, u_2}) + ... + v({u_1 ... u_N}), where v is the argument
+    `values`. The value of a prefix depends only on the set of its units. Of two orders of the same set, the order with
+    the smaller sum can therefore be dropped without loss. If the beam holds every set of each size, the search is
+    dynamic programming over subsets: the result is exact and needs the values of 2^N sets, while brute force would
+    compare N! orders.
 
     Each step extends the prefixes in the beam by one unit. Extended prefixes with equal sums are sorted by the position
     of the shorter prefix in the beam, and then by the index of the added unit.
 
     Args:
-        values: function v, which returns the values of sets. For each set size, the function is called once with the
-            distinct sets of all problems, or several times if these sets do not fit in memory together.
+        values: the function v, see `SetValues`. For each set size, it is called once with the distinct sets of all
+            problems, or several times if these sets do not fit in memory together.
         num_units: [P] long, the number of units of each problem, on the CPU.
         beam_size: largest number of prefixes of each size that are kept per problem.
         exact_up_to: for problems with at most this many units, the beam is large enough for all sets of each size. If
@@ -115,8 +116,8 @@ def _beam(totals: Tensor, problem: Tensor, set_of: Tensor | None, beam_sizes: Te
     Args:
         totals: [R] float64, the sum of the values of each candidate's prefixes.
         problem: [R] long, the index of the problem that each candidate belongs to.
-        set_of: [R] long, the index of the set of each candidate's units. Only the best candidate of each set stays. If
-            None, several candidates with the same set may stay.
+        set_of: [R] long, the index of the set that each candidate's units form. Only the best candidate of each set
+            stays. If None, several candidates with the same set may stay.
         beam_sizes: [P] long, the beam size of each problem.
     """
     order = totals.argsort(descending=True, stable=True)
@@ -132,14 +133,14 @@ def _beam(totals: Tensor, problem: Tensor, set_of: Tensor | None, beam_sizes: Te
 def _beam_sizes(num_units: Tensor, beam_size: int, exact_up_to: int) -> Tensor:
     """Returns each problem's beam size [P] long.
 
-    For an exact search over n units, the beam size is comb(n, n // 2), the largest number of sets of the same size.
+    For an exact search over n units, the beam size is comb(n, n // 2). No set size has more sets than this.
     """
     all_sets = [comb(n, n // 2) if n <= exact_up_to else beam_size for n in num_units.tolist()]
     return torch.tensor(all_sets, dtype=torch.long)
 
 
 def _bits(numbers: Tensor) -> Tensor:
-    """Returns the binary digits [R, 32] of problem indices [R], which distinguish equal sets of different problems."""
+    """Returns the binary digits [R, 32] of problem indices [R]. They distinguish equal sets of different problems."""
     return ((numbers.unsqueeze(1) >> torch.arange(32)) & 1).bool()
 
 
@@ -168,7 +169,7 @@ def most_sets(num_units: int, num_problems: int, *, beam_size: int, exact_up_to:
         num_units: number N of units.
         num_problems: number of searches.
         beam_size: beam size b.
-        exact_up_to: largest N for which all sets are evaluated.
+        exact_up_to: all non-empty sets are counted if N is at most this number.
 
     Example:
         >>> most_sets(4, 1, beam_size=1)  # 4 units to begin with, then 3, 2 and 1 to add

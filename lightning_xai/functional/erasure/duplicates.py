@@ -15,7 +15,8 @@ def distinct_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
     equals `rows`.
 
     Args:
-        rows: [R] or [R, n], integers or bool. The results are on the device of `rows`, but for bool [R, n] on the CPU.
+        rows: [R] or [R, n], integers or bool. The results are on the device of `rows`, except that the results for bool
+            [R, n] are on the CPU.
 
     Example:
         >>> first, inverse = distinct_rows(torch.tensor([[2, 0], [1, 5], [2, 0]]))

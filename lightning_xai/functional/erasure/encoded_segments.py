@@ -40,8 +40,8 @@ def new_segments(erased: Tensor, *, segment_length: int, erasure: Erasure) -> fl
     """Returns how many segments of a version, on average, are neither in the unerased text nor in an earlier version.
 
     If there are more than 256 versions, only 256 evenly spaced versions are compared. Half of these (every second one)
-    serve only as earlier versions, and the mean is taken over the other half. This way, segments that many versions
-    share are not counted.
+    serve only as earlier versions, and the mean is taken over the other half. So a segment that many versions share is
+    usually found in an earlier version, and is not counted.
 
     Args:
         erased: [R, T] bool, True at the tokens that are erased in each of R versions of a text.

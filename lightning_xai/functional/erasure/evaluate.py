@@ -44,7 +44,7 @@ class ExplainedModel(EmbeddingModel, Protocol):
     multilabel: bool
 
     def probabilities(self, logits: Tensor) -> Tensor:
-        """Returns the probabilities [B, C] of logits [B, C]."""
+        """Returns the probabilities [B, C] for logits [B, C]."""
         ...
 
     def predict(self, inputs: TextInputs, embed_mask: Tensor | None = None) -> Tensor:
@@ -61,8 +61,8 @@ class Versions(NamedTuple):
         [False, True]
     """
 
-    example: Tensor  # [R] long, the batch row of the text of each version
-    # bool, True at kept tokens: [R, T], or [R, J, T] for J versions per row; tokens outside `token_mask` always stay
+    example: Tensor  # [R] long, the row of each version's text in the batch
+    # [R, T] bool, True at kept tokens; [R, J, T] if each row holds J versions. Tokens outside `token_mask` always stay
     keep: Tensor
 
 
@@ -123,7 +123,7 @@ class WithVersions:
 
 
 def for_versions_of(evaluate: Evaluate | Predict) -> ForVersions | None:
-    """Returns the attribute `for_versions` of a function that evaluates erased inputs; None if it is missing.
+    """Returns the attribute `for_versions` of `evaluate`, or None if `evaluate` has no such attribute.
 
     Example:
         >>> for_versions_of(lambda inputs, embed_mask=None: inputs.input_ids) is None
@@ -165,7 +165,9 @@ def outputs_of(model: ExplainedModel, output: Output) -> Evaluate:
 
 
 def predict_of(model: ExplainedModel) -> Predict:
-    """Returns the method `predict` of a classifier, with `for_versions` if the classifier has `version_logits`.
+    """Returns the method `predict` of a classifier as a function.
+
+    If the classifier has a method `version_logits`, the function has an attribute `for_versions`.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -180,9 +182,9 @@ def mapped(evaluate: Evaluate, function: Callable[[Tensor], Tensor], model: Expl
     """Returns `evaluate` with `function` applied to its outputs and to the outputs of its `for_versions`.
 
     Args:
-        evaluate: returns the logits of `model`.
-        function: maps logits to outputs, such as probabilities. If the model is multi-label, this function may get the
-            logits of only some classes.
+        evaluate: a function that returns the logits of `model`.
+        function: a function that maps logits to outputs, such as probabilities. If the model is multi-label, this
+            function may get the logits of only some classes.
         model: the classifier.
 
     Example:

@@ -31,10 +31,11 @@ def perturbed_outputs(
     pad_id: int = 0,
     chunk_size: int | None = None,
 ) -> Tensor:
-    """Returns the outputs [R, C] for R versions of texts. Equal versions are evaluated once, without a gradient.
+    """Returns the outputs [R, C] for R versions of texts, with gradients off. Equal versions are evaluated only once.
 
-    Versions of similar length share a forward pass, even if their texts differ, so deleting tokens saves time. The
-    outputs are on the device on which `evaluate` returns them. If there are no versions, their shape is [0, 0].
+    Versions of similar length share a forward pass, even if they belong to different texts. Therefore, versions that
+    are short because tokens were deleted take less time. The outputs are on the device on which `evaluate` returns
+    them. If there are no versions, the result has shape [0, 0].
 
     Args:
         evaluate: maps erased inputs to outputs. The erased inputs have the `index` of the unerased inputs.
@@ -88,7 +89,7 @@ def version_outputs(
     pad_id: int = 0,
     chunk_size: int | None = None,
 ) -> Tensor:
-    """Returns the outputs [R, K] float64, on the CPU, of R versions of texts. Each version has its own K classes.
+    """Returns the outputs [R, K] of R versions of texts for K classes per version, in float64 on the CPU.
 
     If `evaluate` has a function `for_versions` that can evaluate the versions together, this function is called.
     Otherwise, each version is evaluated as a separate text.
@@ -140,7 +141,7 @@ def target_outputs(
     pad_id: int = 0,
     chunk_size: int | None = None,
 ) -> Tensor:
-    """Returns the outputs [R, K] float64, on the CPU, for each version and each explained class of its text.
+    """Returns the outputs [R, K] of R versions for the explained classes of each version's text, in float64 on the CPU.
 
     Args:
         evaluate: maps erased inputs to outputs.
@@ -168,7 +169,8 @@ def target_outputs(
         outputs = evaluate(inputs, embed_mask)
         return outputs.gather(1, targets[inputs.index].to(outputs.device)).cpu().double()
 
-    numbered = replace(inputs, index=torch.arange(len(inputs), device=inputs.device))  # to find rows of `targets`
+    # so that `of_targets` finds the row of `targets` that belongs to each version
+    numbered = replace(inputs, index=torch.arange(len(inputs), device=inputs.device))
     return perturbed_outputs(of_targets, numbered, versions, **options).cpu()
 
 
@@ -182,7 +184,7 @@ def predict_erased(
     erasure: Erasure,
     pad_id: int = 0,
 ) -> Tensor:
-    """Returns the probabilities [R, J] float64 of each row's class in the row's J versions.
+    """Returns, for each row, the probabilities [R, J] float64 of the row's class, given each of the row's J versions.
 
     Equal versions are evaluated only once. Versions that keep every token are not evaluated: their probabilities are
     taken from `unerased_probs`.
@@ -219,7 +221,7 @@ def predict_erased(
 def predict_zero_embeddings(
     predict: Predict, inputs: TextInputs, versions: Versions, targets: Tensor, *, erasure: Erasure, pad_id: int = 0
 ) -> Tensor:
-    """Like `predict_erased`, but all embeddings are set to zero, except those of a prompt. Returns [R, J] float64.
+    """Returns the probabilities [R, J] like `predict_erased`, but with all embeddings set to zero, except a prompt's.
 
     The arguments are those of `predict_erased`, without `unerased_probs`.
 
@@ -239,7 +241,7 @@ def predict_zero_embeddings(
         lengths = lengths - erased.sum(dim=1)
     distinguishing = [example, lengths]
     if erasure == "delete" and inputs.token_type_ids is not None:
-        # token type embeddings are not set to zero, so the number of deleted tokens of the second text also matters
+        # token type embeddings are not set to zero, so it also matters how many tokens of the second text are deleted
         in_second_text = inputs.token_type_ids.cpu() > 0
         distinguishing.append((erased & in_second_text[example]).sum(dim=1))
     first, inverse = distinct_rows(torch.stack(distinguishing, dim=1))

@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 class SegmentsOfVersions(NamedTuple):
-    """How many segments the distinct versions of a text have. The versions differ in the erased tokens.
+    """Counts of the segments in the distinct versions of a text. The versions differ in the erased tokens.
 
     Example:
         >>> SegmentsOfVersions(num_versions=6, num_segments=18, num_encoded=8).per_version
@@ -71,7 +71,7 @@ _counts: ContextVar[SegmentCounts | None] = ContextVar("_counts", default=None)
 
 @contextmanager
 def segments_counted() -> Iterator[SegmentCounts]:
-    """Yields an object that counts the segments that networks encode within the context to evaluate versions of texts.
+    """Within the context, counts the segments that networks encode to evaluate versions of texts. Yields the counts.
 
     Segments of texts that are not evaluated as versions are not counted.
 

@@ -14,12 +14,12 @@ Unit = Literal["token", "word"]
 
 
 def unit_ids(mask: Tensor, word_ids: Tensor | None = None) -> Tensor:
-    """Returns [B, T] long: the index of the unit that each token belongs to, from 0 in each row; -1 outside `mask`.
+    """Returns [B, T] long: the index of each token's unit, counted from 0 in each row; -1 for tokens outside `mask`.
 
     Args:
         mask: [B, T] bool, the tokens that belong to units.
-        word_ids: [B, T] long, the word of each token, -1 outside words. Neighboring tokens of the same word form a
-            unit, and each token outside words is a unit by itself. None makes every token a unit.
+        word_ids: [B, T] long, the index of each token's word, -1 outside words. Neighboring tokens of the same word
+            form a unit, and each token outside words is a unit by itself. None makes every token a unit.
 
     Example:
         >>> mask = torch.tensor([[False, True, True, True]])
@@ -51,7 +51,7 @@ def token_units(inputs: TextInputs, unit: Unit) -> Tensor:
 
 
 def count_units(units: Tensor) -> Tensor:
-    """Returns the number of units [B] in each row of `units` [B, T], which is the result of `token_units`.
+    """Returns the number of units [B] in each row. `units` [B, T] is the result of `token_units`.
 
     Example:
         >>> count_units(torch.tensor([[-1, 0, 0, 1], [-1, -1, -1, -1]])).tolist()
@@ -64,7 +64,8 @@ def kept_tokens(units: Tensor, keep: Tensor) -> Tensor:
     """Returns [R, T] bool: True at tokens of a unit that is kept, and at tokens without a unit.
 
     Args:
-        units: [R, T] long, the unit of each token, -1 for tokens without a unit; [T] if all rows have the same units.
+        units: [R, T] long, the index of each token's unit, -1 for tokens without a unit; [T] if all rows have the same
+            units.
         keep: [R, M] bool, True where a unit is kept.
 
     Example:
@@ -74,7 +75,7 @@ def kept_tokens(units: Tensor, keep: Tensor) -> Tensor:
     outside, places = units < 0, units.clamp(min=0)
     if not keep.shape[1]:
         return outside.expand(len(keep), -1)
-    # with 1-dimensional units, `gather` would need an index of 8 bytes for each of the R * T results of one byte
+    # for 1-dimensional units, `gather` would need an 8-byte index for each of the R * T one-byte results
     kept = keep.index_select(1, places) if units.dim() == 1 else keep.gather(1, places)
     return kept | outside
 
@@ -82,7 +83,7 @@ def kept_tokens(units: Tensor, keep: Tensor) -> Tensor:
 def spread_over_tokens(unit_scores: Tensor, units: Tensor) -> Tensor:
     """Returns token scores [B, K, T] from unit scores [B, K, M]: each unit's score is divided equally among its tokens.
 
-    So the scores of a unit's tokens sum to the unit's score. Tokens without a unit score 0.
+    So the scores of a unit's tokens sum to the unit's score. Tokens that belong to no unit get 0.
 
     Example:
         >>> spread_over_tokens(torch.tensor([[[3.0, 5.0]]]), torch.tensor([[-1, 0, 0, 1]])).tolist()

@@ -1,4 +1,4 @@
-"""Segments of versions of texts in which some tokens are erased. Segments that versions share are listed only once."""
+"""Divides versions of texts with erased tokens into segments. A segment that versions share is listed only once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from lightning_xai.functional.erasure.erase import Erasure
 
-_BLOCK = 2**22  # largest number of tokens, over all versions, that are processed at once
+_BLOCK = 2**22  # largest number of tokens, summed over versions, that are processed at once
 
 
 class SegmentedVersions(NamedTuple):
@@ -49,7 +49,7 @@ def segmented_versions(
 
     Args:
         attention_mask: [B, T] bool, False at padding.
-        example: [R] long, the row of `attention_mask` that belongs to the text of each version.
+        example: [R] long, the row of each version's text in `attention_mask`.
         erased: [R, T] bool, True at the tokens that are erased in each version; padding is never erased.
         segment_length: number S of tokens in a segment.
         erasure: "delete" closes the gaps before the text is divided; the other erasures leave tokens in place.
@@ -219,7 +219,8 @@ def _with_padding_segment(part: _TextSegments, lengths: np.ndarray, size: int) -
 def _distinct(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Finds the distinct keys among `keys` [n] or [n, bytes].
 
-    Returns the index of the first row with each distinct key, and for each row the index of its key among these keys.
+    Returns, for each distinct key, the index of the first row with this key, and for each row, the index of its key
+    among the distinct keys.
     """
     if keys.ndim == 2:
         keys = np.ascontiguousarray(keys).view(np.dtype((np.void, keys.shape[1]))).ravel()

@@ -22,7 +22,7 @@ PREFLIGHT_STEPS = (
 
 
 class PathEnds(NamedTuple):
-    """The two ends of a straight line of embeddings: start + point * (end - start), with `point` from 0 to 1.
+    """The two ends of a straight line between embeddings. Its points are start + t * (end - start) for t in [0, 1].
 
     Example:
         >>> start, end = PathEnds(torch.zeros(1, 1, 1), torch.ones(1, 1, 1))
@@ -127,7 +127,7 @@ def path_gradients(
         ends: the ends of the line.
         quadrature: the points on the line and their weights in the average.
         chunk_size: largest number of rows (examples times points) per forward pass; None lets the device decide. A
-            forward pass contains at least one point for every example, even if this takes more rows.
+            forward pass contains at least one point of every example, even if there are more examples than this.
         create_graph: whether the averages can be differentiated again.
 
     Example:
@@ -179,7 +179,7 @@ def single_token_path_gradients(
     *,
     chunk_size: int | None,
 ) -> list[Tensor]:
-    """Returns K tensors [B, T, D], one per target: for each token, gradients averaged along the line of this token.
+    """Returns K tensors [B, T, D], one per target: for each token, the gradient averaged along the line of this token.
 
     One token at a time moves along its line, while all other tokens stay at `ends.end`. The gradients of the target's
     logit with respect to the moved token are averaged. Tokens outside `token_mask` never move; their averages are 0.

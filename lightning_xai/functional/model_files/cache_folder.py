@@ -1,4 +1,4 @@
-"""The folder in which downloaded, encoded and converted data are cached."""
+"""Finds the folder in which downloaded, encoded and converted data are cached."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hash of the contents of files."""
+"""Computes a hash of the contents of files."""
 
 from __future__ import annotations
 

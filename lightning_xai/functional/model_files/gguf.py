@@ -1,4 +1,4 @@
-"""Converts GGUF files, which hold a quantized language model, to folders that transformers can load."""
+"""Converts GGUF files (quantized language models) to folders that transformers can load."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NEEDED = ("gguf", "accelerate")
 
 
 def converted_folder(file: str | Path) -> Path:
-    """Returns a folder with the config, the float32 weights and the tokenizer of a GGUF file.
+    """Returns a folder with the config, the weights (in float32) and the tokenizer from a GGUF file.
 
     The file is converted only once. The folder is in the cache (`LIGHTNING_XAI_CACHE`, or ~/.cache/lightning_xai), and
     its name contains a hash of the file.
@@ -52,7 +52,7 @@ def converted_folder(file: str | Path) -> Path:
             _convert(file, made)
             made.rename(folder)
         except OSError:
-            if not folder.is_dir():  # if it is, another process converted the file first
+            if not folder.is_dir():  # if the folder exists, another process made it first
                 raise
         finally:
             shutil.rmtree(made, ignore_errors=True)

@@ -72,7 +72,7 @@ def resolve_model_path(path: str) -> str:
         'runs'
     """
     if is_gguf(path):
-        # imported only here, since this also imports transformers, which takes long
+        # imported only here, since this also imports transformers, which takes a long time
         from lightning_xai.functional.model_files.gguf import converted_folder
 
         return str(converted_folder(located(path)))

@@ -1,4 +1,4 @@
-"""Temporary changes of a network: eval mode, frozen parameters, eager attention, or the replaced output of a module."""
+"""Temporary changes to a network: eval mode, frozen parameters, eager attention, or a different output of a module."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def network_kept(network: nn.Module) -> Iterator[None]:
 
 @torch.no_grad()
 def weight_checksums(network: nn.Module) -> dict[str, int]:
-    """Returns a checksum of the bits of each parameter and buffer. The checksum changes if any single value changes.
+    """Returns a checksum of each parameter and buffer. The checksum changes if any single value changes.
 
     Example:
         >>> layer = nn.Linear(1, 1)
@@ -103,7 +103,7 @@ def weight_checksums(network: nn.Module) -> dict[str, int]:
 
 
 def _checksum(tensor: torch.Tensor) -> int:
-    """Returns the sum of a tensor's bits, read as 8-byte integers, because this is fastest."""
+    """Returns the sum of a tensor's bytes. For speed, eight bytes at a time are read as one integer."""
     values = torch.view_as_real(tensor) if tensor.is_complex() else tensor
     octets = values.detach().contiguous().flatten().view(torch.uint8)
     size = len(octets) // 8 * 8

@@ -1,6 +1,6 @@
 """Attention with constant queries and keys, which is a linear map of the value vectors, and the transpose of this map.
 
-Neither of them stores all attention probabilities.
+Neither the map nor its transpose stores all attention probabilities.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class FrozenAttention:
     Derivatives of any order are exact. No T x T matrix is kept after a call.
 
     Args:
-        query: [..., H, T, d].
-        key: [..., heads, T, d]; `heads` may be less than H if `options` contain `enable_gqa`.
+        query: [..., H, T, d], the queries.
+        key: [..., heads, T, d], the keys. `heads` may be less than H if `options` contains `enable_gqa`.
         options: other arguments of F.scaled_dot_product_attention; dropout must be 0.
 
     Example:
@@ -41,11 +41,11 @@ class FrozenAttention:
         self.query, self.key, self.options = query.detach(), key.detach(), options
 
     def __call__(self, values: Tensor) -> Tensor:
-        """Returns attention @ values [..., H, T, d] for values [..., heads, T, d]."""
+        """Returns attention @ values. `values` has shape [..., heads, T, d], the result has shape [..., H, T, d]."""
         return _Mix.apply(values, self, False)
 
     def mix(self, values: Tensor) -> Tensor:
-        """Returns attention @ values [..., H, T, w].
+        """Returns attention @ values, with shape [..., H, T, w].
 
         Args:
             values: [..., heads, T, w], with `heads` as in `key`. w is a multiple of d.
@@ -57,7 +57,7 @@ class FrozenAttention:
         )
 
     def mix_back(self, states: Tensor) -> Tensor:
-        """Returns attention.T @ states [..., heads, T, w] for states [..., H, T, w].
+        """Returns attention.T @ states. `states` has shape [..., H, T, w], and the result has shape [..., heads, T, w].
 
         The results of query heads that share a key head are summed.
         """

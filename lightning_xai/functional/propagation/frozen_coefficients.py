@@ -68,7 +68,7 @@ def _is_linear(base: str, tracked: list[Tracked], linear: list[Tracked], args: t
     `tracked` holds the tracked arguments of the function, and `linear` the tracked arguments that are linear in the
     states.
     """
-    if base == "addmm":  # not linear if the addend is a coefficient, because the sum has a constant term
+    if base == "addmm":  # if two arguments are tracked, the addend may be a coefficient, which is not linear
         return len(tracked) == 1
     if base in PRODUCTS:
         return len(linear) == 1
@@ -155,7 +155,7 @@ class FrozenCoefficients(Rules):
     def _linear(self, func: Callable, tracked: list[Tracked], args: tuple, kwargs: dict, gate: Tracked | None) -> Any:
         """Applies a function that is linear in its tracked arguments.
 
-        The gate is treated as a coefficient, and so are arguments that are not linear in the states.
+        `gate` (if it is not None) and arguments that are not linear in the states are treated as coefficients.
         """
 
         def value(tensor: Tracked) -> Tensor:
@@ -228,5 +228,8 @@ class FrozenCoefficients(Rules):
 
 
 def _mix_heads(attention: Tensor, values: Tensor) -> Tensor:
-    """Returns attention @ values [..., H, T, d] for values [..., heads, T, d]; query heads may share a value head."""
+    """Returns attention @ values. Several query heads may share a value head.
+
+    `values` has shape [..., heads, T, d], and the result has shape [..., H, T, d].
+    """
     return attention @ repeat_heads(values, attention.shape[-3])

@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def norm_arguments(name: str, args: tuple, kwargs: dict) -> tuple[Any, Any, Any, float]:
-    """Returns the arguments (states, shape, weight, eps) of a call of F.layer_norm or F.rms_norm.
+    """Returns the arguments (states, shape, weight, eps) of a call to F.layer_norm or F.rms_norm.
 
     Args:
         name: "layer_norm" or "rms_norm".
@@ -28,7 +28,7 @@ def norm_arguments(name: str, args: tuple, kwargs: dict) -> tuple[Any, Any, Any,
 
 
 def repeat_heads(states: Tensor, num_heads: int) -> Tensor:
-    """Returns `states` [..., num_heads, T, d], with each of the given heads repeated for all query heads that share it.
+    """Repeats each head of `states` for all query heads that share it. The result has shape [..., num_heads, T, d].
 
     Example:
         >>> repeat_heads(torch.tensor([[[1.0]], [[2.0]]]), 4).flatten().tolist()
@@ -56,8 +56,9 @@ def attention_scores(
     padding) is NaN.
 
     Args:
-        query: [..., H, T, d]. The arguments up to `enable_gqa` are those of F.scaled_dot_product_attention.
-        key: [..., heads, T, d].
+        query: [..., H, T, d], the queries. The arguments up to `enable_gqa` are those of
+            F.scaled_dot_product_attention.
+        key: [..., heads, T, d], the keys.
         value: not used.
         attn_mask: [..., T, T], a bool mask, or floats to add to the scores.
         dropout_p: not used.

@@ -1,4 +1,4 @@
-"""DeepLift's multipliers: slopes of functions between a tensor's values x (for the input) and b (for the baseline)."""
+"""DeepLift's multipliers: slopes of functions between x and b, a tensor's values for the input and for the baseline."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ def softmax_multipliers(x: Tensor, b: Tensor, values: tuple[Tensor, Tensor], dim
     Both have the shape of x. The weights satisfy sum(w * (x - b)) = logsumexp(x) - logsumexp(b). Because
     softmax(x) = exp(x - logsumexp(x)), it follows that softmax(x) - softmax(b) = s * ((x - b) - sum(w * (x - b))).
 
-    A constant added to x or b changes neither softmax nor the size of w and s. Separate rules for exp(x) and 1 / sum
-    would turn such a constant into large multipliers that cancel each other.
+    A constant added to x or b does not change softmax, and does not make w or s large. Separate rules for exp(x) and
+    1 / sum would turn such a constant into large multipliers that cancel each other.
 
     Args:
         x: scores for the input.
@@ -99,7 +99,7 @@ def softmax_multipliers(x: Tensor, b: Tensor, values: tuple[Tensor, Tensor], dim
 
 
 def norm_multipliers(x: Tensor, b: Tensor, dims: tuple[int, ...], eps: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns (scale, middle, slope), which describe the change of the norm f(c) = c / sqrt(mean(c^2) + eps).
+    """Returns (scale, middle, slope). They describe how the norm f(c) = c / sqrt(mean(c^2) + eps) changes from b to x.
 
     With d = x - b: f(x) - f(b) = scale * d + middle * slope * mean(middle * d). The two terms follow from the rule for
     the product of c and 1 / sqrt(...). `middle` is (x + b) / 2. `slope` combines the secant slopes of the square and of

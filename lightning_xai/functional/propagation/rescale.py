@@ -84,7 +84,7 @@ class Rescale(Rules):
         Args:
             func: the function.
             name: name of the function.
-            factors: number of factors that are tracked, if the function is a product.
+            factors: if the function is a product, the number of its factors that are tracked.
             args: positional arguments.
             kwargs: keyword arguments.
         """
@@ -117,7 +117,10 @@ class Rescale(Rules):
 
     @staticmethod
     def _num_factors(base: str, tracked: list[Tracked], args: tuple) -> int:
-        """Returns how many factors of a product are tracked. The addend of addmm is not a factor."""
+        """Returns how many factors of a product are tracked; 1 if only the addend of addmm is tracked.
+
+        The addend itself is not a factor.
+        """
         addend = 1 if base == "addmm" and isinstance(args[0], Tracked) else 0
         return max(len(tracked) - addend, addend)
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# functions that do not use the values of a tensor. They return its properties, such as its shape, or constant tensors
+# functions that do not use the values of a tensor. They return the tensor's properties (such as its shape) or constants
 VALUE_FREE = frozenset(
     "__hash__ __len__ __repr__ data_ptr device dim dtype element_size get_device grad_fn is_complex is_contiguous "
     "is_cuda is_floating_point is_leaf is_meta is_mps is_nested is_quantized is_sparse is_xla itemsize layout names "
@@ -159,7 +159,7 @@ def plain(tensor: Tracked) -> Tensor:
 
 
 class Rules(ABC):
-    """Computes the results of functions that are applied to tracked tensors.
+    """Base class of rules. They compute the results of functions that are applied to tracked tensors.
 
     Example:
         >>> class OnlySumsAndProducts(Rules):

@@ -38,11 +38,11 @@ def pool(values: Tensor, pooling: Pooling) -> Tensor:
 
 
 def vocabulary_norm(values: Tensor, table: Tensor) -> Tensor:
-    """Returns the L2 norm ||E v|| [..., T] of the product of the embedding table E with each vector v.
+    """Returns, for each vector v, the L2 norm [..., T] of E v, where E is the embedding table.
 
     If v is the gradient with respect to a token's embedding, E v is the gradient with respect to the token's one-hot
-    vector. The norm is computed as the root of v' (E'E) v. E'E is computed only once, and E v, which has as many
-    entries as the vocabulary, is never computed.
+    vector. The norm is computed as the square root of v' (E'E) v, where ' marks a transpose. E'E is computed only once.
+    E v, which has as many entries as the vocabulary, is never computed.
 
     Args:
         values: [..., T, D], the vectors v.

@@ -52,7 +52,7 @@ def top_mask(scores: Tensor, mask: Tensor, counts: Tensor, *, ties: Ties = "firs
 
 
 def percent_of(totals: Tensor, percentage: float | str, *, rounding: Rounding = "floor", minimum: int = 0) -> Tensor:
-    """Returns `percentage` percent of each of `totals` as [N] long, computed exactly before rounding.
+    """Returns [N] long: `percentage` percent of each number in `totals`, computed exactly and then rounded.
 
     A float percentage is taken as the decimal number that Python prints, so 70 percent of 90 is exactly 63. In floating
     point, 0.7 * 90 is 62.99999999999999, which "floor" would round to 62.
@@ -81,7 +81,7 @@ def percent_of(totals: Tensor, percentage: float | str, *, rounding: Rounding = 
 
 @functools.lru_cache(maxsize=1024)
 def _share(percentage: str) -> tuple[int, int]:
-    """Returns `percentage` percent as numerator and denominator."""
+    """Returns the numerator and the denominator of `percentage` / 100 as a fraction."""
     share = Fraction(percentage) / 100
     if not 0 <= share <= 1:
         raise ValueError(f"percentage is {percentage}: give a number from 0 to 100")
@@ -102,10 +102,10 @@ _ROUND_RATIO: dict[Rounding, Callable[[int, int], int]] = {
 
 
 def _tie_groups(scores: Tensor, positives: Tensor, mask: Tensor | None) -> tuple[Tensor, ...]:
-    """Sorts by descending scores. Returns the sorted positives and mask, and the ends of groups of equal scores.
+    """Sorts entries by descending score. Returns the sorted positives and mask, and two bounds for each sorted entry.
 
-    All four results are [..., N]. For each sorted entry, the last two results hold the first and the last position of
-    the group of entries with the same score.
+    The bounds are the first and the last position of the group of sorted entries that have the same score as the entry.
+    All four results are [..., N].
     """
     mask = torch.ones_like(positives) if mask is None else mask
     scores = scores.double().masked_fill(~mask, -torch.inf)
@@ -124,7 +124,7 @@ def _tie_groups(scores: Tensor, positives: Tensor, mask: Tensor | None) -> tuple
 def average_precision(scores: Tensor, positives: Tensor, mask: Tensor | None = None) -> Tensor:
     """Returns the average precision [...] float64, the area under the stepwise precision-recall curve.
 
-    The curve is that of the N entries of the last dimension. Equal scores share one threshold, as in scikit-learn. The
+    Each row of N entries (the last dimension) has a curve. Equal scores share one threshold, as in scikit-learn. The
     area is NaN if no entry is positive.
 
     Args:
@@ -169,8 +169,8 @@ def auroc(scores: Tensor, positives: Tensor, mask: Tensor | None = None) -> Tens
 def precision_recall_area(scores: Tensor, positives: Tensor, mask: Tensor | None = None) -> Tensor:
     """Returns the trapezoidal area [...] under the precision-recall curve, in float64.
 
-    The curve starts at recall 0 and precision 1, and consists of straight lines between thresholds (in
-    `average_precision`, of steps). The arguments are those of `average_precision`.
+    The curve starts at recall 0 and precision 1, and is a straight line between neighboring thresholds. The curve of
+    `average_precision` has steps instead. The arguments are those of `average_precision`.
 
     Example:
         >>> positives = torch.tensor([True, False, True])
@@ -189,18 +189,18 @@ def precision_recall_area(scores: Tensor, positives: Tensor, mask: Tensor | None
 
 
 def token_ranks(scores: Tensor, mask: Tensor, word_ids: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Ranks units (words or single tokens). Returns the rank of each token's unit, and the number of units.
+    """Ranks units (words or single tokens). Returns the rank of each token's unit, and each text's number of units.
 
     The score of a word is the sum of its tokens' scores.
 
     Args:
         scores: [B, K, T].
         mask: [B, T] bool, True at tokens that are ranked.
-        word_ids: [B, T] long, the word of each token, see `unit_ids`; None ranks single tokens.
+        word_ids: [B, T] long, the index of each token's word, see `unit_ids`; None ranks single tokens.
 
     Returns:
-        the ranks [B, K, T] long, from 0; tokens outside `mask` have the value T.
-        the numbers of units [B] long.
+        the ranks [B, K, T] long, counted from 0; tokens outside `mask` have the value T.
+        the number of units [B] long in each text.
 
     Example:
         >>> scores, mask = torch.tensor([[[2.0, 2.0, 3.0]]]), torch.ones(1, 3, dtype=torch.bool)

@@ -22,8 +22,8 @@ def align_rationale(rationale: Attribution, targets: Tensor, labels: Tensor, *, 
         rationale: human scores [B, K', T] in [0, 1] for K' classes. A token with a score of at least 0.5 is evidence.
         targets: [B, K] long, the explained classes.
         labels: the gold classes, [B] long, or [B, C] if multi-label.
-        match: which rationales count as evidence for an explained class: "class", those for this class; "gold", those
-            for the example's gold classes; "any", all rationales of the example.
+        match: which rationales count as evidence for an explained class. "class" takes the rationales for this class,
+            "gold" takes those for the example's gold classes, and "any" takes all rationales of the example.
 
     Example:
         >>> mask = torch.ones(1, 3, dtype=torch.bool)

@@ -10,9 +10,10 @@ Sign = Literal["signed", "absolute", "nonnegative"]
 
 
 def with_sign(scores: Tensor, sign: Sign) -> Tensor:
-    """Returns the scores unchanged ("signed"), or their absolute values ("absolute").
+    """Returns the scores with their signs kept or removed.
 
-    For "nonnegative", returns the scores with 0 in place of negative scores.
+    "signed" returns the scores unchanged, "absolute" returns their absolute values, and "nonnegative" returns 0 in
+    place of negative scores.
 
     Example:
         >>> import torch

@@ -17,8 +17,8 @@ def overlaps(
 ) -> Tensor:
     """Returns [T, W] long: for each target token, the indices of the source tokens that share a character with it.
 
-    Rows are padded with -1. A target token that shares no character with a source token (for example, a token of white
-    space) gets the nearest source token that has characters; of two equally near source tokens, the later one.
+    Rows are padded with -1. A target token that shares no character with any source token (for example, a token of
+    white space) gets the nearest non-empty source token. Of two equally near source tokens, it gets the later one.
     `without_overlap` finds these target tokens.
 
     Args:
@@ -56,7 +56,7 @@ def overlaps(
 def without_overlap(
     target: Tensor, source: Tensor, target_mask: Tensor | None = None, source_mask: Tensor | None = None
 ) -> Tensor:
-    """Returns [T] bool, True at target tokens in the text that share no character with a source token.
+    """Returns [T] bool, True at target tokens in the text that share no character with any source token.
 
     The arguments are those of `overlaps`.
 
@@ -100,12 +100,12 @@ def carry(scores: Tensor, source_tokens: Tensor, pool: Pool) -> Tensor:
 
 
 def shared_end(first: Tensor, second: Tensor) -> int:
-    """Returns the character position in a text up to which both of two encodings of the text have tokens.
+    """Returns the character position up to which both `first` and `second`, two encodings of a text, have tokens.
 
     The result is 0 if one of the encodings has no tokens.
 
     Args:
-        first, second: [T, 2] character offsets of the tokens in the text, without special tokens.
+        first, second: [T, 2] character offsets of each encoding's tokens in the text, without special tokens.
 
     Example:
         >>> shared_end(torch.tensor([[0, 2], [3, 8]]), torch.tensor([[0, 5]]))

@@ -57,11 +57,11 @@ def is_visible(character: str) -> bool:
 
 
 def words_begun(spaces: np.ndarray, text_begins: np.ndarray) -> np.ndarray:
-    """Returns [characters + 1] numbers: how many words of joined texts begin before each character, and before the end.
+    """Returns counts [characters + 1]: how many words of joined texts begin before each character, and before the end.
 
     Args:
         spaces: [characters] bool, True at white space.
-        text_begins: positions of the first characters of the texts. A word may begin there even without white space
+        text_begins: the position of each text's first character. A word may begin there even without white space
             before it.
 
     Example:
@@ -93,8 +93,8 @@ def without_spaces(offsets: np.ndarray, spaces: np.ndarray) -> np.ndarray:
     rows = rows[spaces[begin[rows]] | spaces[end[rows] - 1]]
     if len(rows):
         places = np.arange(len(spaces))
-        following = np.minimum.accumulate(np.where(spaces, len(spaces), places)[::-1])[::-1]  # next visible place
-        preceding = np.maximum.accumulate(np.where(spaces, 0, places + 1))  # end of the last visible place so far
+        following = np.minimum.accumulate(np.where(spaces, len(spaces), places)[::-1])[::-1]  # the next non-space
+        preceding = np.maximum.accumulate(np.where(spaces, 0, places + 1))  # end of the last non-space so far
         first = np.minimum(following[begin[rows]], end[rows])
         stripped[rows, 1] = np.maximum(preceding[end[rows] - 1], first)
         stripped[rows, 0] = first

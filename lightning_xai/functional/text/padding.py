@@ -12,7 +12,8 @@ def position_ids(attention_mask: Tensor, *, offset: int = 0, segment_length: int
     Args:
         attention_mask: [B, T] bool, False at padding.
         offset: the first position id; padding gets `offset - 1`, or 0 if the offset is 0.
-        segment_length: number of real tokens after which position ids start again at `offset`; None: they never do.
+        segment_length: number of real tokens after which position ids start again at `offset`. If None, they never
+            start again.
 
     Example:
         >>> position_ids(torch.tensor([[False, True, True, False, True]]), offset=2).tolist()
@@ -26,7 +27,7 @@ def position_ids(attention_mask: Tensor, *, offset: int = 0, segment_length: int
 
 
 def right_padding_order(attention_mask: Tensor) -> Tensor | None:
-    """Returns the order of columns [B, T] that moves padding to the right; None if all padding is on the right already.
+    """Returns the column order [B, T] that moves padding to the right, or None if all padding is on the right already.
 
     Example:
         >>> right_padding_order(torch.tensor([[False, True, True]]))

@@ -9,7 +9,7 @@ def quantity(number: int, noun: str, plural: str = "") -> str:
     Args:
         number: the number, which is written with commas between thousands.
         noun: the noun in the singular.
-        plural: the noun in the plural; by default `noun` with "s", or with "es" if it ends with "s".
+        plural: the noun in the plural. By default, "s" is appended to `noun`, or "es" if `noun` ends with "s".
 
     Example:
         >>> quantity(1, "row"), quantity(1200, "class"), quantity(0, "corpus", "corpora")

@@ -29,7 +29,8 @@ class ScorerInputs(TensorFields):
 
     inputs: TextInputs  # [B, S], from the scorer's tokenizer
     token_mask: Tensor  # [B, T] bool, the tokens of the explained network that get a score
-    # [B, T, W] long, the scorer's tokens that overlap each token of the network; None if both have the same tokens
+    # [B, T, W] long, for each token of the network, the positions of the scorer's tokens that overlap it, padded with
+    # -1. None if the scorer has the same tokens as the network
     source_tokens: Tensor | None = None
     pool: Pool = "max"  # how the scores of the scorer's overlapping tokens become the score of the network's token
     # [B, T] bool, True at tokens of the network that get a score but overlap no token of the scorer. Each of them gets
@@ -42,10 +43,10 @@ class ScorerInputs(TensorFields):
         return cls(inputs, inputs.token_mask)
 
     def keep(self, logits: Tensor) -> Tensor:
-        """Returns the scorer's mask [B, T] in [0, 1], carried over to the tokens of the explained network.
+        """Returns the scorer's mask [B, T], with values in [0, 1], for the tokens of the explained network.
 
         Args:
-            logits: [B, S], the output of the scorer.
+            logits: [B, S], the scorer's output for its own tokens.
         """
         probs = logits.sigmoid()
         return probs if self.source_tokens is None else carry(probs, self.source_tokens, self.pool)
@@ -61,7 +62,7 @@ class ScorerInputs(TensorFields):
 
     @property
     def aligned_counts(self) -> dict[str, int]:
-        """Numbers of tokens of the network, as {"scored": ..., "nearest": ...}; {} if `nearest` is None.
+        """Token counts {"scored": ..., "nearest": ...} for the explained network; {} if `nearest` is None.
 
         "scored" counts the tokens that get a score. "nearest" counts those of them that overlap no token of the scorer,
         so that they get the score of the scorer's nearest token.
@@ -75,7 +76,8 @@ def pad_source_tokens(source_tokens: list[Tensor], columns: list[Tensor], length
     """Returns the source tokens [B, length, W] of B texts as one tensor, padded with -1.
 
     Args:
-        source_tokens: B tensors [N, W]: the source tokens, from `overlaps`, of the N tokens of a text that get scores.
+        source_tokens: B tensors [N, W], one per text. N tokens of the text get scores; each row holds the source tokens
+            of one of them, from `overlaps`.
         columns: B tensors [N], the column of each of these N tokens in the result.
         length: number of columns in the result.
 

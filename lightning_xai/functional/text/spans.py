@@ -59,11 +59,11 @@ def strip_offsets(offsets: np.ndarray, text: str) -> np.ndarray:
 
 
 def marked_tokens(spans: Spans, offsets: np.ndarray, in_text: np.ndarray) -> np.ndarray:
-    """Returns [T] bool, True where a token contains a visible character of a span.
+    """Returns [T] bool, True where a token shares a character with a span.
 
-    If two tokens share a character of a span (such as an emoji in byte-level BPE), both are True. A token without
-    visible characters (such as a space) gets the value of the next visible token, or if there is no next one, of the
-    last visible token.
+    If a character of a span belongs to several tokens (such as an emoji in byte-level BPE), the result is True for all
+    of them. An empty token (white space, whose start and end are equal) gets the value of the next token that is not
+    empty. If no such token follows, the empty token gets the value of the last token that is not empty.
 
     Args:
         spans: [start, end] in characters, end exclusive.
