@@ -36,10 +36,10 @@ def tables(
             Edin et al. (2024), each with plausibility_and_sparsity.csv. A file in the format of their
             special_token_results.csv may take the place of a folder.
         names: names of the models, a name for each folder; by default the names of the folders.
-        unsupervised: name of the unsupervised baseline, B_U in the paper. Better means of other models are marked by
-            *, or in tables.md by bold type.
-        supervised: name of the supervised baseline, B_S in the paper. Better means of other models are marked by _, or
-            in tables.md by underlining.
+        unsupervised: name of the unsupervised baseline, B_U in the paper. The mark * (in tables.md, bold type) shows
+            that a model's mean is better than the mean of this baseline.
+        supervised: name of the supervised baseline, B_S in the paper. The mark _ (in tables.md, underlining) shows that
+            a model's mean is better than the mean of this baseline.
         split: the split whose results are compared.
         preset: the preset whose results are compared, such as edin or edin_code.
         output: folder for the report; by default `report` in the folder of the experiment or, if there are several, in

@@ -9,7 +9,7 @@ MOST_CHARACTERS = 70
 
 
 def listed_choices(names: Iterable[str], similar_to: str = "") -> str:
-    """Lists names for a message, those most like `similar_to` first. A long list ends in "and 9 others" or the like.
+    """Returns names as text for a message, those most like `similar_to` first. A long text ends in "and 9 others".
 
     Example:
         >>> listed_choices(["num_steps", "pooling", "baseline"], "num_step")

@@ -42,7 +42,7 @@ def is_callable_type(hint: Any) -> bool:
 def bases_of(hints: Sequence[Any]) -> list[tuple[type, Any]]:
     """Returns (base class, type) for each type in `hints` whose values may be given by a class path.
 
-    The class path must name a subclass of the base class. For a Callable, this is the type that the Callable returns.
+    The class path must name a subclass of the base class. The base class of a Callable is the type that it returns.
 
     Example:
         >>> from torch.optim import Optimizer

@@ -1,4 +1,4 @@
-"""Sets an encoder's missing path to the network's tokenizer, since pretrained networks work only with their own."""
+"""Sets an encoder's missing path to a pretrained network's tokenizer, the only one with which the network works."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from lightning_xai.runs.folder import RunFolder
 
 
 def fill_encoder_path(config: Namespace) -> None:
-    """Sets the path of the data's TokenizerEncoder, if it is missing, to the tokenizer of a network.
+    """Sets `path` and `max_length` of the data's TokenizerEncoder, where they are missing, to those of a network.
 
-    This is the first of these networks that has a tokenizer: the network of an Evaluation, a classifier with a path, a
-    teacher or other trained network. A missing `max_length` is set to that of the first of these networks that records
-    with which length it was trained.
+    The networks are tried in this order: the network of an Evaluation, a classifier with a path, a teacher or other
+    trained network. A missing `path` becomes the path of the first tokenizer that belongs to one of these networks. A
+    missing `max_length` becomes that of the first network that records the `max_length` of its training.
 
     Args:
         config: configuration of a subcommand, changed in place.
@@ -102,7 +102,7 @@ def _network_tokenizer(model: Any, key: str) -> str:
 
 
 def _network_length(model: Any, key: str) -> int:
-    """Returns the `max_length` with which the first trained network in `model` was trained."""
+    """Returns the `max_length` of training, from the first network in `model` that records it."""
     for path in _network_paths(model):
         length = (_encoder_spec(path).get("init_args") or {}).get("max_length")
         if length is not None:

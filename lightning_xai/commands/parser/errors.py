@@ -218,9 +218,10 @@ class _Explanation:
         return {parameter.name: parameter.annotation for parameter in get_signature_parameters(built, logger=False)}
 
     def _arguments_of(self, owner: Node) -> list[str]:
-        """Returns the names of the arguments of a class that a user may give.
+        """Returns the names of those arguments of a class that a user may give.
 
-        If the declared type is a Callable, its first arguments are left out, because they are passed when it is called.
+        If the declared type is a Callable, the arguments that are passed when it is called are left out. These are the
+        first arguments of the class.
         """
         members = self._members(owner)
         given = [get_args(hint)[0] for hint in members if is_callable_type(hint) and get_args(hint)]

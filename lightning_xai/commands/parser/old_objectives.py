@@ -30,7 +30,7 @@ _TERMS: dict[str, tuple[str, str, dict[str, str]]] = {
 
 
 def with_terms(setting: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Replaces an old objective by `Supervised` with a term. Other settings are returned unchanged.
+    """Returns `Supervised` with a term if `setting` is an old objective, and otherwise returns `setting` unchanged.
 
     Example:
         >>> old = {"class_path": "lightning_xai.objectives.pgd.PGD", "init_args": {"clean_weight": 0.5, "epsilon": 0.1}}

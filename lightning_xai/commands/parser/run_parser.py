@@ -12,7 +12,7 @@ from lightning_xai.commands.parser.class_checks import ChecksClasses
 
 
 class RunParser(ChecksClasses, LightningArgumentParser):
-    """Lightning's parser, except that it checks all classes of a configuration before it builds any of them.
+    """Lightning's parser, extended: it checks all classes of a configuration before it builds any of them.
 
     Example:
         >>> RunParser(exit_on_error=False).parse_object({})

@@ -54,7 +54,7 @@ def run_command(function: Callable[..., None], argv: Sequence[str], *, name: str
         function: function to call.
         argv: words after the name of the command.
         name: name of the command, such as "racu".
-        as_positional: whether parameters without a default become positional arguments, and not required options.
+        as_positional: whether parameters without a default become positional arguments instead of required options.
 
     Raises:
         argparse.ArgumentError: an option is unknown, or a value does not have its parameter's type.

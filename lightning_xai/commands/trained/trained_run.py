@@ -82,13 +82,13 @@ class TrainedRun:
 
 
 def run_and_inputs(path: str) -> tuple[RunFolder | None, dict[str, Path]]:
-    """Returns the run at `path`, and name -> path of those of its files that a command will read.
+    """Returns the run at `path`, and a dictionary of the run's files that a command will read: name -> path.
 
     Returns (None, {}) if `path` is a model without a run, such as a Hugging Face folder or hub id.
 
     Raises:
-        ValueError: `path` is a file or folder, but neither of a fitted run with its config.yaml nor a Hugging Face
-            folder; or it neither exists nor is a hub id.
+        ValueError: `path` exists, but is neither a Hugging Face folder nor part of a fitted run with its config.yaml;
+            or `path` does not exist and is not a hub id.
 
     Example:
         >>> run_and_inputs("google-bert/bert-base-uncased")
@@ -139,7 +139,7 @@ def load_trained_run(
 
 
 def chosen_methods(methods: Methods, *, signed: bool = False) -> dict[str, AttributionMethod]:
-    """Returns name -> attribution method. The name is that of the class; a second method of this class gets "_2".
+    """Returns name of a method's class -> attribution method. The name of a second method of this class ends in "_2".
 
     Args:
         methods: a method, a name, or a list of these. A name is the name of a class of this package ("ALTI", or
@@ -222,7 +222,7 @@ def method_of_name(name: str, *, signed: bool = False) -> AttributionMethod:
 
 
 def signed_arguments(method_class: type[AttributionMethod]) -> dict[str, str]:
-    """Returns the arguments of a method with which its scores have a sign.
+    """Returns the arguments with which a method must be built so that its scores have a sign.
 
     Returns {} if the scores have a sign by default, or if the method has no argument `pooling`.
 

@@ -85,13 +85,13 @@ class Term(nn.Module, ABC):
     """A loss that an objective adds to its own loss. A term may have buffers, but no parameters.
 
     An objective minimizes task_weight * mean(own losses) + the sum of weight * sum(w * v) / (B * mean(w)) over its
-    terms. Here v are the term's values [B], w its `example_weights` [B], and mean(w) is the mean over the training
+    terms. Here v are a term's values [B], w are its `example_weights` [B], and mean(w) is the mean over the training
     split. The loss is thus a mean over the examples, and does not depend on how an optimizer step is divided into equal
     micro-batches and processes.
 
     Before each call of a term's `value`, the random generators are set to their state after the clean pass. If a term
-    draws other random numbers, it seeds them by `Task.seed` and the example's index. So no term affects the random
-    numbers of another term.
+    itself draws random numbers, such as noise, it seeds them by `Task.seed` and the example's index. So no term affects
+    the random numbers of another term.
 
     Args:
         weight: factor of the term; or a schedule, a list of pairs (fraction of the training steps, factor) between
@@ -117,7 +117,7 @@ class Term(nn.Module, ABC):
 
     measured: ClassVar[bool] = False  # default of `validate`
     suits_multilabel: ClassVar[bool] = True  # whether the term can train on multi-label data
-    independent_of_batch: bool = True  # False if an example's value depends, by definition, on others or on padding
+    independent_of_batch: bool = True  # False if, by definition, a value depends on other examples or on padding
 
     def __init__(self, weight: Weight = 1.0, validate: bool | None = None) -> None:
         super().__init__()

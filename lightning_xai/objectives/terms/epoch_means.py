@@ -49,7 +49,7 @@ class EpochMeans:
 
 
 def smaller(minima: Mapping[str, float], values: Mapping[str, float]) -> dict[str, float]:
-    """Returns the smaller of the two values of each name, or the only value if one argument lacks the name.
+    """Returns, for each name, the smaller of its values in both arguments, or its only value if one lacks the name.
 
     NaN in `values` is ignored.
 

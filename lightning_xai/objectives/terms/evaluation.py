@@ -1,4 +1,7 @@
-"""Computes several terms on a batch. They share the clean pass, and no term affects another's random numbers."""
+"""Computes several terms on a batch.
+
+The terms share the clean pass (the forward pass over the unchanged inputs). No term affects another's random numbers.
+"""
 
 from __future__ import annotations
 

@@ -71,8 +71,8 @@ class ExplanationGuidance(Term):
         explained: class whose scores are trained, "gold" or "predicted"; multi-label data need "gold".
         layers: only for `Attention`: indices of encoder layers. 0 is the first layer, and -1 the last. If None, the
             last layer is used.
-        combine_layers: how several layers are combined: "losses" takes the mean of their losses, "scores" the loss of
-            their mean attention.
+        combine_layers: how several layers are combined. "losses" computes a loss for each layer, and takes the mean of
+            these losses. "scores" takes the mean attention over the layers, and computes one loss from it.
         heads: only for `Attention`: indices of attention heads, whose losses are averaged. If None, the loss is that of
             the mean attention over all heads.
         positive_weight: factor of "bce" at evidence tokens.
@@ -100,7 +100,7 @@ class ExplanationGuidance(Term):
         Section 3; the scores are those of Joshi et al. (2022), arXiv 2205.12542.
     Differs: the published code computes InputXGradient in a second forward pass with other dropout masks, and its
         network embeds texts twice. If `average` is "token", the published code divides the sum over a batch by the
-        batch's number of tokens; here, the sum is divided by the expected number.
+        batch's number of tokens. Here, the sum is divided by the mean number of tokens in batches of this size.
     """
 
     measured = True

@@ -20,7 +20,7 @@ class ZeroGradient(ValueError):
 def try_term(
     term: Term, values_of: Callable[[Batch], Mapping[str, TermValue]], batch: Batch, data: Any, network: nn.Module
 ) -> None:
-    """Checks the gradient of a term on the first example of `batch` that counts for it.
+    """Checks the gradient of a term on the first example of `batch` that counts for the term.
 
     If the gradient is 0, up to eight examples of `data` are tried together, since the gradient may vanish on a single
     text. For example, the softmax of explanation guidance has no gradient if one token has almost all attention.

@@ -33,9 +33,9 @@ class NormalizedScores(NamedTuple):
 def normalized_scores(
     scores: Tensor, mask: Tensor, *, normalization: Normalization, scaling: float = 1.0, sign: GuidanceSign = "keep"
 ) -> NormalizedScores:
-    """Applies `sign`, `scaling` and a normalization over the tokens in `mask` to scores, in float32 (or float64).
+    """Returns scores after `sign` and `scaling` are applied, and then a normalization over the tokens in `mask`.
 
-    A row in which all scores are 0 stays 0, except with "softmax".
+    A row in which all scores are 0 stays 0, except with "softmax". Scores in half precision are converted to float32.
 
     Args:
         scores: [B, K, T].

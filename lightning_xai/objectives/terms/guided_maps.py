@@ -46,7 +46,9 @@ def attention_maps(
         targets: [B, K] long; the attention is the same for all classes.
         layers: indices of encoder layers; 0 is the first layer, and -1 the last. If None, the last layer is used.
         heads: indices of attention heads, each of which gives a tensor. If None, the mean over all heads is used.
-        combine_layers: "losses" returns separate tensors for each layer, "scores" averages over the layers first.
+        combine_layers: what is returned for several layers. "losses" returns the tensors of each layer, so that the
+            caller can average losses over the layers. "scores" returns the tensors of the mean attention over the
+            layers, from which the caller computes a single loss.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

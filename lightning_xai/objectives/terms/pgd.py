@@ -1,4 +1,4 @@
-"""Adversarial training: a term that is the loss under the small noise on token embeddings that raises the loss most."""
+"""Adversarial training: a term that is the loss under small noise on the embeddings, chosen to raise the loss most."""
 
 from __future__ import annotations
 

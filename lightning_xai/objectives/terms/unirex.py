@@ -1,4 +1,4 @@
-"""A term for predictions that should change without an attribution's top tokens, and stay the same with only these."""
+"""A term that trains predictions to change without an attribution's top tokens, and to stay the same with only them."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def agreement_frame(runs: Mapping[str, Sequence[Path]], split: str) -> pd.DataFr
     """Returns how well the runs of each experiment agree with runs of the first experiment.
 
     Runs of the first experiment are compared with each other. Their agreement is the reference, because they differ
-    only in the seed. The result has the columns COLUMNS, and a row for each experiment, method, example and class.
+    only in the seed. The result has the columns `COLUMNS`, and a row for each experiment, method, example and class.
 
     Args:
         runs: name of an experiment -> folders of its runs, which must have stored attributions.

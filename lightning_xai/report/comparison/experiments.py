@@ -70,7 +70,7 @@ def means_table(rows: pd.DataFrame, columns: str, *, title: str, width: int = 80
     """Returns a table with a row for each experiment. Its cells are "mean (standard deviation)" over seeds, in percent.
 
     Args:
-        rows: results with the columns experiment, seed, value and `columns`.
+        rows: results with the columns experiment, seed and value, and the column that `columns` names.
         columns: name of the column of `rows` whose values become the columns of the table.
         title: text above the table.
         width: number of characters in a line.

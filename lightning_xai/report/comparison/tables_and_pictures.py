@@ -61,7 +61,10 @@ def attribution_rows(rows: pd.DataFrame, metric: str, preset: str | None = None)
 
 
 def plausibility_tables(rows: pd.DataFrame, metrics: Sequence[str], preset: str | None, width: int) -> list[str]:
-    """Returns a table for each metric and split, with a row for each experiment and a column for each method."""
+    """Returns a table for each metric and split, with a row for each experiment and a column for each method.
+
+    Methods for single layers (alti_layer0, alti_layer1, ...) are left out; see `layer_panels`.
+    """
     tables = []
     for metric in metrics:
         selected = attribution_rows(rows, metric, preset)
@@ -171,7 +174,7 @@ def paired_runs(rows: pd.DataFrame, x: str, y: str) -> pd.DataFrame:
 
     Args:
         rows: a table with the columns experiment, seed, quantity and value.
-        x, y: two values of the column quantity.
+        x, y: two quantities, named as in the column `quantity`.
 
     Example:
         >>> rows = pd.DataFrame([("tm", 0, "auroc", 0.5), ("tm", 0, "f1", 0.75), ("tm", 1, "f1", 0.25)])

@@ -41,7 +41,7 @@ def is_authors_run(folder: Path) -> bool:
 
 
 def read_authors_run(folder: Path, model: str) -> pd.DataFrame:
-    """Returns the results of one of the authors' runs, as a table with the columns COLUMNS.
+    """Returns the results of one of the authors' runs, as a table with the columns `COLUMNS`.
 
     Args:
         folder: folder with plausibility_and_sparsity.csv and, optionally, faithfulness.csv.
@@ -71,7 +71,7 @@ def read_authors_run(folder: Path, model: str) -> pd.DataFrame:
 def read_special_tokens(file: Path) -> pd.DataFrame:
     """Returns the authors' results before and after they set the scores of special tokens to 0.
 
-    The table has the columns COLUMNS.
+    The table has the columns `COLUMNS`.
 
     Raises:
         ValueError: the file lacks a column, or has an unknown method.

@@ -19,7 +19,7 @@ def paper_figures(
 
     "approaches" (Figure 2) compares the method attention on B_S and B_U with AttInGrad on every other model.
     "faithfulness" (Figure 3) and "plausibility" (Figure 6) compare three methods on all models. "symbols" (Figure 4)
-    plots f1 and comprehensiveness on B_U against the share of the top five tokens that have no letter or digit.
+    plots f1 and comprehensiveness on B_U against the percentage of the top five tokens without a letter or digit.
 
     Args:
         rows: rows that `read_models` returns.
@@ -66,7 +66,7 @@ def _approaches(rows: pd.DataFrame, unsupervised: str, supervised: str | None) -
 
 
 def _by_model(rows: pd.DataFrame, metrics: dict[str, int]) -> list[Boxes]:
-    """Returns a panel for each metric, with a group for each model and a box for each of METHODS."""
+    """Returns a panel for each metric, with a group for each model and a box for each method in `METHODS`."""
     panels = []
     for metric, scale in metrics.items():
         groups = {}

@@ -23,7 +23,7 @@ LOWER_IS_BETTER = frozenset({"empty", "kl", "entropy", "sufficiency", "log_loss"
 PARTS = ("predicted", "missed", "zeroed", "with_cut")
 _EVIDENCE = "evidence/"  # prefix of the metrics of EvidenceOverlap
 _COSTS = ("forward_passes", "backward_passes", "seconds")
-_SEGMENTS = ("version_segments", "encoded_segments")  # of methods that erase tokens, if versions share segments
+_SEGMENTS = ("version_segments", "encoded_segments")  # only methods that erase tokens may have values for these
 _GAIN = "gain"  # version_segments divided by encoded_segments
 _WITHOUT_DIRECTION = "symbol_share/"  # prefix of metrics that are neither good nor bad
 
