@@ -1,4 +1,4 @@
-"""Imports classes whose names are in configurations or checkpoints, and checks their base classes before any call."""
+"""Imports classes that configurations or checkpoints name, and checks the base classes before a class is called."""
 
 from __future__ import annotations
 

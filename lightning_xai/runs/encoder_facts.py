@@ -162,10 +162,10 @@ def check_positions(stored: EncoderFacts | None, current: EncoderFacts, folder: 
 
 
 def encoder_metadata(store: Path, current: EncoderFacts) -> dict[str, Any]:
-    """Returns the metadata about the encoder with which a store is written.
+    """Returns the part of a store's metadata that describes the encoder, as {"encoder": facts}.
 
-    If the store exists, its present metadata about the encoder are returned; {} if an older version of this package
-    wrote the store without them.
+    If the store does not exist yet, the facts are the `short_facts` of the current encoder. If it exists, the facts are
+    those that it already has; {} is returned if an older version of this package wrote the store without them.
 
     Args:
         store: folder of the store, which may exist.

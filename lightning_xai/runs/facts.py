@@ -20,7 +20,7 @@ class RunFacts:
         seed: the run's random seed.
         tests_after_fit: whether the command is a fit that a test follows.
         settings: the settings on which the run's results depend, from `run_settings`.
-        other_data: hash of the test examples, if the command has others than the run; otherwise "".
+        other_data: hash of the command's test examples if they differ from the run's test examples; otherwise "".
 
     Example:
         >>> RunFacts("tm", seed=0).tests_after_fit
@@ -55,10 +55,10 @@ class FactsOfTest:
 def table_of_test(run: RunFolder, checkpoint: str, settings: Mapping[str, Any]) -> ResultsTable:
     """Returns the files for the results of the command `test`. Results of other tests are never overwritten.
 
-    By default, these are the files of the run's current table, `results.*`. If the test uses other examples than the
-    run, the hashes of the checkpoint and of the examples are added to the names. Otherwise, if the current table has
-    results of another checkpoint, the hash of the checkpoint is added. If a table with the resulting names exists and
-    has results of other evaluation settings, a hash of the settings is added, too.
+    By default, these are the files of the run's current table, `results.*`. If the test examples differ from the run's,
+    the hashes of the checkpoint and of the examples are added to the names. Otherwise, if the current table has results
+    of another checkpoint, the hash of the checkpoint is added. If a table with the resulting names exists and has
+    results of other evaluation settings, a hash of the settings is added, too.
 
     Args:
         run: the run.

@@ -145,7 +145,7 @@ class RunFolder:
         return self.path / "checkpoints"
 
     def heatmap_page(self, split: str, suffix: str = "") -> Path:
-        """Page with the heatmaps of a split. A later test adds the suffix of its results table to the folder's name."""
+        """HTML page with the heatmaps of a split. `suffix` is that of all files of the command (see NamesFiles)."""
         return self.path / f"heatmaps{suffix}" / f"{split}.html"
 
     @property
@@ -154,7 +154,7 @@ class RunFolder:
         return self.path / "attributions"
 
     def predictions_file(self, split: str, suffix: str = "") -> Path:
-        """File with the predictions on a split. `suffix` names data other than the run's.
+        """File with the predictions on a split. `suffix` identifies the data if they are not the run's own data.
 
         Example:
             >>> RunFolder(Path("runs/tm/seed0")).predictions_file("test").name
@@ -169,7 +169,7 @@ class RunFolder:
 
     @property
     def erasures_dir(self) -> Path:
-        """Folder that tells which tokens to erase for a chain's later runs, in subfolders `<name>/<split>`."""
+        """Folder that records which tokens to erase in later runs of the chain, in subfolders `<name>/<split>`."""
         return self.path / "erasures"
 
     @property
@@ -265,7 +265,7 @@ class RunFolder:
         return self.checkpoint("last") is not None or self._written_manifest["status"] == "finished"
 
     def check_format(self, remedy: str = OLD_RUN) -> None:
-        """Raises ValueError (with `remedy` at its end) if a finished or resumable run is stored in another format."""
+        """Raises ValueError if a finished or resumable run has another format. The message ends with `remedy`."""
         if self.holds_work:
             without_format(self._written_manifest, self.path, remedy)
 

@@ -1,4 +1,4 @@
-"""Leaves out new options that have their default value, to compare settings with those of an older version."""
+"""Leaves out new options that have their default value, so that settings of different versions can be compared."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lightning_xai.runs.settings import flat
 
 
 def without_new_options(settings: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings, except those that `other` lacks and whose value is the default of their class.
+    """Returns `settings` without those that `other` lacks and that have the default value of their argument.
 
     Args:
         settings: dotted name -> setting.
@@ -46,13 +46,13 @@ def _is_default(name: str, value: Any, settings: Mapping[str, Any], other: Mappi
 
 @cache
 def _defaults(class_path: str) -> dict[str, Any]:
-    """Returns dotted argument name -> default for a class; {} if the class is unknown."""
+    """Returns the defaults of a class's arguments: dotted name -> default. Returns {} if the class is unknown."""
     try:
         parents = imported_class(class_path, object).__mro__
     except ValueError:
         return {}
     defaults: dict[str, Any] = {}
-    for parent in reversed(parents):  # with its parents, because a class may pass arguments on to them
+    for parent in reversed(parents):  # includes the parents' arguments, because a class may pass arguments on
         if not inspect.isfunction(constructor := vars(parent).get("__init__")):
             continue
         parameters = inspect.signature(constructor).parameters

@@ -73,7 +73,7 @@ class RunTable(NamedTuple):
     """The table of one test of a run."""
 
     rows: pd.DataFrame
-    same_examples: bool  # whether the examples are those of results.parquet
+    same_examples: bool  # whether the test used the same examples as the test in results.parquet
 
 
 def run_tables(folder: Path) -> list[RunTable]:
@@ -122,7 +122,7 @@ class ResultsTable:
 
     @property
     def suffix(self) -> str:
-        """What the names of the files add to those of the run's current table, such as "_0a1b"; "" for this table."""
+        """The part of `stem` after "results", such as "_0a1b"; "" for the run's current table."""
         return self.stem.removeprefix(RESULTS)
 
     @property

@@ -12,7 +12,7 @@ from lightning_xai.runs.format import with_format
 
 
 def begin_run(run: RunFolder, settings: Mapping[str, Any]) -> None:
-    """Records that a run starts, or checks that the run in the folder may continue with these settings.
+    """Records that a run starts. If the folder already holds a run, checks that it may continue with these settings.
 
     A run may continue with other evaluation settings, but not with other training settings. A run without a checkpoint
     is trained from the start. If its folder has an old results table, the hash of the checkpoint that was tested is

@@ -1,4 +1,4 @@
-"""Selects, among the settings of a run, those that affect its results or its data."""
+"""Selects those settings of a run that affect the results or the data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ INCIDENTAL_OF_TRAINER = {"default_root_dir", "logger", "enable_progress_bar", "e
 ERASURES = "data.init_args.erasures"
 ERASURE = "data.init_args.erasure"
 CACHE_DIR = "data.init_args.cache_dir"  # does not affect results: encoded data are the same in every folder
-# beginnings of the names of the data module's arguments that determine the test examples
+# the data module's arguments whose names begin with one of these texts determine the test examples
 TEST_DATA_ARGUMENTS = ("source", "encoder", "max_examples", "extra_test_splits", "erasure")
 
 
@@ -94,7 +94,7 @@ def changed_settings(stored: Mapping[str, Any], current: Mapping[str, Any]) -> l
 
 
 def flat(value: Any, prefix: str = "") -> dict[str, Any]:
-    """Turns nested dictionaries and lists into one dictionary: dotted name -> value. An empty container is a value.
+    """Turns nested dictionaries and lists into one dictionary: dotted name -> value. Empty ones are values.
 
     Example:
         >>> flat({"a": {"b": [1, 2]}, "c": []})

@@ -94,7 +94,7 @@ def set_aside(folder: Path) -> None:
 
 
 def remove_remains(parent: Path) -> None:
-    """Removes from `parent` damaged folders, and temporary folders and files of this machine's killed processes.
+    """Removes the damaged folders in `parent`, and the temporary folders and files of this machine's killed processes.
 
     Example:
         >>> import tempfile

@@ -37,7 +37,7 @@ class Lock:
     Args:
         file: the lock file.
         contents: contents of the file.
-        owner: the owner; None in the other processes of a distributed command, which neither touch nor remove the file.
+        owner: the owner; None in later processes of a distributed command, which neither touch nor remove the file.
         touch_seconds: seconds from one touch of the file to the next.
     """
 
@@ -141,7 +141,7 @@ def require_free(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_S
         owner = Owner.from_json(now[0])
         runs = None if owner is None else owner.is_running(this_process)
         is_requeued = owner is not None and owner.is_requeued(this_process)
-        # an owner fills its lock file right after it has created it, so a file that stays empty needs less patience
+        # owners write into their lock file right after creating it, so a file that stays empty is soon counted as stale
         wait = patience if owner is not None else min(patience, TOUCH_SECONDS)
         changed = first is not None and now != first
         belongs = f"{_place(file)} belongs to {owner or 'another command'}"
@@ -208,7 +208,7 @@ def remove_claims(file: Path) -> None:
         >>> [path.name for path in file.parent.iterdir()], release()
         (['owner.lock'], None)
     """
-    own = _claim(file, _contents(file) or b"")  # the claim of a process that counts this process as dead
+    own = _claim(file, _contents(file) or b"")  # kept: its process counts this process as dead and may be running
     for claim in {*file.parent.glob(f"{file.name}.*{CLAIM}")} - {own}:
         claim.unlink(missing_ok=True)
 

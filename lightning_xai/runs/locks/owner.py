@@ -16,7 +16,7 @@ from pathlib import Path
 
 PROC = Path("/proc")
 BOOT_ID = PROC / "sys/kernel/random/boot_id"
-# environment variables that are equal in all processes of a launch and differ between launches
+# environment variables that are the same in all processes of a launch and differ between launches
 LAUNCH = (
     "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT",
     "MASTER_ADDR", "MASTER_PORT",
@@ -31,7 +31,7 @@ class Owner:
         host: name of the machine or container.
         boot: id of the kernel's current boot; "" if the system hides the id.
         namespace: PID namespace of `pid`. Two containers on one machine have different namespaces.
-        pid: number of the process.
+        pid: id of the process.
         started: start time of the process, in clock ticks since boot. It distinguishes processes with the same pid.
         token: random characters, which differ for each owner.
         command: the command line of the process.
@@ -99,7 +99,7 @@ class Owner:
         return f"process {self.pid} on {self.host} since {self.since} ({self.command})"
 
     def shares_processes_with(self, this_process: Owner) -> bool:
-        """Returns whether `this_process` has the owner's machine, boot and container, and so sees the same pids."""
+        """Returns whether both processes see the same pids: same machine and container, and no reboot in between."""
         place = (self.host, self.boot, self.namespace)
         return all(place) and place == (this_process.host, this_process.boot, this_process.namespace)
 
@@ -108,7 +108,7 @@ class Owner:
         return process_runs(self.pid, self.started) if self.shares_processes_with(this_process) else None
 
     def is_requeued(self, this_process: Owner) -> bool:
-        """Returns whether SLURM restarted the owner's job, and `this_process` is the same task after the restart."""
+        """Returns whether `this_process` is the owner's own SLURM task after SLURM has restarted the job."""
         return (
             bool(self.job)
             and (self.job, self.task) == (this_process.job, this_process.task)
@@ -124,7 +124,7 @@ class Owner:
 
 @functools.cache  # cached, because Lightning later sets such variables in some processes
 def launch_id() -> str:
-    """Returns an id that is equal in all processes of a distributed launch; "" if no variable of LAUNCH is set.
+    """Returns an id that is the same in all processes of a distributed launch; "" if no variable of LAUNCH is set.
 
     Example:
         >>> launch_id() == launch_id()
@@ -144,11 +144,11 @@ def launch_of(environment: Mapping[str, str]) -> str:
 
 
 def process_runs(pid: int, started: str | None = None) -> bool | None:
-    """Returns whether the process with the number `pid` is running; None if the system does not tell.
+    """Returns whether the process with the id `pid` is running; None if the system does not tell.
 
     Args:
-        pid: number of the process.
-        started: start time of the process. A process with the same number but another start time does not count. If
+        pid: id of the process.
+        started: start time of the process. A process with the same id but another start time does not count. If
             `started` is None, any start time counts.
 
     Example:

@@ -14,7 +14,9 @@ ROWS, FLOATS, BITS = ".rows", ".values", ".bits"  # suffixes of a shard's files;
 
 
 def values_file(folder: Path, rank: int, *, bits: bool = False) -> Path:
-    """Returns the existing file of a shard's values or, if there is none, the file to create for bits or float32.
+    """Returns the file that holds a shard's values. If there is none, returns the name of the file to create.
+
+    `bits` tells whether a new file is for bits or for float32 values.
 
     Example:
         >>> values_file(Path("no/such/store"), 0, bits=True).as_posix()
@@ -55,7 +57,7 @@ def complete_rows(folder: Path, rank: int) -> np.ndarray:
 
 
 def map_values(file: Path) -> np.ndarray:
-    """Returns the memory-mapped values of a shard: float32 numbers, or bytes of eight values each.
+    """Returns the memory-mapped values of a shard: float32 numbers, or bytes that hold up to eight values (bits) each.
 
     Example:
         >>> import tempfile

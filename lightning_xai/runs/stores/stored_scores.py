@@ -31,7 +31,7 @@ def text_hash(input_ids: np.ndarray) -> np.ndarray:
 
 
 class StoredScores(RaggedStore):
-    """The stored scores of one method on one split, by (example index, class).
+    """Reads the stored scores of one method on one split. A row holds the scores for a key (example index, class).
 
     Args:
         path: folder of a store that AttributionCacheWriter has written.
@@ -77,7 +77,8 @@ class StoredScores(RaggedStore):
         """
         stored_names = self.metadata.get(CLASS_NAMES)
         if stored_names is not None and class_names is not None and stored_names != class_names:
-            if sorted(stored_names) == sorted(class_names):  # different names may be new names of the same classes
+            # other names may be new names of the same classes, so only a changed order is an error
+            if sorted(stored_names) == sorted(class_names):
                 raise ValueError(
                     f"{self.path} holds scores of the classes {stored_names[:10]}, not of {class_names[:10]} in this "
                     "order: give the sources of all runs the same class_names"
@@ -101,7 +102,7 @@ class StoredScores(RaggedStore):
 
         Args:
             key: (index of the example, class).
-            length: expected number of tokens: that of the example in the run `reference`.
+            length: expected number of tokens, which is the example's number of tokens in the run `reference`.
             reference: name of the run with which the scores are compared, for error messages.
 
         Raises:
