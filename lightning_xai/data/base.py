@@ -108,7 +108,7 @@ class Encoder(ABC):
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Replaces everything that this encoder has learned by the `state_dict` from a checkpoint.
+        """Loads the `state_dict` from a checkpoint, which replaces everything that this encoder has learned.
 
         Raises:
             ValueError: the vocabulary of this encoder is fixed.
@@ -149,7 +149,7 @@ class Encoder(ABC):
         }
 
     def with_max_length(self, max_length: int) -> Encoder:
-        """Returns a copy of this encoder, with the same learned state, that truncates examples to `max_length` tokens.
+        """Returns a copy of this encoder that truncates examples to `max_length` tokens. The learned state is the same.
 
         Raises:
             ValueError: the encoder does not truncate examples, or `max_length` leaves no room for a text.

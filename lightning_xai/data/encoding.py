@@ -202,7 +202,7 @@ class FastTokenizerEncoder(Encoder):
         )
 
     def _encodings(self, examples: Sequence[dict[str, Any]]) -> tuple[list[Any], list[int]]:
-        """Returns the tokenizer's encoding of each example, and the rows of the examples with a second text."""
+        """Returns the tokenizer's encoding of each example, and the indices of the examples with a second text."""
         pairs = [example.get("text_pair") for example in examples]
         paired = [i for i, pair in enumerate(pairs) if pair is not None]
         single = [i for i, pair in enumerate(pairs) if pair is None]

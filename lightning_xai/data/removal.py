@@ -25,8 +25,8 @@ def remove_tokens(
         table: tokens of the examples.
         keep: [N] bool, False at the tokens to remove.
         removal: "mask" replaces removed tokens by the fill token. "delete" drops removed tokens from all arrays.
-            "positions" replaces removed tokens by the fill token, and kept tokens that may be explained by the unknown
-            token. A model then sees only which positions are kept.
+            "positions" replaces removed tokens by the fill token, and all other tokens that may be erased by the
+            unknown token, so that a model sees only which positions are kept.
         unk_token_id: id of the unknown token; only "positions" needs it.
 
     Example:

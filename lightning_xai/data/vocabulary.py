@@ -1,4 +1,4 @@
-"""Encodes words by a vocabulary, which is given or built from the training rows. No pretrained tokenizer is needed."""
+"""Encodes words with a vocabulary that is given or built from the training rows. Needs no pretrained tokenizer."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class VocabularyEncoder(FastTokenizerEncoder):
         vectors: file of pretrained word vectors, in a format that `read_word_vectors` reads. None for no vectors.
 
     Raises:
-        ValueError: a word is repeated or special, or an argument that is a count is not positive. `fit` raises the
+        ValueError: a word is repeated or special, or `min_count` or `max_words` is not positive. `fit` raises the
             error if no word remains. `encode_batch` raises the error if the vocabulary has not been built.
 
     Example:

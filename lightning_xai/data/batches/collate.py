@@ -1,4 +1,4 @@
-"""Turns tokenized examples into batches of tensors, padded on the right to the longest example of the batch."""
+"""Turns tokenized examples into batches of tensors. Rows are padded on the right to the length of the longest row."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lightning_xai.types import Attribution, Batch, TextInputs
 
 
 def pad(values: np.ndarray, places: np.ndarray, value: int, dtype: type = np.int64) -> np.ndarray:
-    """Returns an array [B, T] with the values [N], row by row, where `places` is True, and `value` elsewhere.
+    """Returns an array [B, T]: the `values` at the places that are True, in the order of the rows; `value` elsewhere.
 
     Args:
         values: [N] values of all rows, one row after another.
@@ -33,7 +33,7 @@ def pad(values: np.ndarray, places: np.ndarray, value: int, dtype: type = np.int
 
 
 def collate_labels(labels: Sequence[Labels], num_classes: int, multilabel: bool) -> Tensor:
-    """Returns [B] long, the class of each example; or, if `multilabel`, [B, C] float, 1 for its classes and else 0.
+    """Returns the class of each example as [B] long; or, if `multilabel`, 1 for its classes and else 0 as [B, C] float.
 
     Example:
         >>> collate_labels([2, 0], num_classes=3, multilabel=False).tolist()

@@ -51,7 +51,7 @@ def chart_files(mdace_dir: Path, setting: str, version: str) -> dict[int, Path]:
 
     Args:
         mdace_dir: copy of MDACE's repository, with the folders "data" and "splits".
-        setting: "Inpatient" or "Profee".
+        setting: "Inpatient" or "Profee", as in the source Mdace.
         version: "ICD-9" or "ICD-10".
 
     Raises:

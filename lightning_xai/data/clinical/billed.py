@@ -25,7 +25,7 @@ def tables_of(systems: Sequence[System]) -> list[str]:
 
 @dataclass(frozen=True)
 class BilledCodes:
-    """The billed codes of the admissions that are in the list of a split.
+    """The billed codes of all admissions that are in the list of a split.
 
     Attributes:
         codes: admission -> its codes with their decimal points, distinct and sorted; only admissions with a code.
@@ -45,7 +45,7 @@ def read_billed(folder: Path, systems: Sequence[System], admissions: Container[i
 
     Args:
         folder: folder of the tables.
-        systems: the code systems to read, of ICD-9.
+        systems: the ICD-9 code systems to read.
         admissions: the admissions whose codes are returned.
 
     Raises:

@@ -18,7 +18,7 @@ class CodeMap:
         classes: the classes of a checkpoint; all other codes are dropped. If None, all codes are kept.
 
     Attributes:
-        dropped: reason -> number of codes that were dropped.
+        dropped: reason -> number of annotations or billed codes that were dropped.
         cut: the codes that were shortened.
 
     Example:

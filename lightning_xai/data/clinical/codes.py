@@ -18,7 +18,9 @@ ICD10_REPLACEMENTS = {
 
 
 def with_point(code: str, system: System) -> str:
-    """Inserts the decimal point into a code of MIMIC-III: after 3 characters, 4 in E codes, 2 in procedure codes.
+    """Returns a code of MIMIC-III with its decimal point.
+
+    In procedure codes, the point is after 2 characters, in E codes after 4, and in all other codes after 3.
 
     Example:
         >>> with_point("25000", "ICD-9-CM"), with_point("E8788", "ICD-9-CM"), with_point("3893", "ICD-9-PCS")

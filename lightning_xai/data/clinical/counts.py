@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from lightning_xai.data.clinical.annotations import AnnotatedNote
 from lightning_xai.data.clinical.documents import Document
 
-# corpus -> numbers of admissions in each split, from Edin et al. (2024, Table 1) and from MDACE's lists
+# corpus -> split -> number of admissions, from Edin et al. (2024, Table 1) and from MDACE's lists
 PUBLISHED = {
     "mimic": {"train": 47_719, "validation": 1_631, "test": 3_372},
     "mdace": {"train": 181, "validation": 60, "test": 61},
@@ -56,7 +56,7 @@ class CountReport:
         annotated: split -> counts of the annotations, before codes are mapped to classes.
         table: kind of note -> number of rows in NOTEEVENTS.
         shared_patients: number of patients with admissions in several splits.
-        dropped: what was left out or merged -> number.
+        dropped: kind of item that was left out or merged -> number of such items.
 
     Example:
         >>> report = CountReport("joint", {"test": 7})

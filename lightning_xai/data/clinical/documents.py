@@ -123,9 +123,10 @@ def annotated_document(
         note: the note.
         position: the note's position in the store.
         text: the note's text.
-        rename: function of a code system and a code, which returns the class of the code, or None to drop the code.
+        rename: function that takes a code system and a code, and returns the class of the code, or None to drop it.
         trim: as in `trimming.trimmed`.
-        dropped: kind of dropped span -> number. This function adds the spans that become empty or repeat another span.
+        dropped: kind of dropped span -> number of such spans. This function adds to these numbers: it counts the spans
+            that become empty, and those that repeat another span.
 
     Example:
         >>> from lightning_xai.data.clinical.annotations import Annotation
@@ -156,7 +157,7 @@ def rationales_of_document(document: Document, numbers: Mapping[str, int]) -> li
 
     Args:
         document: the document.
-        numbers: code -> number of its class.
+        numbers: code -> index of its class.
 
     Example:
         >>> document = Document("7", 101, (0,), ("274",), {"274": [[0, 4]]})

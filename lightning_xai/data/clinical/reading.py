@@ -28,7 +28,7 @@ class ChartSettings:
 
     Attributes:
         mdace_dir: copy of MDACE's repository, with the folders "data" and "splits".
-        setting: "Inpatient" or "Profee".
+        setting: "Inpatient" or "Profee", as in the source Mdace.
         all_notes: whether all annotated notes become documents, not only the discharge summaries.
         trim: as in `trimming.trimmed`.
     """
@@ -134,7 +134,7 @@ def read_documents(settings: DocumentSettings) -> ClinicalDocuments:
         codes = CodeMap(settings.systems, billed.known if uses_icd9 else None, settings.classes)
         trim = settings.charts.trim if settings.charts is not None else "none"
         place_of = {row_id: place for place, row_id in enumerate(store.row_ids)}
-        # in a joint corpus, ids are numbers of notes or of admissions; the prefix of notes keeps equal numbers apart
+        # in a joint corpus, ids are ROW_IDs or HADM_IDs; the prefix before a ROW_ID keeps equal numbers apart
         prefix = "" if settings.needs_chart else "note-"
         maker = _Maker(store, charts, billed, codes, trim, report, places_of_admissions(store), place_of, prefix)
         documents = {split: maker.documents(admissions) for split, admissions in lists.items()}

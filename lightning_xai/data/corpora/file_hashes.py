@@ -37,7 +37,7 @@ class FileHashes:
         self.verify = verify
 
     def of(self, path: Path) -> str:
-        """Returns the hash of a file, or of the names and contents of all files in a folder; "" if the path is missing.
+        """Returns a hash of a file's contents, or of the names and contents of a folder's files; "" for a missing path.
 
         Raises:
             ValueError: a file changes while it is read.

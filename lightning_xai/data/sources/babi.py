@@ -39,7 +39,7 @@ def read_stories(path: Path) -> list[list[Question]]:
         'garden'
     """
     stories: list[list[Question]] = []
-    sentences: dict[int, str] = {}  # number of a line in its story -> sentence
+    sentences: dict[int, str] = {}  # line number in the story -> sentence
     with path.open(encoding="utf-8") as lines:
         for row, line in enumerate(lines, start=1):
             number, _, rest = line.rstrip("\n").partition(" ")

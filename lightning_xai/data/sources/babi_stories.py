@@ -51,7 +51,7 @@ class _World:
         self.journeys: dict[str, tuple[str, str, list[int]]] = {}
 
     def tell(self, actor: str, verbs: list[str], thing: str) -> None:
-        """Adds the sentence "actor verb the thing." to the story, with a random verb."""
+        """Adds the sentence "{actor} {verb} the {thing}." to the story, with a random verb."""
         self.sentences.append(f"{actor} {self.chance.choice(verbs)} the {thing}.")
 
     def move(self) -> None:
@@ -70,7 +70,7 @@ class _World:
         self.tell(actor, MOVE_VERBS, place)
 
     def take_or_drop(self) -> None:
-        """Lets a random actor take an object at the actor's place, or drop an object. If nobody can, moves an actor."""
+        """Lets a random actor take an object at the actor's place, or drop an object; if nobody can, moves an actor."""
         free = [thing for thing in OBJECTS if thing not in self.holders]
         possible = [(a, t) for t in free for a in ACTORS if self.actor_places[a] == self.object_places[t]]
         possible += [(holder, thing) for thing, holder in self.holders.items()]

@@ -103,7 +103,7 @@ def split_rows(num_rows: int, validation_fraction: float, test_fraction: float, 
 
 
 def require_fractions(**fractions: float) -> None:
-    """Checks the fractions of the rows that are put into the validation and test splits.
+    """Checks the fractions of rows for the validation and test splits.
 
     Raises:
         ValueError: a fraction is not above 0, or the fractions leave no training data.
@@ -153,7 +153,7 @@ class TextSource(ABC):
     Splits: "train", "validation" and "test". Splits with other names are treated as additional test splits.
 
     Attributes:
-        name: name of the source, which distinguishes it from other sources in the same data set.
+        name: name of the source. Sources that are combined in a Bundle must have different names.
         multilabel: whether a row may have any number of labels.
         rationales_are_weak: True if rationales come from a heuristic or a lexicon, not from annotators.
         max_lengths: split -> largest number of tokens in an example. Splits without an entry have the encoder's limit.
@@ -223,7 +223,7 @@ class TextSource(ABC):
         return paths_in(self.init_args)
 
     def remote_revision(self) -> str:
-        """Returns the version of the data on the hub that `load` reads; "" if it reads none, or a fixed version."""
+        """Returns the version of the hub's data that `load` reads; "" if it reads no such data, or a fixed version."""
         return ""
 
     def summary(self) -> dict[str, Any]:

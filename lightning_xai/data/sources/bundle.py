@@ -49,7 +49,7 @@ class Bundle(TextSource):
         train_words_per_document: the same range for the training split; by default, `words_per_document`. A network
             learns faster from short documents.
         separator: text between snippets.
-        num_train, num_validation, num_test: numbers of documents.
+        num_train, num_validation, num_test: numbers of documents in the three splits.
         seed: seed of all random choices. If only a `num_...` changes, the first documents of its split stay the same.
         filler_sources: sources whose `load_filler` gives the filler; by default, `sources`. The labeled rows of
             `filler_sources` are not used.

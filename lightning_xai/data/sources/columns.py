@@ -40,18 +40,18 @@ class ColumnSource(TextSource):
     in a cell. Only a cell without any characters is empty: the words null, None, NA and nan are ordinary text.
 
     Labels and ids are read as text, so 01 stays "01". A label that is one of the class names means the class with this
-    name. If no class name is a number, a whole number means the class with this number, counted from 0. If all class
-    names are whole numbers, the label 1.0 means the class "1".
+    name. If no class name is a number, a label that is a whole number means the class with this index, counted from 0.
+    If all class names are whole numbers, labels are compared with them as numbers: 1.0 means the class "1".
 
     Args:
         text_column, text_pair_column, label_column, rationale_column, id_column: names of the columns; None if the
-            table lacks the column. Without an id column, the id of a row is its number in the split, from 0.
+            table lacks the column. Without an id column, the id of a row is its row number in the split, from 0.
         rationale_format: "char_spans" if a cell is a list of [begin, end], or of objects with the keys "label" and
             "spans"; "word_mask" if a cell is a list with 0 or 1 for each whitespace word. A rationale without a label
             supports all labels of its row.
-        class_names: names of the classes 0, 1, ...; by default, those of the label column's ClassLabel feature, in its
-            order. Without such a feature, they are the sorted labels of the training split, or of all splits if there
-            is no training split.
+        class_names: names of the classes 0, 1, ...; by default, the names in the label column's ClassLabel feature.
+            Without such a feature, they are the sorted labels of the training split, or of all splits if there is no
+            training split.
         multilabel: whether a row may have any number of labels.
         label_separator: separates the labels in a cell that is a string. White space around a label is dropped.
         validation_fraction: fraction of the training rows that become the validation split, if the table lacks one.
@@ -168,7 +168,7 @@ class ColumnSource(TextSource):
         return [self._named(text, split) for text in texts if text is not None]
 
     def _named(self, label: str, split: str) -> str:
-        """Returns the name of a class if the label is its number in a ClassLabel feature, or else the label itself."""
+        """Returns the class name that the column's ClassLabel feature has for the label; if none, the label itself."""
         names, number = self._table[split].label_names, whole_number(label)
         if names is None or number is None or not 0 <= number < len(names):
             return label
@@ -264,7 +264,7 @@ class ColumnSource(TextSource):
 
 
 def _classes_of_names(names: list[str], class_names: list[str]) -> ClassNumbers:
-    """Maps class names of a column to the classes with the same names; if no name matches, maps them by position."""
+    """Returns a ClassNumbers for a column's class names, matched by name or, if no name is equal, by position."""
     theirs, ours = comparable_names(names, class_names)
     by_name = {name: ours.index(same) for name, same in zip(names, theirs, strict=True) if same in ours}
     return ClassNumbers.of_names(by_name or {name: i for i, name in enumerate(names[: len(class_names)])})

@@ -48,11 +48,13 @@ def document_ids(annotation: dict[str, Any]) -> list[str]:
 
 
 def evidence_spans(evidences: list[list[dict[str, Any]]], documents: dict[str, str], name: str) -> list[list[int]]:
-    """Returns the merged character spans of an annotation's evidence in its documents, joined by line breaks.
+    """Returns the merged character spans of an annotation's evidence in the text of its documents.
+
+    The text consists of the documents, joined by line breaks.
 
     Args:
-        evidences: lists of objects with the keys "docid", "start_token" and "end_token". Tokens are whitespace words,
-            and the end is exclusive.
+        evidences: groups of evidence. A group is a list of objects with the keys "docid", "start_token" and
+            "end_token". Tokens are whitespace words, and the end is exclusive.
         documents: id -> text, for the documents of the annotation, in the order in which they are joined.
         name: id of the annotation, for error messages.
 

@@ -104,7 +104,7 @@ class Files(ColumnSource):
         """Checks all files of a split, and returns a stream of their rows."""
         used = {column for column in self.columns.values() if column is not None}
         every, num_rows = dict[str, None](), 0
-        first_columns: set[str] = set()  # columns of the first file that the source uses
+        first_columns: set[str] = set()  # columns that the source uses and the first file has
         for number, path in enumerate(paths):
             names = dict[str, None]()
             for row in self._read(path):
@@ -168,7 +168,7 @@ class Files(ColumnSource):
 
 
 def files_of_pattern(pattern: str) -> list[Path]:
-    """Returns the file of this name or, if the name has *, ? or [...], all files that match, sorted by name.
+    """Returns the file with the name `pattern` or, if it contains *, ? or [...], all files that match, sorted by name.
 
     Raises:
         ValueError: no file matches.

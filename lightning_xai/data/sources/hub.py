@@ -30,8 +30,8 @@ def check_label_names(rows: Dataset, column: str, class_names: list[str], path: 
     """Checks that the class names of a label column do not contradict the expected names and their order.
 
     Raises:
-        ValueError: the column has the expected names in another order, or shares only some of them, at other
-            positions or in a list of another length.
+        ValueError: the column has the expected names in another order; or only some of its names are expected, and the
+            two lists of names differ in length or in the positions of these names.
 
     Example:
         >>> from datasets import Features
@@ -50,7 +50,7 @@ def check_label_names(rows: Dataset, column: str, class_names: list[str], path: 
 
 
 def unguessed_cell(cell: str) -> str | None:
-    """Returns a CSV cell unchanged, or None if it is empty. As a converter, this keeps pandas from guessing types.
+    """Returns a CSV cell unchanged, or None if it is empty. With this converter, pandas does not guess types.
 
     Example:
         >>> unguessed_cell("007"), unguessed_cell("NA"), unguessed_cell("")
@@ -65,13 +65,14 @@ class Hub(ColumnSource):
     Args:
         path: a hub id, such as "stanfordnlp/imdb", or a folder.
         config_name: name of the data set's configuration on the hub; None if it has only one.
-        splits: name of a split in this package -> its name in the data set; by default, all names stay. Splits with
-            names other than "train", "validation" and "test" are treated as additional test splits.
+        splits: name of a split in this package -> its name in the data set; by default, all splits of the data set,
+            under the same names. Splits that are not called "train", "validation" or "test" are treated as additional
+            test splits.
         revision: commit, tag or branch; None for the newest version. The hub keeps Parquet copies of data sets in the
             branch "refs/convert/parquet". Use this branch if a data set is defined by a script, because `datasets` no
             longer runs scripts.
-        data_dir: folder of the data set from which files are read; None for all folders. The Parquet copies have one
-            folder per configuration, so set `data_dir` for them, not `config_name`.
+        data_dir: the only folder of the data set whose files are read; None for all folders. The Parquet copies have
+            one folder per configuration, so set `data_dir` for them, not `config_name`.
         kwargs: arguments of ColumnSource.
 
     Raises:

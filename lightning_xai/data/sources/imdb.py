@@ -17,7 +17,7 @@ def read_reviews(folder: Path) -> list[dict[str, Any]]:
     """Returns the reviews in folder/neg, then those in folder/pos, each sorted by the number in the file name.
 
     Raises:
-        ValueError: a folder has no reviews, or a file is not named "number_rating.txt". The message names it.
+        ValueError: a folder has no reviews, or a file is not named "number_rating.txt".
 
     Example:
         >>> import tempfile

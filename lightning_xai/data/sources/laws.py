@@ -96,7 +96,11 @@ def class_names_are_fixed(source: TextSource, other: TextSource) -> None:
 
 
 def a_second_load_is_equal(source: TextSource, splits: DatasetDict) -> None:
-    """Checks that `source` loads the rows in `splits`, which another object of the same source loaded, in that order.
+    """Checks that two objects of the same source load the same rows in the same order.
+
+    Args:
+        source: the second object.
+        splits: the rows that the first object loaded.
 
     Raises:
         ValueError: a split or a row differs.

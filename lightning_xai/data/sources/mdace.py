@@ -37,20 +37,20 @@ class Mdace(ClinicalSource):
     """One document per annotated note. Its labels are the annotated codes; a code's rationale is its evidence spans.
 
     Spans are character offsets into a single note. So notes are never joined, and an addendum is a separate document.
-    If an ICD-9 code does not occur in MIMIC-III, characters are removed from its end until the remaining code does. If
-    fewer than 3 characters would remain, the annotation is dropped. If two codes become equal, the resulting code gets
-    the spans of both. `id` is the note's ROW_ID.
+    If an ICD-9 code does not occur in MIMIC-III, characters are removed from its end until a code of MIMIC-III remains.
+    If fewer than 3 characters would remain, the annotation is dropped. If two codes become equal, the resulting code
+    gets the spans of both. `id` is the note's ROW_ID.
 
     Args:
         mimic_dir: folder with NOTEEVENTS, DIAGNOSES_ICD and PROCEDURES_ICD of MIMIC-III 1.4, as csv or csv.gz.
         mdace_dir: copy of MDACE's repository, with the folders "data" and "splits".
         splits: as in Mimic; by default, MDACE's own lists.
-        setting: "Inpatient" or "Profee".
+        setting: "Inpatient" for MDACE's inpatient coding, or "Profee" for its professional fee coding.
         notes: "discharge" for discharge summaries, or "annotated" for annotated notes of every category.
         code_systems: "ICD-9-CM" (diagnoses), "ICD-9-PCS" (procedures) or both; or "ICD-10-CM", "ICD-10-PCS" or both.
             Annotations of other systems are dropped and counted.
-        trim: "none" to keep spans as they are; "mdace" or "edin" to trim them as MDACE's own reader or Edin et al. do,
-            see `trimming.trimmed`.
+        trim: "none" to keep spans as they are, "mdace" to trim them as MDACE's own reader does, or "edin" to trim them
+            as Edin et al. do; see `trimming.trimmed`.
         classes, shared_patients, allow_text: as in Mimic.
 
     Raises:

@@ -51,8 +51,8 @@ LABELS: dict[str, tuple[list[str], Callable[[Collection[str]], int | None]]] = {
 def normalize_text(text: str) -> str:
     """Returns the words and punctuation marks of a note in lower case, separated by spaces.
 
-    In MIMIC-III, "[**...**]" replaces private data; it becomes "<de>". Of repeated punctuation marks, only one is kept.
-    A word that contains a digit becomes "qqq".
+    MIMIC-III has "[**...**]" in place of private data; this becomes "<de>". If a punctuation mark is repeated, only one
+    is kept. A word that contains a digit becomes "qqq".
 
     Example:
         >>> normalize_text("Dr. [**Last Name**] gave 2 mg!!")
@@ -172,7 +172,8 @@ class MimicLabels(TextSource):
             admission per line; other admissions are left out. If None, all admissions of the task are used, and are
             divided so that all admissions of a patient are in the same split.
         normalized: whether `normalize_text` is applied to the text.
-        max_words: documents with more words, counted after `normalize_text`, are left out. None for no limit.
+        max_words: documents with more whitespace words are left out; if `normalized`, words are counted after
+            `normalize_text`. None for no limit.
         validation_fraction, test_fraction: fractions of the patients, if `splits_dir` is None.
         seed: seed of the random division into splits, if `splits_dir` is None.
         allow_text: whether texts of notes may be written outside the folder of the encoded corpora, in heatmaps,

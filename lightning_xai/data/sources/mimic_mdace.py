@@ -10,7 +10,7 @@ from lightning_xai.data.sources.mdace import Notes, Setting, charts_of
 
 
 class MimicMdace(ClinicalSource):
-    """The joint set: the rows of Mdace for admissions with a chart in MDACE, and the rows of Mimic for all others.
+    """The rows of Mdace for admissions with a chart in MDACE, and the rows of Mimic for all other admissions.
 
     `id` is the admission's HADM_ID in rows of Mimic, and "note-" followed by the note's ROW_ID in rows of Mdace. Only
     the latter rows have rationales.
@@ -18,8 +18,8 @@ class MimicMdace(ClinicalSource):
     Args:
         mimic_dir, classes, shared_patients, allow_text: as in Mimic.
         mdace_dir, setting, notes, trim: as in Mdace.
-        splits: as in Mimic. The joint set of Edin et al. (2024) uses MDACE's lists MDace-code-ev-train.csv,
-            MDace-code-ev-val.csv and MDace-code-ev-test.csv. To keep MDACE out of training, give Mullenbach's list for
+        splits: as in Mimic. Edin et al. (2024) use MDACE's lists MDace-code-ev-train.csv, MDace-code-ev-val.csv and
+            MDace-code-ev-test.csv for such a joint set. To keep MDACE out of training, give Mullenbach's list for
             training, and MDACE's lists for validation and test.
         code_systems: "ICD-9-CM" for diagnoses, "ICD-9-PCS" for procedures, or both.
 

@@ -67,8 +67,8 @@ def with_classes(row: Mapping[str, Any], positions: Sequence[int | None]) -> dic
 
     Args:
         row: a row with the columns of TextSource.
-        positions: new number of each class, or None for a class to leave out. A multi-label row only loses the labels
-            of such classes.
+        positions: for each class, its new number, or None if it is left out. A multi-label row is always kept, but
+            without the labels that are left out.
 
     Example:
         >>> with_classes({"text": "good", "labels": 0, "id": "a"}, [1, 0])
@@ -102,8 +102,8 @@ class OutOfDomain(TextSource):
         splits: name of the new split -> name of the split in the source of its rows; "test" by default.
         max_lengths: name of the new split -> largest number of tokens of an example, special tokens included; by
             default, the encoder's limit. If truncation removes evidence, only the remaining evidence counts.
-        classes: name of the new split -> (class of its source -> class of `source`, or null to leave out the rows of
-            the class), for classes that `source` names differently.
+        classes: name of the new split -> mapping for its source. The mapping has an entry for each class that `source`
+            lacks or names differently: class -> class of `source`, or null to leave out the rows of the class.
 
     Raises:
         ValueError: `others` is empty or has the name of a split of `source`; another option has a name that is not in
@@ -154,7 +154,7 @@ class OutOfDomain(TextSource):
 
     @property
     def sources(self) -> list[TextSource]:
-        """All sources. They write temporary files into the folder of this source."""
+        """The training source and the other sources, all with the `work_folder` of this source."""
         sources = [self.source, *self.others.values()]
         for source in sources:
             source.work_folder = self.work_folder

@@ -62,7 +62,7 @@ class Planted(TextSource):
             of a class is flipped (multi-label). Signal words and rationales still belong to the original class.
         multilabel: whether a document may have any number of classes.
         class_probability: probability of each class in a multi-label document.
-        num_train, num_validation, num_test: numbers of documents.
+        num_train, num_validation, num_test: numbers of documents in the three splits.
         seed: seed of all random choices. If only a `num_...` changes, the first documents of its split stay the same.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Rows that a source yields one at a time, and functions that read such rows, or those of a data set."""
+"""Rows that a source yields one at a time, and functions that read rows from such a stream or from a data set."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class RowStream:
     """The rows of one split. Every iteration creates the rows anew, so they are never all in memory.
 
     Args:
-        make: function that returns the rows, with the columns of TextSource. Every call must return the same rows.
+        make: function that returns the rows as dicts. Every call must return the same rows.
         column_names: names of the columns.
         num_rows: number of rows. If None, they are counted when `len` is first called.
 

@@ -1,4 +1,4 @@
-"""Stanford Natural Language Inference (SNLI), from the hub or local files, and e-SNLI, SNLI with marked words."""
+"""Stanford Natural Language Inference (SNLI), from the hub or local files, and e-SNLI (SNLI with marked words)."""
 
 from __future__ import annotations
 
@@ -95,7 +95,8 @@ def read_json_lines(folder: Path, part: str) -> Iterator[dict[str, Any]]:
 def read_highlights(folder: Path, part: str) -> Iterator[dict[str, Any]]:
     """Yields the rows of esnli_{part}.csv. The part "train" has two files, esnli_train_1.csv and esnli_train_2.csv.
 
-    The values of "premise_masks" and "hypothesis_masks" have one list per annotator, with True for each marked word.
+    The values of "premise_masks" and "hypothesis_masks" have one list per annotator: for each word, whether the
+    annotator marked it.
 
     Raises:
         ValueError: a column is missing, or a marked sentence differs from its sentence in more than asterisks.

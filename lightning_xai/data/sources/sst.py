@@ -1,4 +1,4 @@
-"""Stanford Sentiment Treebank: sentences with a sentiment for every phrase. Rationales are derived from these."""
+"""Stanford Sentiment Treebank: sentences with a sentiment for every phrase, from which rationales are derived."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class SST(TextSource):
             al. (2022), arXiv 2110.08412, use 6.
         revision: commit, tag or branch on the hub; None for the newest version, which `datasets` cannot load,
             because it is a script.
-        hub_dir: folder of the hub's data set in which the trees are (column "ptb_tree"); None to read all folders.
+        hub_dir: the folder, in the hub's data set, that has the trees (column "ptb_tree"); None to read all folders.
 
     Raises:
         ValueError: a number is out of range. `load` raises the error if a file, the data set, a split or the column is

@@ -93,7 +93,7 @@ def lexicon_spans(text: str, lexicon: dict[str, float], sign: int) -> list[list[
 
 
 def _open_member(archive: tarfile.TarFile, name: str) -> IO[bytes]:
-    """Opens the file with the given name in an archive, in whichever folder it is."""
+    """Opens the file with the given name in an archive. The file may be in any folder of the archive."""
     file = archive.extractfile(next(m for m in archive.getmembers() if m.name.endswith("/" + name)))
     assert file is not None, f"{name} is a folder or a link"
     return file
@@ -148,17 +148,19 @@ def fetch_vader(folder: Path) -> None:
 class Vader(TextSource):
     """Short texts (snippets) of one domain, labeled negative or positive by their mean human rating.
 
-    Repeated snippets are dropped before the split. The rationales are weak: the words of the VADER lexicon whose
-    valence agrees with the label. Snippets without a label are used as filler. Most of the movie snippets are also
-    sentences of the Stanford Sentiment Treebank, so never train on one of the two data sets and test on the other.
+    Repeated snippets are dropped before the snippets are divided into splits. The rationales are weak: they are the
+    words whose valence in the VADER lexicon agrees with the label. Snippets without a label are used as filler. Most
+    of the movie snippets are also sentences of the Stanford Sentiment Treebank, so never train on one of the two data
+    sets and test on the other.
 
     Args:
         domain: "movie" or "amazon" reviews, "nyt" (New York Times editorials), or "tweets". Its snippets are divided
             into train, validation and test.
-        threshold: a snippet has a label if its mean rating, in [-4, 4], is farther than this number from 0.
+        threshold: a snippet has a label if the absolute value of its mean rating, which is in [-4, 4], exceeds this
+            number.
         other_domains: domains whose labeled snippets become additional test splits, named by domain; None for all
             other domains.
-        seed: seed of the split.
+        seed: seed of the random division into splits.
         validation_fraction, test_fraction: fractions of the domain's snippets.
         cache_dir: folder in which the data is kept; None for $LIGHTNING_XAI_CACHE or ~/.cache/lightning_xai.
         weak_rationales: whether rows get the weak rationales.

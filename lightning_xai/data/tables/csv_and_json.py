@@ -87,7 +87,7 @@ def _cells(path: Path, delimiter: str, quoting: bool, encoding: str) -> Iterator
 
 
 def read_json_rows(path: Path, *, encoding: str = "utf-8", field: str | None = None) -> Iterator[dict[str, Any]]:
-    """Yields the rows of a JSON file: one object per line, a list of objects, or an object that maps names to columns.
+    """Yields the rows of a JSON file: one object per line, a list of objects, or an object of column name -> cells.
 
     A file with one object per line is read line by line. Any other file is read as a whole.
 

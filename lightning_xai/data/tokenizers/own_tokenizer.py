@@ -64,7 +64,7 @@ def load_tokenizer(path: str, *, trust_remote_code: bool = False) -> Any:
         tokenizer = AutoTokenizer.from_pretrained(location, config=config, trust_remote_code=trust_remote_code)
     except OSError as error:
         raise ValueError(f"{none} (transformers says: {str(error).strip().splitlines()[0]})") from error
-    except Exception as error:  # for unreadable files, the library `tokenizers` raises this class itself
+    except Exception as error:  # for unreadable files, the library `tokenizers` raises Exception, not a subclass
         if "trust_remote_code" not in str(error):
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise ValueError(
