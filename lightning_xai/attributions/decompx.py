@@ -44,8 +44,8 @@ class DecompositionRules:
     """
 
     bias: BiasRule = "absdot"
-    feed_forward: FeedForward = "zero_origin"  # line that replaces the activation of these blocks; "none": no blocks
-    head_activation: Approximation = "zero_origin"  # line that replaces the activation of the classification head
+    feed_forward: FeedForward = "zero_origin"  # how a line replaces these blocks' activation; "none" omits the blocks
+    head_activation: Approximation = "zero_origin"  # how a line replaces the classification head's activation
     chunk_size: int = 4  # number of source tokens that go through a layer at the same time
 
 
@@ -88,8 +88,8 @@ def decompose_segment(
 ) -> tuple[Tensor, Tensor]:
     """Divides R states, which are weighted sums of a segment's token states, among the S tokens of the segment.
 
-    Returns one vector for each state and token [R, S, D], and the states [R, D]. Vectors usually sum to their state.
-    With the bias rule "token", each state has one further vector, for all biases: [R, S + 1, D].
+    Returns vectors [R, S, D], one per state and token, and states [R, D]. A state is usually the sum of its vectors.
+    With the bias rule "token", the vectors are [R, S + 1, D]; the last vector of each state belongs to all biases.
 
     Args:
         layers: the first layers, or all layers, of the network that gave `output`. The states after the last of these
@@ -142,7 +142,7 @@ def decompose_segment(
 
 
 def _attend_from_tokens(layer: FrozenLayer, rules: DecompositionRules) -> Attended:
-    """Yields the first layer's attention output from chunks of source tokens, then zeros if biases are a source."""
+    """Yields the first layer's attention output for chunks of source tokens, and then zeros if biases are a source."""
     num_tokens, size = len(layer.hidden), layer.hidden.shape[-1]
     for start in range(0, num_tokens, rules.chunk_size):
         yield layer.attend_to_tokens(slice(start, min(start + rules.chunk_size, num_tokens)))
@@ -162,15 +162,15 @@ def decompose_text(
     """Divides R states that the classification head reads, and the logits, among T tokens.
 
     Returns vectors [R, T, D] that usually sum to the states, and shares [R, T, C or 1] that usually sum to the logits.
-    With the bias rule "token", there are T + 1 vectors and shares, and the last belongs to all biases together.
+    With the bias rule "token", there are T + 1 vectors and shares, the last of them for all biases together.
 
     Args:
         layers: all layers of the encoder.
-        head: the layers of the head.
+        head: the layers of the classification head.
         output: the result of a forward pass with attentions and hidden states.
         row: the text's row in the batch.
         readout: [R, T], weights without padding. State r is the sum of the token states, weighted by row r.
-        logits: [C] logits of the text, or [R] if each of the R states belongs to another class.
+        logits: [C] logits of the text, or [R] logits if each of the R states belongs to a different class.
         rules: how biases and non-linear functions are divided.
 
     Raises:
@@ -207,9 +207,8 @@ class DecompX(DifferentiableAttribution):
     deviations in normalization layers, slopes of activations and activation(gate) in gated feed-forward blocks are
     frozen at their true values. The network is then linear except for biases, which are divided among the tokens.
 
-    Scores of all tokens, special tokens included, usually sum to the logit. They do not sum to the logit if `bias` is
-    "token" or "none" (both rules leave biases out of the scores), if `activation` is "relu", if `feed_forward` is
-    "left_out", or if `score` is "norm".
+    Scores of all tokens, special tokens included, sum to the logit unless `bias` is "token" or "none" (which leave
+    biases out of the scores), `activation` is "relu", `feed_forward` is "left_out", or `score` is "norm".
 
     Passes: one forward pass for all classes. Time and memory grow with the square of the number S of tokens in a text
     (or in a segment, if the model divides texts): S^2 D numbers are stored, and more while a layer is computed.
@@ -222,7 +221,8 @@ class DecompX(DifferentiableAttribution):
         activation: the line that replaces an activation at its true input z. "zero_origin" is the line through (0, 0)
             and (z, activation(z)). "local_affine" is the tangent at z, whose intercept counts as a bias. "relu" has
             slope 1 for z > 0 and slope 0 otherwise; the classification head then uses "zero_origin".
-        feed_forward: "left_out" omits the feed-forward blocks, but norms keep their true standard deviations.
+        feed_forward: "decomposed" divides the output of the feed-forward blocks among the tokens. "left_out" omits
+            these blocks, but norms keep their true standard deviations.
         score: "logit" is the token's share of the logit. "norm" is the length of the token's vector in the state that
             the classification head reads; it is the same for all classes, unless the head reads one state per class.
         chunk_size: number of source tokens that go through a layer at the same time. Scores do not depend on it.

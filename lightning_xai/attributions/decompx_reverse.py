@@ -1,4 +1,4 @@
-"""DecompX's token scores from one backward pass through a network whose non-linear parts are frozen."""
+"""Computes DecompX's token scores by one backward pass through a network whose non-linear parts are frozen."""
 
 from __future__ import annotations
 
@@ -59,10 +59,11 @@ def override_states(
 def parallel_gradients(
     logits: Tensor, targets: Tensor, sources: Sequence[Tensor], *, create_graph: bool = False
 ) -> Iterator[tuple[Tensor, ...]]:
-    """Yields the gradients [k, ...] of target logits with respect to each source, for k columns of `targets` at a time.
+    """Yields the gradients of target logits with respect to `sources`, for k columns of `targets` at a time.
 
-    One backward pass serves k classes in parallel; a limit on the number of tokens determines k. The graph of `logits`
-    is freed after the last backward pass unless `create_graph` is set.
+    Each item has one tensor [k, ...] for each source. One backward pass serves k classes in parallel; a limit on the
+    number of tokens determines k. The graph of `logits` is freed after the last backward pass unless `create_graph` is
+    set.
 
     Args:
         logits: [B, C].
@@ -95,7 +96,7 @@ def parallel_gradients(
 
 
 class DecompXReverse(DifferentiableAttribution):
-    """Scores tokens by their share of the class's logit in the frozen network, from one backward pass.
+    """Scores tokens by their share of the class's logit, from one backward pass through a frozen, linear network.
 
     Attention probabilities, 1 / std of each normalization layer, and act(z) / z of each activation are frozen at their
     true values; in a gated unit (SwiGLU), act(gate) is frozen. The logit is then linear in the input x of the first
@@ -117,7 +118,7 @@ class DecompXReverse(DifferentiableAttribution):
             the coefficients, which costs a second forward pass.
 
     Raises:
-        ValueError: when scores are computed, the structure of the architecture's layers is unknown, or the network
+        ValueError: when scores are computed, this package does not know the architecture's layers, or the network
             calls a function without a linear rule (the message names the function).
 
     Reference: Modarressi et al. (2023), "DecompX: Explaining Transformers Decisions by Propagating Token
@@ -177,17 +178,18 @@ class DecompXReverse(DifferentiableAttribution):
 
     @staticmethod
     def _in_given_order(scores: Tensor, inputs: TextInputs) -> Tensor:
-        """Returns scores [B, K, T] in the column order of `inputs`; the network works with padding on the right."""
+        """Returns scores [B, K, T] in the column order of `inputs`. Inside the network, padding is on the right."""
         order = right_padding_order(inputs.attention_mask)
         if order is None:
             return scores
         return take_columns(scores.transpose(1, 2), order.argsort(dim=1)).transpose(1, 2)
 
     def bias_scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
-        """Returns the share [B, K] of all biases together in the logits of `targets` [B, K].
+        """Returns the contribution [B, K] of all biases together to the logit of each class in `targets` [B, K].
 
-        This share is the logit that the frozen network returns if the input of its first layer is 0. If `value_bias` is
-        True, the value bias of the first layer is also 0. One forward pass computes both this logit and the true logit.
+        This contribution is the logit that the frozen network returns if the input of its first layer is 0. If
+        `value_bias` is True, the value bias of the first layer is also 0. One forward pass computes both this logit and
+        the true logit.
         """
         layer = model.encoder_layers()[0]
         rules = FrozenCoefficients(detached=True)

@@ -70,7 +70,7 @@ class DeepLift(AttributionMethod):
     Passes: one forward pass each for input and baseline, and one backward pass for each class.
 
     Args:
-        pooling: how the D values of a token become one score; only "sum" makes scores complete.
+        pooling: how the D values of a token become one score (see `pool`); only "sum" makes scores complete.
         baseline: "fill" replaces explainable tokens by the encoder's fill token and keeps the others; "zero" sets all
             embeddings to 0.
         chunk_size: largest number of rows in one forward pass, where an example and its baseline are two rows. By
@@ -121,7 +121,7 @@ class DeepLift(AttributionMethod):
     def convergence_delta(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
         """Returns the completeness error [B, K]: the sum of scores minus the difference between the logits.
 
-        The scores are those with pooling "sum", whatever the method's `pooling` is. The unit is logits.
+        The scores are those with pooling "sum", whatever the method's `pooling` is. The error is measured in logits.
         """
         with explaining(model, inputs.device.type):
             return self._propagate(model, inputs.map(torch.clone), targets.clone())[1]

@@ -23,8 +23,9 @@ class Gradient(OnePassAttribution):
     Passes: one forward pass, and one backward pass for each class.
 
     Args:
-        pooling: how the D values of a token's gradient become one score; "vocabulary" takes the norm of the gradient
-            with respect to the token's one-hot vector, as in Madsen et al. (2022), arXiv 2110.08412, Section 4.
+        pooling: how the D values of a token's gradient become one score: "l2", "l1", "sum" or "mean" (see `pool`), or
+            "vocabulary", the L2 norm of the gradient with respect to the token's one-hot vector, as in Madsen et al.
+            (2022), arXiv 2110.08412, Section 4.
 
     Reference: Simonyan et al. (2014), "Deep Inside Convolutional Networks: Visualising Image Classification Models and
     Saliency Maps", arXiv 1312.6034, Section 3.

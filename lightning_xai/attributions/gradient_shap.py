@@ -25,17 +25,17 @@ from lightning_xai.types import Passes, TextInputs
 
 _METHOD = zlib.crc32(b"GradientSHAP")  # part of the seed, so that no other method draws the same random numbers
 
-# function that maps the indices of n samples to points [B, n, 1, 1], and to noise [B, n, T, D] or zeros [B, 1, 1, 1]
+# function of the indices of n samples; returns points [B, n, 1, 1], and noise [B, n, T, D] or zeros [B, 1, 1, 1]
 Draw = Callable[[range], tuple[Tensor, Tensor]]
 
 
 def random_points(
     inputs: TextInputs, samples: range, *, num_values: int, noise_std: float, seed: int
 ) -> tuple[Tensor, Tensor]:
-    """Draws points [B, n, 1, 1] from U(0, 1), and noise [B, n, T, D] from N(0, noise_std ** 2); it is 0 at padding.
+    """Returns points [B, n, 1, 1] drawn from U(0, 1), and noise [B, n, T, D] drawn from N(0, noise_std ** 2).
 
-    A point is a position between the baseline (0) and the input (1). A draw depends only on the seed, the index of the
-    sample, and the index and length of the example.
+    A point is a position between the baseline (0) and the input (1). The noise is 0 at padding. A draw depends only
+    on the seed, the index of the sample, and the index and length of the example.
 
     Args:
         inputs: B texts.
@@ -143,7 +143,7 @@ class GradientSHAP(DifferentiableAttribution):
     Args:
         num_samples: number of random points for each example.
         noise_std: standard deviation of the normal noise that is added to every value of the input's embeddings.
-        pooling: how the D values of a token become one score.
+        pooling: how the D values of a token become one score (see `pool`).
         baseline: "fill" replaces explainable tokens by the encoder's fill token and keeps the others; "zero" sets all
             embeddings to 0.
         seed: seed of the random points and noise, at least 0.

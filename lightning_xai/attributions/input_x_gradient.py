@@ -19,9 +19,9 @@ class InputXGradient(OnePassAttribution):
     Passes: one forward pass, and one backward pass for each class.
 
     Args:
-        pooling: how the D products of a token become one score; Edin et al. (2024) use "l2". The signed "sum" is 0,
-            apart from rounding, if a LayerNorm acts directly on the explained embeddings (as on the word embeddings of
-            DeBERTa-v2 and ModernBERT), because scaling an embedding then does not change the logits.
+        pooling: how the D products of a token become one score (see `pool`); Edin et al. (2024) use "l2". The signed
+            "sum" is 0, apart from rounding, if a LayerNorm acts directly on the explained embeddings (as on the word
+            embeddings of DeBERTa-v2 and ModernBERT), because scaling an embedding then does not change the logits.
 
     Reference: Shrikumar et al. (2017), "Not Just a Black Box: Learning Important Features Through Propagating
     Activation Differences", arXiv 1605.01713, Section 3.

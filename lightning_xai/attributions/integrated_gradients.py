@@ -53,8 +53,8 @@ class IntegratedGradients(DifferentiableAttribution):
 
     Args:
         num_steps: number of points on the line.
-        quadrature: the quadrature rule, which sets the points and their weights.
-        pooling: how the D values of a token become one score; only "sum" makes scores complete.
+        quadrature: the quadrature rule, which sets the points and their weights (see `quadrature_points`).
+        pooling: how the D values of a token become one score (see `pool`); only "sum" makes scores complete.
         multiply_by_inputs: False leaves out the factor (input - baseline), as in the results of Edin et al. (2024).
         baseline: "fill" replaces explainable tokens by the encoder's fill token and keeps the others; "zero" sets all
             embeddings to 0.
@@ -64,9 +64,9 @@ class IntegratedGradients(DifferentiableAttribution):
             warns at most once.
 
     Reference: Sundararajan et al. (2017), "Axiomatic Attribution for Deep Networks", arXiv 1703.01365, Section 3.
-    Differs: the released code of Edin et al. (2024) equals multiply_by_inputs=False with pooling "l2". The released
-        code of Madsen et al. (2022) also multiplies each gradient by its position in [0, 1] on the line. The weights of
-        captum's trapezoid rule sum to 1 - 1 / num_steps; here, weights sum to 1.
+    Differs: the released code of Edin et al. (2024) gives the scores of multiply_by_inputs=False with pooling "l2". The
+        released code of Madsen et al. (2022) also multiplies each gradient by its position in [0, 1] on the line. The
+        weights of captum's trapezoid rule sum to 1 - 1 / num_steps; here, weights sum to 1.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -130,7 +130,7 @@ class IntegratedGradients(DifferentiableAttribution):
         """Returns the completeness error [B, K]: the sum of scores minus the difference between the logits.
 
         The scores are those with pooling "sum" and multiply_by_inputs=True, whatever the method's arguments are. The
-        unit is logits.
+        error is measured in logits.
         """
         with explaining(model, inputs.device.type):
             inputs, targets = inputs.map(torch.clone), targets.clone()

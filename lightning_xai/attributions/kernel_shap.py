@@ -19,13 +19,13 @@ from lightning_xai.functional.seeds import check_seed, example_generator
 
 SAMPLES_PER_UNIT, FEWEST_SAMPLES = 3, 64
 
-_DRAWN_ELEMENTS = 2**22  # at most so many random numbers are in memory at once
+_DRAWN_ELEMENTS = 2**22  # largest number of random numbers in memory at once
 
 
 def size_shares(num_units: int) -> np.ndarray:
-    """Returns the total Shapley kernel weight of all coalitions of s or M - s units, for s = 1, 2, ..., M // 2.
+    """Returns one weight for each pair of coalition sizes s and M - s, for s = 1, 2, ..., M // 2 and M = `num_units`.
 
-    M is `num_units`. The weights sum to 1.
+    The weight is what the Shapley kernel gives to all coalitions of s or M - s units together. The weights sum to 1.
 
     Example:
         >>> (11 * size_shares(4)).round()  # sizes 1 and 3 together, then size 2
@@ -71,7 +71,7 @@ def shapley_coalitions(num_units: int, num_samples: int, generator: np.random.Ge
     """Returns at most `num_samples` coalitions, neither empty nor full, with the weights of the Shapley kernel.
 
     Sizes are treated in pairs: 1 and M - 1, then 2 and M - 2, and so on. A pair with n coalitions is enumerated if at
-    least n of the remaining samples would be expected to fall into the pair. Once a pair is not enumerated, all
+    least n of the remaining samples would be expected to fall into the pair. If a pair is not enumerated, all
     remaining samples are drawn at random from the kernel, restricted to this pair and later pairs. Each drawn coalition
     is followed by its complement, and all drawn coalitions have equal weights. If `num_samples` is at least 2^M - 2,
     all coalitions are enumerated.

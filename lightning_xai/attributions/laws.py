@@ -1,4 +1,4 @@
-"""Properties that attribution methods must have. `check_method` tests a method for them, on tiny networks."""
+"""Properties that attribution methods must have. `check_method` tests whether a method has them, on tiny networks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from lightning_xai.types import Attribution, TextInputs
 
 LENGTHS = [6, 13, 9]
 TARGETS = torch.tensor([[0, 2], [1, 0], [2, 1]])
-CHUNKS = ((1, 1), (5, 3), (14, 3))  # (chunk size, number of texts); chunk size 1 is slow, so it gets one text
+CHUNKS = ((1, 1), (5, 3), (14, 3))  # (chunk size, number of texts); chunk size 1 is slow, so it is tested on one text
 
 
 def check_method(method: AttributionMethod, *networks: Classifier) -> None:
@@ -102,7 +102,7 @@ def padding_changes_nothing(method: AttributionMethod, model: Classifier) -> Non
 
 
 def same_class_alone_and_with_others(method: AttributionMethod, model: Classifier) -> None:
-    """A class has the same scores whether it is explained alone or together with others."""
+    """A class has the same scores whether it is explained alone or together with other classes."""
     together = _scores_together(method, model)
     alone = [_scores(method, model, _texts(), TARGETS[:, k : k + 1]) for k in range(TARGETS.shape[1])]
     rule = f"{_name(method)}: the other explained classes change the scores of a class"
@@ -131,7 +131,7 @@ def chunk_size_changes_nothing(
 def model_is_left_as_it_was(method: AttributionMethod, model: Classifier) -> None:
     """The network (weights, gradients, flags, modes, hooks, attention kernel) and the process state do not change."""
     model.train()
-    next(model.modules()).training = False  # modules may have different modes, and a method must restore each
+    next(model.modules()).training = False  # modules may be in different modes, and a method must restore all of them
     next(model.parameters()).requires_grad_(False)
     before, process = network_state(model), process_state()
     _scores(method, model, _texts())
@@ -191,7 +191,7 @@ def passes_are_as_made(method: AttributionMethod, model: Classifier) -> None:
     method.attribute(model, random_texts([9, 9, 9]), TARGETS)
     handle.remove()
     stated = method.passes(7, 2)  # nine tokens, two of them special
-    # the hook misses the passes that `version_logits` makes, and with cross-attention, classes share backward passes
+    # the hook misses passes made by `version_logits`. Classes share backward passes if the head attends to tokens
     fewest, least = method.passes_at_most, 0 if hasattr(model, "version_logits") else 1
     may_be_fewer = {"forward": fewest or not least, "backward": fewest or model.readout_is_attention}
     for direction, number in made.items():
@@ -235,7 +235,7 @@ def graph_changes_nothing(method: DifferentiableAttribution, model: Classifier) 
 
 
 def autocast_changes_little(method: DifferentiableAttribution, model: Classifier) -> None:
-    """Autocast changes scores by less than a tenth of the largest magnitude of a score."""
+    """Autocast changes scores by less than a tenth of the largest absolute score."""
     exact = method.scores(model, _texts(), TARGETS).detach()
     for create_graph in (False, True):
         with torch.autocast("cpu", torch.bfloat16):

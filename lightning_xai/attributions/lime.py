@@ -1,4 +1,4 @@
-"""LIME: coefficients of a linear surrogate, fitted to versions of the text with random units erased."""
+"""LIME: coefficients of a linear model, fitted to the outputs for versions of the text with random units erased."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ class LIME(CoalitionAttribution):
 
     Reference: Ribeiro et al. (2016), "'Why Should I Trust You?': Explaining the Predictions of Any Classifier", arXiv
         1602.04938, Section 3.
-    Differs: captum measures the cosine between token ids instead of binary vectors, and fits a lasso. Edin et al.
-        (2024) use captum with 3 samples for each token, and take absolute values. The authors' package marcotcr/lime
-        draws the number of erased units at random, includes the unerased text among the samples, and uses a kernel
-        width of 0.25 and a ridge with alpha 1.
+    Differs: captum measures the cosine between vectors of token ids, not between binary vectors, and fits a lasso. Edin
+        et al. (2024) use captum with 3 samples for each token, and take absolute values. The authors' package
+        marcotcr/lime draws the number of erased units at random, includes the unerased text among the samples, and uses
+        a kernel width of 0.25 and a ridge with alpha 1.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

@@ -25,7 +25,7 @@ exactly from the text. Give a numbered list with one word in each line, and noth
 
 
 class Ranked(NamedTuple):
-    """The ranks that an answer gives to the words of a text, and the numbers of used and dropped mentions.
+    """The ranks that an answer gives to the words of a text, and how many mentions of words were used or dropped.
 
     Example:
         >>> Ranked(ranks=[1, None], num_ranked=1, num_dropped=0).ranks
@@ -34,11 +34,11 @@ class Ranked(NamedTuple):
 
     ranks: list[int | None]  # rank of each word of the text: 0 if it is mentioned first; None if it is not mentioned
     num_ranked: int  # number of words of the text that have a rank
-    num_dropped: int  # mentions of words not in the text, or of words whose occurrences all have ranks already
+    num_dropped: int  # number of mentions that add no rank: the text lacks the word, or all its occurrences have ranks
 
 
 def mentioned_words(answer: str) -> list[str]:
-    """Returns the words of an answer in order, without list numbers and punctuation around the words.
+    """Returns the words of an answer in order, without list numbers, and without punctuation around the words.
 
     Example:
         >>> mentioned_words('1. "Great" (adjective)\\n2) film\\n- fun, dull')
@@ -59,7 +59,7 @@ def bare_word(word: str) -> str:
 
 
 def rank_words(words: Sequence[str], mentions: Sequence[str]) -> Ranked:
-    """Returns the ranks of a text's words, by the order in which the answer mentions them.
+    """Returns the ranks of a text's words, which are ranked in the order in which the answer mentions them.
 
     If a word occurs several times in the text, its k-th mention gives a rank to its k-th occurrence.
 
@@ -81,7 +81,7 @@ def rank_words(words: Sequence[str], mentions: Sequence[str]) -> Ranked:
 
 
 def rank_scores(ranks: Sequence[int | None]) -> list[float]:
-    """Returns scores from 1 for the first rank down to 1/n for the last; words without a rank get 0.
+    """Returns scores from 1 for the first of n ranks down to 1/n for the last; words without a rank get 0.
 
     Example:
         >>> rank_scores([1, None, 0])
@@ -92,10 +92,10 @@ def rank_scores(ranks: Sequence[int | None]) -> list[float]:
 
 
 class LLMRanking(AttributionMethod):
-    """Asks an instruction-tuned language model to rank the words of a text; the explained network is not used.
+    """Scores words by the ranks that an instruction-tuned language model gives them, without the explained network.
 
     The language model reads the text and the name of the class. Its answers are decoded greedily, one text at a time.
-    Words are separated by white space. Words that the answer does not mention share the last rank, with a score of 0.
+    Words are separated by white space. Words that the answer does not mention get a score of 0.
     Words of the answer that are not in the text are dropped. `counts` holds the numbers of ranked words, of dropped
     words, and of answers without any word of the text. These numbers are printed after 1, 2, 4, 8, ... answers. All
     tokens of a word get the word's score.
@@ -143,7 +143,7 @@ class LLMRanking(AttributionMethod):
         self._counts = {"words ranked": 0, "words dropped": 0, "answers without a word": 0, "answers": 0}
 
     def __deepcopy__(self, memo: Any) -> LLMRanking:
-        return self  # a copy would hold the language model twice
+        return self  # a copy would need memory for a second language model
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
         return Passes(forward=0, backward=0)  # the explained network is not used

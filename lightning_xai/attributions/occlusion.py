@@ -1,4 +1,4 @@
-"""Occlusion: the drop of the output when a token, a word or a window of neighboring units is erased."""
+"""Occlusion: the drop in the output when a token, a word or a window of neighboring units is erased."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def windows(num_units: int, window: int) -> Tensor:
 
 
 def mean_over_windows(drops: Tensor, num_units: Tensor, window: int, width: int) -> Tensor:
-    """Returns, for each of M = `width` units, the mean drop [B, M, K] over the windows that cover the unit.
+    """Returns the mean drop [B, M, K] for each of M = `width` units, over the windows that cover the unit.
 
     Args:
-        drops: [B, W, K], the drop of the output for each window; 0 beyond an example's last window.
+        drops: [B, W, K], the drop in the output for each window; 0 beyond an example's last window.
         num_units: [B] long, number of units of each example.
         window: number of units in a window.
         width: M, the largest number of units of an example.
@@ -54,7 +54,7 @@ class Occlusion(CoalitionAttribution):
     """Scores a unit by the output for the text minus the output for the text without the unit.
 
     If `window` is above 1, that many neighboring units are erased together. The score of a unit is then the mean drop
-    of the output over all windows that cover the unit.
+    in the output over all windows that cover the unit.
 
     Passes: one forward pass for the text, and at most one forward pass for each unit.
 

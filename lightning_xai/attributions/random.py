@@ -52,7 +52,7 @@ class Random(AttributionMethod):
 
     Args:
         seed: seed of the random scores, at least 0.
-        distribution: distribution of the scores: "normal" for N(0, 1), "half_normal" for its absolute value.
+        distribution: "normal" draws scores from N(0, 1); "half_normal" takes the absolute values of such draws.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

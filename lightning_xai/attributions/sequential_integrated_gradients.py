@@ -32,8 +32,8 @@ class SequentialIntegratedGradients(AttributionMethod):
     are not replaced and score 0.
 
     With pooling "sum" and multiply_by_inputs=True, the integral has a closed form: the difference between the logits at
-    the ends of the line. This difference is the score of Occlusion, and needs one forward pass for each token instead
-    of num_steps forward and backward passes. All other settings need the gradients on the line.
+    the ends of the line. Occlusion computes this difference with one forward pass for each token, instead of num_steps
+    forward and backward passes. All other settings need the gradients on the line.
 
     Passes: with the closed form, N + 1 forward passes for N explainable tokens. Otherwise, num_steps forward passes for
     each token, and num_steps backward passes for each token and class.
@@ -41,7 +41,7 @@ class SequentialIntegratedGradients(AttributionMethod):
     Args:
         pooling: how the D values of a token become one score: the signed "sum", or the norm "l1" or "l2".
         num_steps: number of points on each token's line; not used by the closed form.
-        quadrature: the quadrature rule, which sets the points and their weights.
+        quadrature: the quadrature rule, which sets the points and their weights (see `quadrature_points`).
         multiply_by_inputs: False leaves out the factor (embedding of the token - embedding of the fill token).
         chunk_size: largest number of rows (tokens times points) in one forward pass. By default, it is chosen for the
             device. Scores do not depend on it.

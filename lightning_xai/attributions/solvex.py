@@ -1,4 +1,4 @@
-"""Solvex: a beam search for the best order of erasing units under an erasure metric; scores are ranks in this order."""
+"""Solvex: a beam search for the erasure order with the best erasure metric. Scores are ranks in this order."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def signed_ranks(ranks: Tensor, effects: Tensor, exists: Tensor) -> Tensor:
 
     Args:
         ranks: [P, M], N - 1 for the most important of N units, 0 for the least important.
-        effects: [P, M], the drop of the output when only this unit is erased. An effect of 0 agrees with neither sign.
+        effects: [P, M], the drop in the output when only this unit is erased. An effect of 0 agrees with neither sign.
         exists: [P, M] bool, False where there is no unit.
 
     Example:
@@ -50,7 +50,7 @@ class _Solution(NamedTuple):
     """The best orders for P = B * K pairs of an example and a class."""
 
     ranks: Tensor  # [P, M] long, N - 1 for the most important of N units; -1 where there is no unit
-    effects: Tensor  # [P, M] float64, the drop of the probability when only this unit is erased; 0 without a unit
+    effects: Tensor  # [P, M] float64, the drop in the probability when only this unit is erased; 0 without a unit
     totals: Tensor  # [P] float64, the objective of each order
     units: Tensor  # [B, T] long, the unit of each token
 
@@ -58,11 +58,11 @@ class _Solution(NamedTuple):
 class Solvex(AttributionMethod):
     """Scores units by their rank in the erasure order with the best value of an erasure metric, found by beam search.
 
-    The metric is optimized directly, so the result shows how good the metric can get. Each example and class has its
-    own search. An erased input that several of these searches need is evaluated once.
+    The search optimizes the metric directly, so its result shows how good a metric value can get. Each example and
+    class has its own search. An erased input that several of these searches need is evaluated once.
 
     Scores are ranks, N - 1 for the most important unit and 0 for the least important, minus an offset. The offset makes
-    as many scores as possible agree in sign with the effect of erasing their unit alone. Special tokens score 0. The
+    as many scores as possible agree in sign with the effect of erasing only their unit. Special tokens score 0. The
     score of a word is divided equally among its tokens.
 
     Passes: at most about b N^2 / 2 forward passes for each class of a text with N units, with a beam of b orders; twice
@@ -71,7 +71,7 @@ class Solvex(AttributionMethod):
     Args:
         metric: what the search maximizes over all orders: a sum of terms for k = 1, ..., N. If f is the probability of
             the class and x the text, the terms are f(x) - f(x without the first k units) for "comp",
-            f(only the first k units) - f(x) for "suff", and both together for "comp_suff".
+            f(only the first k units) - f(x) for "suff", and the sum of both for "comp_suff".
         beam_size: largest number of orders of k units that the beam keeps, for each k.
         exact_up_to: texts of at most this number of units are solved exactly, by evaluating all 2^N sets of units.
         beams: "sets" keeps only the better of two orders of the same units; "orders" keeps both, as published.

@@ -52,8 +52,8 @@ def _normal_equations(design: Tensor, outputs: Tensor, weights: Tensor) -> tuple
 def ridge(design: Tensor, outputs: Tensor, weights: Tensor, *, alpha: float) -> Tensor:
     """Returns coefficients c [B, M, K] that minimize sum_n w_n (y_n - b - x_n c)^2 + alpha |c|^2.
 
-    The intercept b is free. scikit-learn's Ridge with sample weights has the same objective. A unit that is kept
-    in every sample or in no sample gets 0.
+    The intercept b is not penalized. scikit-learn's Ridge with sample weights has the same objective. A unit that is
+    kept in every sample or in no sample gets 0.
 
     Args:
         design: [B, N, M] bool, the units x_n that each sample keeps.
@@ -74,9 +74,9 @@ def ridge(design: Tensor, outputs: Tensor, weights: Tensor, *, alpha: float) -> 
 def lasso(design: Tensor, outputs: Tensor, weights: Tensor, *, alpha: float) -> Tensor:
     """Returns coefficients c [B, M, K] that minimize sum_n w_n (y_n - b - x_n c)^2 / (2 sum_n w_n) + alpha |c|_1.
 
-    The intercept b is free. scikit-learn's Lasso with sample weights has the same objective. Coordinate descent updates
-    the coefficients of all outputs of an example together. When the signs of an output's coefficients stop changing, a
-    linear system gives the exact solution.
+    The intercept b is not penalized. scikit-learn's Lasso with sample weights has the same objective. Coordinate
+    descent updates the coefficients of all outputs of an example together. When the signs of an output's coefficients
+    stop changing, a linear system gives the exact solution.
 
     Args:
         design: [B, N, M] bool, the units x_n that each sample keeps.
@@ -104,7 +104,7 @@ def _descend(gram: np.ndarray, moments: np.ndarray, alpha: float) -> np.ndarray:
     coefficients, residuals = np.zeros_like(moments), moments.copy()  # residuals are moments - gram @ coefficients
     scales = gram.diagonal().tolist()
     varying = [column for column, scale in enumerate(scales) if scale > 0]  # other coefficients stay 0
-    unsettled = np.arange(moments.shape[1])  # outputs whose coefficients have not converged
+    unsettled = np.arange(moments.shape[1])  # indices of outputs whose coefficients have not converged
     for _ in range(_MAX_SWEEPS):
         old_signs = np.sign(coefficients[:, unsettled])
         part, rest = coefficients[:, unsettled], residuals[:, unsettled]
@@ -136,7 +136,7 @@ def _solve_signed(gram: np.ndarray, moments: np.ndarray, signs: np.ndarray, alph
     chosen = signs.nonzero()[0]
     system = torch.from_numpy(gram[np.ix_(chosen, chosen)])
     solution = torch.linalg.solve_ex(system, torch.from_numpy(moments[chosen] - alpha * signs[chosen])).result.numpy()
-    if not (np.sign(solution) == signs[chosen]).all():  # also if the system is singular: its solution is NaN
+    if not (np.sign(solution) == signs[chosen]).all():  # also true if the system is singular, since its solution is NaN
         return None
     # at the optimum, the gradient is alpha * sign for chosen units, and its magnitude is at most alpha for other units
     gradient = moments - gram[:, chosen] @ solution
@@ -151,12 +151,13 @@ def _solve_signed(gram: np.ndarray, moments: np.ndarray, signs: np.ndarray, alph
 
 
 def additive_fit(keep: Tensor, outputs: Tensor, weights: Tensor, differences: Tensor, exists: Tensor) -> Tensor:
-    """Returns scores [B, M, K] that minimize sum_n w_n (y_n - sum of kept scores)^2 and sum to `differences` exactly.
+    """Returns scores [B, M, K] that minimize sum_n w_n (y_n - s_n)^2 and sum to `differences` exactly.
 
-    Each unit first gets an equal share of `differences`, and the regression fits corrections to these shares. The
-    corrections must sum to 0, so subtracting a constant from all 0/1 entries of a coalition does not change the fit.
-    All units are treated alike: no unit's score is computed from the scores of the others. If several solutions fit
-    equally well, the solution with the smallest L2 norm is returned.
+    Here, s_n is the sum of the scores of the units that coalition n keeps. Each unit first gets an equal share of
+    `differences`, and the regression fits corrections to these shares. The corrections must sum to 0, so subtracting a
+    constant from all 0/1 entries of a coalition does not change the fit. All units are treated alike: no unit's score
+    is computed from the scores of the others. If several solutions fit equally well, the solution with the smallest L2
+    norm is returned.
 
     Args:
         keep: [B, N, M] bool, the coalitions.
@@ -187,7 +188,7 @@ def additive_fit(keep: Tensor, outputs: Tensor, weights: Tensor, differences: Te
 
 
 def _fit_few_samples(keep: Tensor, shift: Tensor, outputs: Tensor, weights: Tensor, exists: Tensor) -> Tensor:
-    """Returns the best-fitting scores [B, M, K] of smallest norm, with inverses of [N, N] matrices, for N < M."""
+    """Returns the scores [B, M, K] that fit best, with the smallest norm. Inverts only [N, N] matrices, since N < M."""
     roots = weights.sqrt().unsqueeze(-1)
     design = roots * (keep.double() - shift) * exists.unsqueeze(1)  # [B, N, M]
     inverse = torch.linalg.pinv(design @ design.transpose(1, 2), rtol=_RANK_TOLERANCE, hermitian=True)

@@ -20,11 +20,11 @@ _WORD_POOLING: dict[Transform, WordPooling] = {"words_sum": "sum", "words_mean":
 
 
 def share_words(scores: Tensor, word_ids: Tensor | None, pooling: WordPooling) -> Tensor:
-    """Returns scores [B, K, T] in which all tokens of a word have the same score. Other tokens keep their scores.
+    """Returns scores [B, K, T] in which the tokens of a word share one score. Tokens outside words keep their scores.
 
     Args:
         scores: [B, K, T].
-        word_ids: [B, T] long, the word of each token, -1 outside words.
+        word_ids: [B, T] long, the index of each token's word in the text, -1 outside words.
         pooling: the common score is the "sum", "mean" or "max" of the scores of the word's tokens.
 
     Raises:
@@ -68,11 +68,11 @@ class Transformed(DifferentiableAttribution):
 
     Args:
         method: the method whose scores are transformed.
-        transforms: "absolute"; "relu" (negative scores become 0); "zero_special" (scores of special tokens become 0);
-            "zero_unexplained" (scores of all tokens outside token_mask become 0); "normalize" (magnitudes sum to 1 over
-            all tokens of a text; "zero_special" or "zero_unexplained" before it excludes tokens from this sum);
-            "words_sum", "words_mean" or "words_max" (all tokens of a word get the sum, mean or maximum of their
-            scores).
+        transforms: "absolute" (absolute values); "relu" (negative scores become 0); "zero_special" (scores of special
+            tokens become 0); "zero_unexplained" (scores of all tokens outside token_mask become 0); "normalize"
+            (magnitudes sum to 1 over all tokens of a text; "zero_special" or "zero_unexplained" before it excludes
+            tokens from this sum); "words_sum", "words_mean" or "words_max" (all tokens of a word get the sum, mean or
+            maximum of their scores).
 
     Raises:
         ValueError: `transforms` is empty or has an unknown name. When scores are computed: tokens are pooled into words
