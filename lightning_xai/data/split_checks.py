@@ -52,7 +52,7 @@ def report_unknown_tokens(splits: Mapping[str, EncodedSplit], encoder: Encoder) 
 
 
 def warn_of_unseen_classes(training: EncodedSplit, class_names: Sequence[str]) -> None:
-    """Warns of classes without a training example.
+    """Issues a warning that names the classes without a training example.
 
     Example:
         >>> import tempfile

@@ -14,7 +14,7 @@ ENOUGH_ROWS = 1000  # in an undamaged table with at least this many rows, some c
 
 
 def tables_of(systems: Sequence[System]) -> list[str]:
-    """Returns the tables to read for given code systems. For ICD-10, only the patient ids of DIAGNOSES_ICD are used.
+    """Returns the names of the tables to read. For ICD-10, this is DIAGNOSES_ICD, of which only patient ids are used.
 
     Example:
         >>> tables_of(["ICD-9-PCS"]), tables_of(["ICD-10-CM"])

@@ -22,7 +22,7 @@ from lightning_xai.functional.model_files.cache_folder import cache_folder
 
 
 class ClinicalSource(TextSource):
-    """Notes of MIMIC-III 1.4 with ICD codes as labels. Its subclasses choose the notes and the codes.
+    """Base class of sources of MIMIC-III notes with ICD codes as labels. Subclasses choose the notes and the codes.
 
     Notes are read row by row into a file on disk, so peak memory does not depend on the size of NOTEEVENTS. The file
     has no name, only its owner can read it, and it disappears once the rows are encoded.

@@ -36,7 +36,7 @@ def key_of(facts: Mapping[str, Any]) -> str:
 
 
 def source_facts(source: TextSource, hashes: FileHashes) -> dict[str, Any]:
-    """Returns facts about a source: its class with the code, its arguments, its files, and its revision on the hub.
+    """Returns facts about a source: its class, the code of its class, its arguments, its files, and its revision.
 
     Raises:
         ValueError: an argument or the class has no representation that is the same in every process.
@@ -56,7 +56,7 @@ def source_facts(source: TextSource, hashes: FileHashes) -> dict[str, Any]:
 
 
 def encoder_key_facts(encoder: Encoder) -> dict[str, Any]:
-    """Returns facts about an encoder: its class with the code, its arguments, its tokenizer, and its learned state.
+    """Returns facts about an encoder: its class, the code of its class, its arguments, its tokenizer and its state.
 
     Raises:
         ValueError: an argument or the class has no representation that is the same in every process.

@@ -144,8 +144,8 @@ class SNLI(TextSource):
     the words of `text` that at least half of the annotators marked. In neutral rows, no words of premises are marked.
 
     Args:
-        path: a Hugging Face hub id, or a folder with files for the splits train, dev and test: esnli_{split}.csv (two
-            files for train); or snli_1.0_{split}.jsonl; or s1.{split}, s2.{split} and labels.{split}. The first of
+        path: a Hugging Face hub id, or a folder with the files of each split (train, dev or test): esnli_{split}.csv
+            (two files for train); or snli_1.0_{split}.jsonl; or s1.{split}, s2.{split} and labels.{split}. The first of
             these formats that exists is read. A split without files is left out.
         main: the sentence that becomes `text`: "premise" or "hypothesis". Only hypotheses have marked words in all
             classes.

@@ -60,7 +60,7 @@ def parse_lexicon(lines: Iterable[str]) -> dict[str, float]:
 
 
 def drop_repeated(rows: Iterable[tuple[str, float, str]]) -> list[tuple[str, float, str]]:
-    """Drops rows whose text is equal to an earlier row's text, apart from case and white space.
+    """Returns the rows whose text differs from the text of every earlier row in more than case and white space.
 
     Example:
         >>> drop_repeated([("1", 2.0, "So  good"), ("2", 1.0, "so good")])
@@ -93,7 +93,7 @@ def lexicon_spans(text: str, lexicon: dict[str, float], sign: int) -> list[list[
 
 
 def _open_member(archive: tarfile.TarFile, name: str) -> IO[bytes]:
-    """Opens the file with the given name in an archive. The file may be in any folder of the archive."""
+    """Opens the file with the given name, which may be in any folder of the archive."""
     file = archive.extractfile(next(m for m in archive.getmembers() if m.name.endswith("/" + name)))
     assert file is not None, f"{name} is a folder or a link"
     return file
@@ -162,7 +162,7 @@ class Vader(TextSource):
             other domains.
         seed: seed of the random division into splits.
         validation_fraction, test_fraction: fractions of the domain's snippets.
-        cache_dir: folder in which the data is kept; None for $LIGHTNING_XAI_CACHE or ~/.cache/lightning_xai.
+        cache_dir: folder in which the data is kept; None for $LIGHTNING_XAI_CACHE or, if unset, ~/.cache/lightning_xai.
         weak_rationales: whether rows get the weak rationales.
 
     Raises:

@@ -85,7 +85,7 @@ def encoder_fingerprint(encoder: Encoder) -> str:
 
 
 def serialization_hash(tokenizer: PreTrainedTokenizerFast) -> str:
-    """Returns 20 hex digits: a hash of the vocabulary and of all settings except truncation and padding.
+    """Returns 20 hex digits: a hash of the tokenizer's vocabulary and of its settings except truncation and padding.
 
     Unlike the fingerprint, the hash may differ between versions of the library `tokenizers`.
 
