@@ -160,7 +160,7 @@ class Run:
         num_classes: int = 3,
         text_pair: str | Iterable[str] | None = None,
     ) -> Explanations:
-        """Explains the predictions for texts.
+        """Returns explanations of the predictions for texts.
 
         A notebook shows the result as heatmaps. The method `to_frame` of the result returns a table, and its method
         `save` writes a file.
@@ -168,7 +168,7 @@ class Run:
         Args:
             texts: one text, a list of texts or a pandas Series. For a Series, the result has the same index.
             method: one or several attribution methods. One method is an object, a class name ("AttInGrad") or a full
-                class_path. Several methods are a list of these, or one string with commas ("AttInGrad,ALTI"). The
+                class_path. Several methods are a list of these, or a string with commas ("AttInGrad,ALTI"). The
                 default is integrated gradients with signed scores, which sum to the logit of the text minus the logit
                 of the baseline. A class name chooses signed scores if the method has the argument `pooling`. A
                 class_path chooses the method's default pooling. An object is used unchanged.

@@ -224,7 +224,7 @@ class ClassifierOutput:
 
 
 class Passes(NamedTuple):
-    """How many forward and backward passes through the network a method needs for one example.
+    """The number of forward passes and the number of backward passes that a method needs for one example.
 
     Example:
         >>> Passes(forward=50, backward=50).backward

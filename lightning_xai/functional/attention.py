@@ -143,7 +143,7 @@ def rollout(readout: Tensor, attentions: Sequence[Tensor], *, residual: float = 
         [[[0.25, 0.75]]]
     """
     identity = torch.eye(attentions[0].shape[-1], dtype=readout.dtype, device=readout.device)
-    for attention in reversed(attentions):  # cheaper than multiplying the matrices first, since there are only R rows
+    for attention in reversed(attentions):  # cheaper than multiplying all M_l first, since `readout` has only R rows
         mixing = (1 - residual) * attention.mean(dim=1) + residual * identity
         readout = read_tokens(readout, mixing / mixing.sum(dim=-1, keepdim=True))
     return readout

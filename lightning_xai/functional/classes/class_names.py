@@ -13,7 +13,7 @@ _NUMBERS = re.compile(r"(?:class)?(\d+)")  # other names that say nothing, such 
 
 
 def normalized_name(name: str) -> str:
-    """Returns a class name in Unicode form NFC, in lower case and without white space, hyphens and underscores.
+    """Returns a class name in Unicode form NFC, in lower case and without white space, hyphens or underscores.
 
     Example:
         >>> normalized_name("Not-Entailment") == normalized_name("NOT_ENTAILMENT") == "notentailment"

@@ -108,8 +108,8 @@ def segment_graph(
 ) -> Any:
     """Returns a forward pass that saves memory: it stores the autograd graph of only some segments at a time.
 
-    The result is None if the model has no such pass. PLMCA builds it in its method `segment_graph`, but only within
-    `gradients_by_segment`.
+    The result is None if the model has no such pass. The class PLMCA builds one in its method `segment_graph`, but only
+    within the context `gradients_by_segment`.
 
     Args:
         model: the classifier.

@@ -18,10 +18,10 @@ class BiasShares:
     """Divides each bias b of a layer among the sources. The shares depend on the vectors x_j of the sources.
 
     Source j gets the fraction w_j / sum_i w_i of b. The rule determines the weight w_j: |x_j . b| for "absdot",
-    |x_j . b| / |x_j| for "abssim" (the absolute cosine times |b|, which cancels in the fraction), |x_j| for "norm", and
-    1 for "equal". Three rules use no weights: "cls" gives the whole bias to the first source, "token" gives it to the
-    last source, and "none" gives it to no source. The vector x_j of source j is taken just before b is added, and
-    includes j's shares of all earlier biases.
+    |x_j . b| / |x_j| for "abssim" (the absolute cosine times |b|; the factor |b| cancels in the fraction), |x_j| for
+    "norm", and 1 for "equal". Three rules use no weights: "cls" gives the whole bias to the first source, "token" gives
+    it to the last source, and "none" gives it to no source. The vector x_j of source j is taken just before b is added,
+    and includes j's shares of all earlier biases.
 
     Shares are known only after all sources have passed through the layer, but the vectors of all sources together do
     not fit in memory. The computation therefore has three steps:
@@ -32,8 +32,8 @@ class BiasShares:
 
     Args:
         rule: how a bias is divided, see above.
-        biases: maps the name of each place to the bias that the layer adds there, in the order in which the biases are
-            added. A bias is [dim], or [R, dim] with one bias per target.
+        biases: name of a place in the layer -> the bias that is added there: [dim], or [R, dim] with one bias per
+            target. The places are in the order in which the layer reaches them.
 
     Example:
         >>> bias = torch.tensor([2.0, 0.0])

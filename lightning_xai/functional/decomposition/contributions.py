@@ -150,7 +150,7 @@ def safe_sqrt(squares: Tensor) -> Tensor:
 
 
 def transformed_norms(attention: Tensor, vectors: Tensor, residual: Tensor) -> Tensor:
-    """Returns the L2 norms |T_ij| [N, S target, S source].
+    """Returns the L2 norms [N, S target, S source] of the vectors T_ij.
 
     Args:
         attention: [N, H, S target, S source], the attention probabilities A.

@@ -83,7 +83,7 @@ class LayerTrace:
 
 
 def split_heads(states: Tensor, num_heads: int) -> Tensor:
-    """Returns [M, heads, S, d] from [M, S, heads * d].
+    """Returns `states` [M, S, heads * d] in the shape [M, heads, S, d].
 
     Example:
         >>> split_heads(torch.tensor([[[1, 2, 3, 4]]]), 2).tolist()

@@ -58,7 +58,7 @@ class FrozenLayer:
     attention_norm: FrozenNorm
     feed_forward_norm: FrozenNorm
     slope: Tensor | None  # [R, 1, F] slopes of the activation; None leaves the feed-forward block out
-    biases: dict[str, Tensor]  # place -> [dim] or [R, dim], in the order in which the biases are added
+    biases: dict[str, Tensor]  # place -> bias [dim] or [R, dim], in the order in which the biases are added
     scratch: Tensor | None = None  # memory that every chunk reuses for its units; if None, each chunk gets new memory
 
     @property

@@ -68,7 +68,7 @@ class FrozenNorm:
         return self._scaled(vectors, self.rate * self.weight, in_place=in_place)
 
     def without_rate(self, vectors: Tensor) -> Tensor:
-        """Applies the norm to vectors [..., D] without multiplying by `rate`, which differs between targets."""
+        """Returns the normalized vectors [..., D], but not multiplied by `rate`, which differs between targets."""
         return self._scaled(vectors, self.weight, in_place=False)
 
     def _scaled(self, vectors: Tensor, scale: Tensor, *, in_place: bool) -> Tensor:

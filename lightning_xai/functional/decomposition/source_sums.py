@@ -116,7 +116,9 @@ def mixtures_suffice(layer: FrozenLayer, following: EncoderLayer, rule: BiasRule
 
 
 def decompose_mixtures(layer: FrozenLayer, attended: Attended, rule: BiasRule, weights: Tensor) -> list[Tensor]:
-    """Returns W mixtures of the layer's output states as sums over sources, in chunks [W, c, D] with biases included.
+    """Returns W mixtures of the layer's output states as sums over sources. A chunk [W, c, D] contains c sources.
+
+    The vectors of the sources include their shares of the biases.
 
     With gradients off, the tensors in `attended` are overwritten.
 
@@ -164,7 +166,7 @@ def decompose_head(
     Args:
         head: linear maps, norms and elementwise activations of the head, in the order in which they are applied.
         vectors: [R, S, D], one vector per source.
-        states: [R, D], the states that the classification head reads: the sums of the vectors over S.
+        states: [R, D], the states that the classification head reads: the sums of `vectors` over the sources.
         rule: how biases are divided among the sources, see `BiasShares`.
         activation: the line that replaces an activation, see `linearize`.
 

@@ -32,7 +32,7 @@ class Evaluate(Protocol):
 
 
 class ExplainedModel(EmbeddingModel, Protocol):
-    """The interface that perturbations need from a classifier: an `EmbeddingModel` with probabilities.
+    """The interface of a classifier that can be explained by erasing tokens: an `EmbeddingModel` with probabilities.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -67,7 +67,7 @@ class Versions(NamedTuple):
 
 
 class ForVersions(Protocol):
-    """A function that evaluates many versions of texts together, without a gradient.
+    """A function that evaluates many versions of texts together, with gradients off.
 
     Example:
         >>> def first_kept(inputs, versions, classes, *, erasure, pad_id, chunk_size=None):
@@ -95,7 +95,8 @@ class ForVersions(Protocol):
             classes: [R, K] long, the classes of each version, on the CPU.
             erasure: how tokens are erased, see `erase`.
             pad_id: id of the padding token.
-            chunk_size: limits a forward pass to the tokens of this many versions; None lets the device decide.
+            chunk_size: a forward pass contains at most as many tokens as this many versions have; None lets the device
+                decide.
         """
         ...
 
@@ -153,7 +154,7 @@ def logits_of(model: EmbeddingModel) -> Evaluate:
 
 
 def outputs_of(model: ExplainedModel, output: Output) -> Evaluate:
-    """Returns a function that maps erased inputs to the logits or probabilities [B, C] of a model.
+    """Returns a function that maps erased inputs to a model's logits or probabilities [B, C], as `output` says.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

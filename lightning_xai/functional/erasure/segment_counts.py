@@ -30,7 +30,7 @@ class SegmentsOfVersions(NamedTuple):
 
 
 class SegmentCounts:
-    """Segment counts of each text. If several processes have counted the same text, `merge` keeps only one count.
+    """The segment counts of each text. If several processes counted the same text, `merge` keeps one of the counts.
 
     Example:
         >>> counts, others = SegmentCounts(), SegmentCounts()
@@ -48,7 +48,7 @@ class SegmentCounts:
         """Adds the counts of texts.
 
         Args:
-            texts: the index of each text in its split, or None. The counts of all texts without an index are summed.
+            texts: the index of each text in its split, or None. Texts without an index share one sum of counts.
             counted: the counts to add for each text.
         """
         for text, new in zip(texts, counted, strict=True):

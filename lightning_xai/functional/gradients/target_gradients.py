@@ -12,7 +12,7 @@ from lightning_xai.types import ClassifierOutput, TextInputs
 
 
 class EmbeddingModel(Protocol):
-    """The methods that a classifier must have so that its gradients can be computed.
+    """The interface of a classifier whose gradients with respect to embeddings can be computed.
 
     Example:
         >>> class SumOfEmbeddings:

@@ -15,7 +15,7 @@ _EVALUATED = {"cpu": 2**12, "accelerator": 2**15}
 
 
 def check_chunk_size(chunk_size: int | None) -> None:
-    """Checks that `chunk_size` is at least 1 row, or None.
+    """Checks that `chunk_size` (a number of rows) is at least 1 or None.
 
     Raises:
         ValueError: `chunk_size` is less than 1.

@@ -16,7 +16,8 @@ from torch.utils.checkpoint import checkpoint
 def layers_recomputed(network: nn.Module) -> Iterator[None]:
     """Within the context, layers of `network` that use gradient checkpointing in train mode use it in eval mode, too.
 
-    A backward pass then needs less memory, but one more forward pass. Networks without such layers are left unchanged.
+    A backward pass then needs less memory, but also repeats the forward pass. Networks without such layers are left
+    unchanged.
 
     Args:
         network: any network. A layer uses gradient checkpointing if its attribute `gradient_checkpointing` is True.

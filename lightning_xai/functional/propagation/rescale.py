@@ -188,7 +188,7 @@ class Rescale(Rules):
 
 
 def baseline(tensor: Tracked) -> Tensor:
-    """Returns the tensor's value at the baseline.
+    """Returns the tensor's value for the baseline.
 
     Example:
         >>> from lightning_xai.functional.propagation.tracked import track

@@ -13,7 +13,7 @@ DELTA_TOLERANCE = 0.05
 
 
 class CompletenessCheck:
-    """Warns, at most once, if the completeness error of scores exceeds a tolerance.
+    """A check that warns, at most once, if the completeness error of scores exceeds a tolerance.
 
     Args:
         method: name of the method in the warning.

@@ -17,7 +17,7 @@ Ties = Literal["first", "last"]
 
 
 def ranks(scores: Tensor, mask: Tensor, *, ties: Ties = "first") -> Tensor:
-    """Returns the rank [..., N] long of each score inside `mask`, 0 for the largest; outside `mask`, returns N.
+    """Returns [..., N] long: the rank of each score inside `mask` (0 for the largest score), and N outside `mask`.
 
     Equal scores are ranked by position, so that ranks depend neither on the machine nor on padding.
 
@@ -42,7 +42,7 @@ def ranks(scores: Tensor, mask: Tensor, *, ties: Ties = "first") -> Tensor:
 def top_mask(scores: Tensor, mask: Tensor, counts: Tensor, *, ties: Ties = "first") -> Tensor:
     """Returns [..., N] bool: True at the `counts` [...] largest scores inside `mask`.
 
-    If there are fewer scores inside `mask`, the result is True at all of them.
+    If fewer than `counts` scores are inside `mask`, the result is True at all of them.
 
     Example:
         >>> top_mask(torch.tensor([2.0, 9.0, 5.0]), torch.tensor([True, False, True]), torch.tensor(1)).tolist()
@@ -167,7 +167,7 @@ def auroc(scores: Tensor, positives: Tensor, mask: Tensor | None = None) -> Tens
 
 
 def precision_recall_area(scores: Tensor, positives: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Returns the trapezoidal area [...] under the precision-recall curve, in float64.
+    """Returns the area [...] float64 under the precision-recall curve, computed with the trapezoidal rule.
 
     The curve starts at recall 0 and precision 1, and is a straight line between neighboring thresholds. The curve of
     `average_precision` has steps instead. The arguments are those of `average_precision`.

@@ -71,7 +71,7 @@ def without_overlap(
 def carry(scores: Tensor, source_tokens: Tensor, pool: Pool) -> Tensor:
     """Returns differentiable scores [B, T] of target tokens: the maximum or mean of the scores of their source tokens.
 
-    If several target tokens have the same source token, each of them gets the whole score of this source token.
+    If several target tokens have the same source token, the whole score of this source token counts for each of them.
 
     Args:
         scores: [B, S], the scores of the source tokens.
