@@ -18,7 +18,7 @@ from lightning_xai.types import ClassifierOutput, TextInputs
 
 
 def check_num_classes(num_classes: int, *, multilabel: bool) -> None:
-    """Raises ValueError if there are fewer than 2 classes (single-label), or fewer than 1 class (multi-label).
+    """Raises ValueError if a single-label classifier has fewer than 2 classes, or a multi-label classifier has none.
 
     Example:
         >>> check_num_classes(1, multilabel=True)
@@ -45,7 +45,9 @@ def encoder_and_head(network: Classifier) -> list[list[nn.Parameter]]:
 
 
 class Classifier(nn.Module, ABC):
-    """Maps TextInputs to logits [B, C]. Callers may replace token embeddings and take gradients with respect to them.
+    """Base class of text classifiers, which map TextInputs to logits [B, C].
+
+    Callers may replace token embeddings and take gradients with respect to them.
 
     Every classifier must keep the following laws, which `lightning_xai.check_model` checks:
 
@@ -53,8 +55,9 @@ class Classifier(nn.Module, ABC):
       If the constructor has an argument for the size of the vocabulary, its name is `vocab_size`.
     - `model(x).logits` equals `model(x, model.embed(x)).logits`. If embeddings and inputs differ in the number of rows
       or tokens, `forward` raises ValueError (see `check_embeds`).
-    - Logits do not depend on padding or its side, on the batch size, or on the other texts of the batch. Tokens outside
-      the attention mask count as deleted. A text without any token gets finite logits and gradients.
+    - Logits do not depend on padding or its side, on the batch size, or on the other texts of the batch. If tokens are
+      outside the attention mask, logits are the same as without these tokens. A text without any token gets finite
+      logits and gradients.
     - The readout [B, 1 or C, T] holds the weights with which the head averages the last hidden state. Each row sums to
       1 over the tokens of the text, unless the text has no tokens. If the class defines `head_layers`, these layers map
       readout @ last hidden state to the logits.
@@ -122,7 +125,7 @@ class Classifier(nn.Module, ABC):
     num_classes: int
     multilabel: bool
     pad_id: int  # id of the padding token
-    weight_gaps: WeightGaps = WeightGaps()  # weights that are only in the network, or only in its folder
+    weight_gaps: WeightGaps = WeightGaps()  # weights that only the network has, or only its pretrained folder
     init_args: dict[str, Any]  # constructor arguments (primitives), from which checkpoints rebuild the network
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Classifier:
@@ -174,7 +177,7 @@ class Classifier(nn.Module, ABC):
     def head_layers(self) -> list[Callable[[Tensor], Tensor]]:
         """Returns the head's layers in the order in which they are applied.
 
-        Together they map the states that the head reads, readout @ last hidden state [B, 1 or C, D], to logits.
+        Together they map `readout @ last hidden state`, which has shape [B, 1 or C, D], to logits.
 
         Raises:
             ValueError: the architecture's head cannot be decomposed.

@@ -60,7 +60,7 @@ class BiLSTM(nn.Module):
         position = torch.arange(longest, device=keep.device)
         kept = position < lengths
         embeds = torch.where(kept.unsqueeze(-1), embeds, 0.0)
-        reverse = torch.where(kept, lengths - 1 - position, position)  # [B, longest], reverses kept tokens
+        reverse = torch.where(kept, lengths - 1 - position, position)  # [B, longest], columns with kept tokens reversed
         to_right, _ = self.left_to_right(embeds)
         to_left, _ = self.right_to_left(take_columns(embeds, reverse))
         states = torch.cat([to_right, take_columns(to_left, reverse)], dim=-1)

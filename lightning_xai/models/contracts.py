@@ -55,7 +55,7 @@ def contract_violations(model: Classifier, *, special_ids: Sequence[int] = (), s
     Args:
         model: classifier with attention between tokens.
         special_ids: ids of special tokens. Inside a text, the model must treat them like other tokens.
-        segmented: whether the model divides texts into segments, so that attentions have fewer columns than the text.
+        segmented: whether the model divides texts into segments, so that attentions have fewer columns than tokens.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -98,7 +98,7 @@ def _changed_logits(model: Classifier, inputs: TextInputs, special_ids: Sequence
     }
     tolerance = TOLERANCE * (float(logits.abs().max()) + _FLOOR)
     gaps = {message: float((changed - expected).abs().max()) for message, (changed, expected) in pairs.items()}
-    return [f"{message} by {gap:.2g}" for message, gap in gaps.items() if not gap <= tolerance]  # also if NaN
+    return [f"{message} by {gap:.2g}" for message, gap in gaps.items() if not gap <= tolerance]  # also for NaN
 
 
 @torch.enable_grad()

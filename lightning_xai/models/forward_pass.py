@@ -16,7 +16,7 @@ from lightning_xai.types import ClassifierOutput, TextInputs
 
 
 class Needs(NamedTuple):
-    """Flags for what a reader of a forward pass (a loss term or a method) needs in addition to the logits.
+    """Flags that say what a reader of a forward pass (a loss term or a method) needs in addition to the logits.
 
     Attributes:
         embeds: the token embeddings [B, T, D], with respect to which gradients are taken.
@@ -121,7 +121,9 @@ class ForwardPass:
         return gradient
 
     def target_gradients(self, targets: Tensor, *, create_graph: bool) -> Iterator[Tensor]:
-        """Yields K gradients [B, T, D]. The k-th holds, for each example b, the gradient of `logits[b, targets[b, k]]`.
+        """Yields K gradients [B, T, D] of this pass's logits with respect to `embeds`.
+
+        The k-th gradient holds, for each example b, the gradient of `logits[b, targets[b, k]]`.
 
         Args:
             targets: [B, K] long, columns of this pass's logits.

@@ -252,7 +252,7 @@ class HuggingFaceClassifier(Classifier):
         """
         reads_weights = self.init_args.get("path") is not None
         key = type(self), json.dumps(self.architecture(), sort_keys=True, default=str)
-        # autocast is off, because it would keep its copies of the weights, which a loader replaces after this check
+        # autocast is off, because it would keep using its copies of weights after a loader has replaced the weights
         with torch.autocast(self.embedding_matrix.device.type, enabled=False):
             if reads_weights or key not in _accepted:
                 self.check_contracts()

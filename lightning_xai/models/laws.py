@@ -93,7 +93,7 @@ def neighbors_and_padding_change_no_logit(model: Classifier) -> None:
 
 
 def masked_tokens_count_as_deleted(model: Classifier) -> None:
-    """Tokens outside the attention mask count as deleted, even inside a text."""
+    """If tokens are outside the attention mask, even inside a text, logits are the same as without these tokens."""
     text = random_texts([9], pad_id=model.pad_id)
     holes = replace(text, attention_mask=text.attention_mask & (torch.arange(9) != 3) & (torch.arange(9) != 4))
     deleted = text.map(lambda t: t[:, [0, 1, 2, 5, 6, 7, 8]] if t.dim() > 1 else t)

@@ -217,13 +217,13 @@ class PLMCA(HuggingFaceClassifier):
         num_rows, length = inputs.input_ids.shape
         segments = output.hidden_states or (output.last_hidden_state,)  # each [B * N, S, D]
         padded = [state.reshape(num_rows, -1, state.shape[-1]) for state in segments]  # each [B, N * S, D]
-        # class attention does not depend on the order of tokens, so states are first put in the caller's order
+        # class attention does not depend on the order of tokens, so it can use states in the caller's order
         states = tuple(s[:, :length] if columns is None else take_columns(s[:, :length], columns) for s in padded)
         tokens, keep = states[-1], inputs.attention_mask
         if self.mask_mode == "legacy":
             lengths = inputs.attention_mask.sum(dim=1)
             columns_of_padding, is_padding = last_segment_padding(lengths, segment_length=self.segment_length)
-            # S columns of padding are enough; all of them could make the largest tensors twice as large
+            # only S columns of padding are needed; all columns could make the largest tensors twice as large
             padding = take_columns(padded[-1], columns_of_padding.clamp(max=padded[-1].shape[1] - 1))  # [B, S, D]
             tokens, keep = torch.cat([tokens, padding], dim=1), torch.cat([keep, is_padding], dim=1)
         queries = self.class_queries if classes is None else self.class_queries[classes]

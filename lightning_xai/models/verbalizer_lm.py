@@ -92,7 +92,8 @@ class VerbalizerLM(HuggingFaceClassifier):
         self.transformer.config.use_cache = False
         head: Any = language_model.get_output_embeddings()
         is_tied = head.weight is self.embedding_matrix
-        self.output = None if is_tied and head.bias is None else head  # maps [D] to [V]; None: by the embedding table
+        # maps states [D] to logits [V]; None if the embedding table does this
+        self.output = None if is_tied and head.bias is None else head
         rows = self.embedding_matrix.shape[0]
         self.verbalizers = _checked_verbalizers(verbalizers, num_classes, rows)
         self._language_model: tuple[PreTrainedModel, ...] = (language_model,)  # a tuple hides the model from nn.Module

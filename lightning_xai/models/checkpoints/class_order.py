@@ -106,7 +106,7 @@ def align_classes(
         remedy: advice with which the error message ends if the names do not show which classes correspond.
 
     Returns:
-        The names of the network's classes after the call.
+        The names of the network's classes after the call; None if `class_names` is None.
 
     Raises:
         ValueError: network and data differ in the number of classes, the names do not show which classes correspond, or

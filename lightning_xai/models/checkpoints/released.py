@@ -92,7 +92,7 @@ def renamed_weights(weights: dict[str, Tensor]) -> dict[str, Tensor]:
 def load_released(folder: Path) -> Released:
     """Returns PLM-CA with released weights, its classes and its decision threshold.
 
-    `encoder_folder` says where the encoder's config may be.
+    The encoder's config may be in several places, see `encoder_folder`.
 
     Raises:
         ValueError: a file is missing or damaged, the weights do not match the architecture, or the classes or the
@@ -124,8 +124,8 @@ def released_settings(folder: Path) -> DictConfig:
     """Returns the settings in config.yaml of a folder of released weights.
 
     Raises:
-        ValueError: config.yaml is missing, does not name an encoder, or has a setting that this package does not
-            support, so that its forward pass would differ from that of the authors' code.
+        ValueError: config.yaml is missing, does not name an encoder, or changes the forward pass in a way that this
+            package does not support.
 
     Example:
         >>> import tempfile
@@ -227,9 +227,10 @@ def released_encoder(folder: Path) -> dict[str, Any]:
 
 
 def encoder_folder(folder: Path) -> str:
-    """Returns the folder that holds the encoder's config. `model_path` in the settings of released weights names it.
+    """Returns the folder that holds the encoder's config, for released weights in `folder`.
 
-    `model_path` may be relative to the working directory, to `folder`, or to a parent of `folder`.
+    The setting `model_path` in config.yaml is the path of the encoder's folder. It may be relative to the working
+    directory, to `folder`, or to a parent of `folder`.
 
     Raises:
         ValueError: the encoder's config is missing.

@@ -106,7 +106,7 @@ def trained_head_size(weights: dict[str, Tensor]) -> int | None:
         >>> trained_head_size({"classifier.weight": torch.zeros(3, 8)})
         3
     """
-    heads = ("classifier.weight", "score.weight", "out_proj.weight")  # names in all architectures of transformers
+    heads = ("classifier.weight", "score.weight", "out_proj.weight")  # the last layer of a head
     return next((len(weight) for name, weight in weights.items() if name.endswith(heads)), None)
 
 

@@ -124,7 +124,7 @@ def in_encoder(network: PreTrainedModel, name: str) -> bool:
 
 
 def _read(network: PreTrainedModel, names: set[str]) -> set[str]:
-    """Returns those of `names` on whose weights the output for a short text depends. Buffers always count."""
+    """Returns the names of those weights that affect the output for a short text. Buffers always count."""
     weights = {name: weight for name, weight in network.named_parameters() if name in names}
     if not weights:
         return names  # all of them are buffers, on which the output is assumed to depend

@@ -1,7 +1,7 @@
 """The dual-mask loss of a mask that keeps some tokens of a text.
 
-The loss is small if few tokens are kept, if they alone give the same prediction as the text, and if the other tokens
-alone do not.
+The loss is small if few tokens are kept, if they alone give the same prediction as the whole text, and if the other
+tokens alone do not.
 """
 
 from __future__ import annotations
@@ -111,8 +111,8 @@ def dual_mask_losses(
         {'kept': 1.386, 'inverse': 0.288, 'size': 0.693, 'loss': 2.021}
 
     Reference: Barkan et al. (2024), "LLM Explainability via Attributive Masking Learning", Eq. 4-7.
-    Differs: the authors' code takes -log(1 - p + 1e-30) of a float32 probability p, whose gradient explodes where p
-        rounds to 1, and averages the size over special tokens, too.
+    Differs: the authors' code computes -log(1 - p + 1e-30) with float32 probabilities p, so that gradients explode
+        where p rounds to 1. It also averages the term "size" over special tokens.
     """
     kept, inverse = at_least_float32(kept), at_least_float32(inverse)
     scorer_logits = at_least_float32(scorer_logits)
@@ -149,7 +149,7 @@ def masked_losses(
     Args:
         model: the explained model.
         inputs: B texts.
-        y: [B, C] the prediction that the masked texts should keep.
+        y: [B, C] the predictions that the masked texts should have.
         scorer_logits: [B, T], or [B, S] if the scorer's own tokenizer divides the texts into S tokens.
         settings: factors and forms of the terms.
         scorer_inputs: the inputs of the scorer; None if the scorer reads the same tokens as the model. The term `size`

@@ -81,7 +81,7 @@ class ScorerTokenizer:
 
         Args:
             inputs: [B, T], the inputs of the explained network.
-            rows: the B texts.
+            rows: for each input, its text, or the whole text if the input is a window.
 
         Raises:
             ValueError: the tokens of an input are not those of its text, for example because some are erased.

@@ -68,7 +68,7 @@ class TokenScorer(nn.Module):
             explains only the predicted class; with "class", it explains the class that y encodes.
 
     Raises:
-        ValueError: there is no encoder at `path`, or its tokens do not attend to later tokens.
+        ValueError: there is no encoder at `path`, or there is a decoder, whose tokens do not attend to later tokens.
 
     Example:
         >>> sizes = {"vocab_size": 20, "hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 2}

@@ -146,9 +146,10 @@ class _Texts:
     def attention(
         self, segmented: SegmentedVersions, ids: Tensor, explained: Tensor, *, pad_id: int, chunk_size: int | None
     ) -> tuple[SegmentAttention | None, Tensor]:
-        """Encodes each distinct segment in `ids` once. Returns a SegmentAttention, and segment positions [R, N] in it.
+        """Encodes each distinct segment in `ids` once. Returns a SegmentAttention and positions [R, N].
 
-        The SegmentAttention is None if there are no segments. The positions correspond to `ids`; -1 stays -1.
+        Each position is the index of a segment in the SegmentAttention, or -1 where `ids` is -1. The SegmentAttention
+        is None if there are no segments.
 
         Args:
             segmented: the segments of all versions.
@@ -203,10 +204,10 @@ class _Texts:
 
 
 def _explained_classes(example: Tensor, classes: Tensor, num_texts: int) -> tuple[Tensor, Tensor]:
-    """Returns the classes [B, K'] that the versions of each text request, and a position [R, K] for each of `classes`.
+    """Returns the classes [B, K'] that the versions of each text request, and positions [R, K] of `classes` in them.
 
-    A position says where among the K' classes of its text a requested class is. K' is the largest number of classes
-    that is requested for one text; other texts have additional classes in the remaining columns.
+    A position is the index of a version's class among the K' classes of the version's text. K' is the largest number of
+    classes requested for one text; for other texts, the remaining columns hold classes that were not requested.
     """
     wanted = torch.zeros(num_texts, int(classes.max()) + 1, dtype=torch.bool)
     wanted[example.unsqueeze(1), classes] = True

@@ -146,7 +146,9 @@ class SegmentGraph:
     def target_gradients(
         self, targets: Tensor, wrt: Tensor, *, row_weights: Tensor | None = None, keep_graph: bool = False
     ) -> Iterator[Tensor]:
-        """Yields K gradients. The k-th holds, for each example b, the gradient of `output.logits[b, targets[b, k]]`.
+        """Yields K gradients of the logits of `output` with respect to `wrt`.
+
+        The k-th gradient holds, for each example b, the gradient of `logits[b, targets[b, k]]`.
 
         Args:
             targets: [B, K] long, columns of the logits of `output`.

@@ -130,7 +130,7 @@ def head_layers(transformer: PreTrainedModel) -> list[Callable[[Tensor], Tensor]
     config, base = network.config, network.base_model
     if _part(network, "classifier.dense") is not None and _part(network, "classifier.out_proj") is not None:
         head = network.classifier
-        # ELECTRA's head has an activation module, BigBird's uses its encoder's activation, and RoBERTa's calls tanh
+        # the head of ELECTRA has an activation module, that of BigBird uses the encoder's activation, RoBERTa's is tanh
         activation = getattr(head, "activation", None)
         if activation is None:
             activation = ACT2FN[head.config.hidden_act] if config.model_type == "big_bird" else nn.Tanh()

@@ -80,7 +80,7 @@ class PromptCache:
 
 
 def cache_argument(transformer: PreTrainedModel, cache: DynamicCache) -> dict[str, DynamicCache]:
-    """Returns {name: cache}, where `name` is that of the argument of `transformer.forward` that takes a cache.
+    """Returns {name: cache}, where `name` is the argument of `transformer.forward` that takes a cache.
 
     Example:
         >>> from transformers import LlamaConfig, LlamaModel
