@@ -36,8 +36,8 @@ class AsksForRuns(Protocol):
     """An objective or callback that needs other runs, such as the training of a teacher before the fit.
 
     Both methods return the command-line options that turn the command of this run into the command of one other run, or
-    [] if no other run is needed. After the other run has ended, the method is called again, until it returns []. All
-    processes call the method, which must return the same options in all of them.
+    [] if no other run is needed. After the other run has ended, the same method is called again, until it returns [].
+    All processes call both methods, which must return the same options in every process.
 
     Example:
         >>> class NeedsTeacher:
@@ -96,9 +96,10 @@ class ChainCallback(Callback, ABC):
 
     @abstractmethod
     def erasures_by(self, stage: Stage) -> dict[str, dict[str, Any]]:
-        """Returns name -> facts of each erasure that a stage decides after its test, with its best checkpoint.
+        """Returns name -> facts about each erasure that a stage decides after its test.
 
-        The facts have JSON types and include "method", the name of the method that scores the tokens.
+        The stage uses its best checkpoint to decide which tokens are erased. The facts have JSON types and include
+        "method", the name of the method that scores the tokens.
         """
 
     @abstractmethod
@@ -117,7 +118,7 @@ class ChainCallback(Callback, ABC):
 
     @abstractmethod
     def report(self, chain: Chain) -> None:
-        """Writes and prints the classification results of all stages of a finished chain. Only process 0 calls it."""
+        """Writes and prints the classification results of all stages of a finished chain. Only called by process 0."""
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         if network_of(pl_module).multilabel:
@@ -206,10 +207,10 @@ class ChainCallback(Callback, ABC):
         return []
 
     def runs_after(self, trainer: Trainer, data: TextDataModule) -> list[str]:
-        """Returns the options of the first unfinished stage. If there is none, writes the report and returns [].
+        """Returns the options of the next stage. If there is no next stage, writes the report and returns [].
 
-        The first stage with a `config` is returned even if it is finished, so that its command checks whether this
-        configuration file has changed.
+        The next stage is the first unfinished stage. If all stages are finished, and the stage of this run has no
+        `config`, the first stage with a `config` is next, so that its command checks whether this file has changed.
 
         Raises:
             ValueError: a finished stage has other settings than the root, or was trained on other erasures.
@@ -225,7 +226,7 @@ class ChainCallback(Callback, ABC):
         return []
 
     def overrides(self, name: str, run: RunFolder) -> list[str]:
-        """Returns the options that make the command of `run` run only one stage.
+        """Returns the options that restrict the command of `run` to one stage.
 
         Args:
             name: name of the stage; "root" is the first stage.

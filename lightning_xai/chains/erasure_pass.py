@@ -41,7 +41,7 @@ def write_erasures(
     splits are written, such as a new test split. At the end, `complete.json` is written to each folder.
 
     Args:
-        trainer: trainer whose test has ended.
+        trainer: the trainer of a run whose test has ended.
         folders: name of an erasure -> its folder, which gets one store per split.
         keep_masks: function that decides which tokens are not erased. It gets batches on the device of the module.
         facts: name of an erasure -> facts to store with this erasure.

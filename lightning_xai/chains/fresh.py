@@ -25,7 +25,7 @@ from lightning_xai.types import Batch
 Metric = Literal["macro_f1", "accuracy", "auroc"]
 Selection = Literal["top", "contiguous"]
 
-FULL_TEXT = "full text"  # value of the column "method" in rows of the extractor
+FULL_TEXT = "full text"  # value of the column "method" in the rows with the extractor's results
 COLUMNS = ["seed", "method", "split", "metric", "value", "run"]
 
 

@@ -41,7 +41,7 @@ COLUMNS = ["seed", "method", "amount", "split", "metric", "value", "control", "a
 
 
 def num_erased(num_tokens: Tensor, amount: int, *, amount_unit: AmountUnit) -> Tensor:
-    """Returns the number [B] long of tokens to erase from every example, computed with integers only.
+    """Returns [B] long: the number of tokens to erase from each example, computed with integers only.
 
     Args:
         num_tokens: [B] number of tokens that may be erased, including those that are already erased.
@@ -70,7 +70,7 @@ def extend_erasure(scores: Tensor, token_mask: Tensor, keep: Tensor, counts: Ten
         scores: [B, T] attribution scores.
         token_mask: [B, T] bool, tokens that may be erased.
         keep: [B, T] bool, False at tokens of `token_mask` that are already erased.
-        counts: [B] total number of erased tokens of each example.
+        counts: [B] number of erased tokens of each example, including those that are already erased.
 
     Example:
         >>> scores, tokens = torch.tensor([[0.1, 0.4, 0.3, 0.2]]), torch.tensor([[True, True, True, True]])
@@ -88,14 +88,15 @@ class ROAR(ChainCallback):
 
     The run with this callback is the root, in which nothing is erased. With the root's best checkpoint, every method
     scores the tokens of all splits for the gold class, and the tokens with the highest scores are erased. The next run
-    trains on the remaining tokens, its best checkpoint scores them, and so on. Erased tokens stay erased and are part
-    of the amounts erased later. The baseline "random" erases each example's tokens in random order. Finished runs are
-    never repeated: the same command continues an interrupted chain.
+    trains on the remaining tokens, its best checkpoint scores them, and so on. Erased tokens stay erased and count
+    toward the amounts erased later. The baseline "random" erases each example's tokens in random order. Finished runs
+    are never repeated: the same command continues an interrupted chain.
 
     When all runs are finished, `roar.csv` is written to the root's folder, with the columns seed, method, amount,
     split, metric, value, control, amount_unit and run. All methods share the runs at 0 and 100 percent, whose results
     are repeated in the rows of each method. The RACU (the area between the curves of "random" and of a method, divided
-    by the largest area) and the curves over the seeds finished so far are written to the experiment's folder `report`.
+    by the largest possible area) and the curves over the seeds finished so far are written to the experiment's folder
+    `report`.
 
     Args:
         methods: name of a method, used in folders and tables -> attribution method. Tokens with the highest scores are
@@ -119,8 +120,8 @@ class ROAR(ChainCallback):
             are single-label.
 
     Raises:
-        ValueError: a name, percentage or number is not allowed. At setup: the data are multi-label, `bounds` is True
-            but the data have no annotated evidence, both texts of pairs are explained, or `control` is True but the
+        ValueError: an argument has a value that is not allowed. At setup: the data are multi-label, `bounds` is True
+            but the data have no annotated evidence, both texts of a pair are explained, or `control` is True but the
             encoder has no unknown token.
 
     Example:

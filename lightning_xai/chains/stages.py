@@ -25,14 +25,14 @@ BY_STAGE = ("experiment", ERASURES, ERASURE)  # settings that may differ between
 
 @dataclass(frozen=True)
 class Stage:
-    """One run of a chain. Tokens of its data may be erased; an earlier stage has then chosen and stored which tokens.
+    """One run of a chain. If tokens of its data are erased, an earlier stage has chosen and stored which tokens.
 
     Attributes:
         name: folder of the stage below the root's experiment, such as "gradient/030"; "" for the root, the first stage.
         title: name of the stage in messages.
         group: name of a group of stages that take about the same time.
         erasures: folder name of the stored choice of erased tokens; "" if nothing is erased.
-        removal: what the data module does with erased tokens: "mask", "delete" or "positions".
+        removal: how the data module removes erased tokens: "mask", "delete" or "positions" (see `remove_tokens`).
         writer: name of the stage that chooses and stores the erased tokens; "" for the root.
         config: configuration file whose settings override those of the command; None if the stage has no such file.
 
@@ -120,9 +120,9 @@ class Chain:
         return next((run for run in alike if run.has_begun), self.root)
 
     def to_compare(self, current: Stage) -> list[Stage]:
-        """Returns a list with the first stage that has a `config`, because the command of this stage checks the file.
+        """Returns a list of the first stage with a `config`, so that its command checks whether this file has changed.
 
-        The list is empty if `current` itself has a `config`.
+        The list is empty if no stage has a `config`, or if `current` has one.
         """
         return [stage for stage in self.stages if stage.config is not None and current.config is None][:1]
 
@@ -178,7 +178,7 @@ class Chain:
                     self._check_trained_on(stage)
 
     def _erasure_facts(self, stage: Stage) -> dict[str, Any]:
-        """Returns the facts about the erased tokens of a stage's data. Raises ValueError if they are incomplete."""
+        """Returns the facts about the erasure in a stage's data. Raises ValueError if the erasure is not complete."""
         folder = self.erasures(stage.erasures)
         facts = read_complete(folder)
         if facts is None:

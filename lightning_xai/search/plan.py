@@ -14,7 +14,7 @@ from lightning_xai.search.setting import Setting, Value
 Sampler = Literal["tpe", "quasi_random"]
 Pruner = Literal["none", "median"]
 Direction = Literal["max", "min"]
-START_TRIALS = 10  # number of first trials whose settings TPE draws at random; pruning starts after half as many
+START_TRIALS = 10  # TPE draws the settings of this many first trials at random; pruning starts after half as many
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class SearchPlan:
     """A search over settings of a run. Each trial is a fit with different values of these settings.
 
     Args:
-        fit: configuration files of the fits, as for `fit --config`.
+        fit: configuration files of the trials' fits, as for the command-line option `fit --config`.
         settings: dotted key of a setting, such as "model.init_args.loss.kept_weight" -> the values to search.
         metrics: validation metric, such as "val/log_loss" -> "max" or "min", the direction in which the metric
             improves; None takes the direction that the objective defines. The value of a trial is the best value over
@@ -31,7 +31,7 @@ class SearchPlan:
         num_trials: number of trials of each study.
         sampler: "tpe" learns from earlier trials; "quasi_random" spreads the trials evenly.
         share_trials: True for one quasi-random study that serves all metrics; False for one study per metric.
-        pruner: "median" ends a trial whose value is worse than the median of the earlier trials at the same step;
+        pruner: "median" ends a trial whose value is worse than the median value of earlier trials at the same step;
             "none" ends no trial early.
 
     Raises:
@@ -80,7 +80,7 @@ class SearchPlan:
 
     @classmethod
     def of(cls, values: Any) -> SearchPlan:
-        """Returns the plan that the content of a file describes.
+        """Returns the plan that `values`, the content of a search file, describe.
 
         Raises:
             ValueError: an entry is unknown or has the wrong type.
@@ -113,7 +113,7 @@ share_trials, pruner
         return cls(**given)
 
     def facts(self) -> dict[str, Any]:
-        """Returns those of the plan's entries on which each trial depends, as primitive types.
+        """Returns the entries of the plan on which its trials depend, as primitive types.
 
         `num_trials` is not included, because a user may raise it later. `fit` is not included, because `Study` records
         the settings from these files.

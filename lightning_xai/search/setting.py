@@ -17,7 +17,7 @@ class Setting:
     Args:
         low: smallest value.
         high: largest value.
-        log: whether values are spread evenly on a logarithmic scale, for example for learning rates.
+        log: whether values are spread evenly on a logarithmic scale, which suits learning rates.
         integer: whether only whole numbers are tried.
         choices: the values to try, instead of a range.
 
@@ -60,7 +60,7 @@ class Setting:
 
     @classmethod
     def of(cls, key: str, values: Any) -> Setting:
-        """Returns the Setting that a search's file describes by `values` for the dotted key `key`.
+        """Returns the Setting that `values`, the entry of the dotted key `key` in a search file, describe.
 
         Raises:
             ValueError: the description is invalid; the message starts with the key.

@@ -1,4 +1,4 @@
-"""An Optuna study that is stored in a log file, can be reproduced, and can go on after its process was killed."""
+"""An Optuna study that is stored in a log file, is reproducible, and can go on after its process was killed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lightning_xai.runs.files.whole_files import write_whole
 from lightning_xai.search.plan import START_TRIALS, SearchPlan, quasi_random
 from lightning_xai.search.setting import Setting, Value
 
-NUMBER = "number"  # attribute of a trial: its index in the search; a killed trial keeps it when it is queued again
+NUMBER = "number"  # attribute of a trial: its index in the study, which a killed trial keeps when it is queued again
 SETTINGS = "settings"  # attribute of a study: all settings on which the study's trials depend
 
 
@@ -45,7 +45,7 @@ class Trial:
     """A trial that the search has to run, with its values for the searched settings.
 
     Attributes:
-        number: index of the trial in the search, counted from 0.
+        number: index of the trial in its study, counted from 0.
         values: key of a searched setting -> its value.
         handle: Optuna's object for the trial.
 
@@ -59,13 +59,13 @@ class Trial:
     handle: Any
 
     def is_worse(self, value: float, step: int) -> bool:
-        """Records the value of the running trial at a step, and returns whether the pruner ends the trial."""
+        """Returns whether the pruner ends the running trial, after recording the trial's value at a step."""
         self.handle.report(value, step)
         return bool(self.handle.should_prune())
 
 
 class Study:
-    """The trials of one search, stored in a log file. Only one process at a time may open the file.
+    """A study of a hyperparameter search: trials, stored in a log file that only one process at a time may open.
 
     The settings of a trial depend only on the plan, the seed, the trial's number and the results of earlier trials. A
     killed trial is queued again with the same settings and number.
@@ -184,7 +184,7 @@ class Study:
         return [trial for trial in ended if trial.state.name != "FAIL" or trial.user_attrs.get("undefined")]
 
     def _queue_killed(self) -> None:
-        """Marks trials as failed if their process was killed, and queues each again with its settings and number."""
+        """Marks killed trials as failed, and queues those again whose number and settings were all stored."""
         queued = {trial.user_attrs.get(NUMBER) for trial in self._with_state("WAITING")}
         for trial in self._with_state("RUNNING"):
             number = trial.user_attrs.get(NUMBER)
