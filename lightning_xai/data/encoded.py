@@ -22,7 +22,7 @@ class Encoded:
     special_tokens_mask: np.ndarray  # [T] bool
     token_mask: np.ndarray  # [T] bool, True where a token may be explained and erased
     baseline_ids: np.ndarray  # [T] int32, the fill token where token_mask is True, input_ids elsewhere
-    word_ids: np.ndarray  # [T] int32, index of the word: those of text, then those of text_pair; -1 outside of both
+    word_ids: np.ndarray  # [T] int32, index of the word (text_pair continues the count of text); -1 outside of both
     sequence_ids: np.ndarray  # [T] int8, 0 in text, 1 in text_pair, -1 at special and prompt tokens
     offsets: np.ndarray  # [T, 2] int32, the token's start and end in its text, without white space; 0 outside of texts
     token_type_ids: np.ndarray | None = None  # [T] int8

@@ -15,7 +15,7 @@ from lightning_xai.types import Attribution, Batch, TextInputs
 
 
 def pad(values: np.ndarray, places: np.ndarray, value: int, dtype: type = np.int64) -> np.ndarray:
-    """Returns an array [B, T]: the `values` at the places that are True, in the order of the rows; `value` elsewhere.
+    """Returns an array [B, T] with the `values`, row by row, where `places` is True, and with `value` elsewhere.
 
     Args:
         values: [N] values of all rows, one row after another.
@@ -33,7 +33,9 @@ def pad(values: np.ndarray, places: np.ndarray, value: int, dtype: type = np.int
 
 
 def collate_labels(labels: Sequence[Labels], num_classes: int, multilabel: bool) -> Tensor:
-    """Returns the class of each example as [B] long; or, if `multilabel`, 1 for its classes and else 0 as [B, C] float.
+    """Returns the labels of a batch: the class of each example, as [B] long.
+
+    If `multilabel`, returns [B, C] float instead: 1 for each class of the example, and 0 for every other class.
 
     Example:
         >>> collate_labels([2, 0], num_classes=3, multilabel=False).tolist()

@@ -17,7 +17,7 @@ PUBLISHED = {
 }
 # another published corpus; its test set consists of MDACE's training and test admissions
 LARGER = {"train": 47_719, "validation": 60, "test": 242}
-# number of test admissions -> numbers of (document, code) pairs and of evidence tokens in the results of Edin et al.
+# number of test admissions -> how many (document, code) pairs and evidence tokens the results of Edin et al. have
 OF_RESULTS = {61: "586 with 2,091 evidence tokens, or 583 with 2,079", 242: "2,441 with 9,074 evidence tokens"}
 
 

@@ -135,7 +135,7 @@ class EncodedSource:
         for line in unsaid(encoded.warnings()) if rank() == 0 else []:
             warnings.warn(line, stacklevel=1)
         if not _says_class_names(self.source):
-            self.source.class_names = encoded.class_names  # spares the source from loading its rows to name its classes
+            self.source.class_names = encoded.class_names  # the source can name them now without loading its rows
         return encoded
 
     def fit_encoder(self, index: np.ndarray | None) -> None:

@@ -1,4 +1,4 @@
-"""The facts that determine how a source's rows are encoded. Their hash names the encoded corpus."""
+"""The facts that determine how a source's rows are encoded. The hash of these facts is the encoded corpus's name."""
 
 from __future__ import annotations
 

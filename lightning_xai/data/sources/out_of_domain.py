@@ -99,7 +99,7 @@ class OutOfDomain(TextSource):
     Args:
         source: the training source.
         others: name of the new split -> the source of its rows.
-        splits: name of the new split -> name of the split in the source of its rows; "test" by default.
+        splits: name of the new split -> name of the split to read from its source; "test" by default.
         max_lengths: name of the new split -> largest number of tokens of an example, special tokens included; by
             default, the encoder's limit. If truncation removes evidence, only the remaining evidence counts.
         classes: name of the new split -> mapping for its source. The mapping has an entry for each class that `source`
