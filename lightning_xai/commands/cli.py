@@ -99,7 +99,7 @@ class XAICLI(LightningCLI):
         )
 
     def subcommands(self) -> dict[str, set[str]]:  # type: ignore[override]  # static in the parent class
-        """Returns the called subcommand; all, if none is called. Building the parsers of all takes a second."""
+        """Returns only the subcommand that is called, or all if none is. Building all parsers takes a second."""
         known = LightningCLI.subcommands()
         return {name: known[name] for name in self._args[:1] if name in known} or known
 
@@ -148,7 +148,7 @@ class XAICLI(LightningCLI):
                 begin_run(self.run, self.settings)
         self._portable_config = config.clone()
         for key in ("checkpoint.dirpath", "trainer.default_root_dir", "ckpt_path"):
-            self._portable_config[key] = None  # so that a run which reads the saved file gets its own folder
+            self._portable_config[key] = None  # a run that reads the saved file must get its own folder
         # the command line of a chain's stage has --follow_up=false, which must not be saved as a setting of the stage
         self._portable_config.follow_up |= "--follow_up=false" in self._args
         config.checkpoint.dirpath = str(self.run.checkpoints_dir)
@@ -185,8 +185,8 @@ class XAICLI(LightningCLI):
         with trainer_settings(config.trainer):
             trainer = super().instantiate_trainer(**kwargs)
         use_whole_checkpoints(trainer)
-        # writes last.ckpt after every epoch. ModelCheckpoint's save_last would write it only together with best.ckpt,
-        # so a resumed fit would lose later epochs. Comes last, so that last.ckpt records which checkpoint is the best.
+        # this callback writes last.ckpt after every epoch; `save_last` would write it only together with best.ckpt, so
+        # a resumed fit would lose later epochs. It runs after all others, so that last.ckpt knows the best checkpoint
         callbacks_of(trainer).append(
             BestCheckpoint(config.checkpoint.dirpath, filename="last", enable_version_counter=False)
         )
@@ -225,7 +225,7 @@ class XAICLI(LightningCLI):
         if not self.is_dry:
             if self.trainer.is_global_zero:
                 finish_run(run, seconds=time.monotonic() - test_began, **bounds)
-            self.trainer.strategy.barrier()  # waits for process 0 to write the manifest; else others repeat the run
+            self.trainer.strategy.barrier()  # until process 0 has written the manifest; else others repeat the run
         self._end(self.results.table)
 
     def test(self, ckpt_path: str | None = None, **kwargs: Any) -> None:

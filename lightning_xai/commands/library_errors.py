@@ -50,7 +50,7 @@ TABLE = (
 
 
 def library_message(error: BaseException) -> str | None:
-    """Returns a one-line message with a remedy for a library's error, or None if the error is not in TABLE.
+    """Returns a one-line message with a remedy for a library's error, or None if the error is not in `TABLE`.
 
     Example:
         >>> print(library_message(RuntimeError("expected scalar type Float")))

@@ -147,7 +147,7 @@ def check_chains(callbacks: Sequence[Callback], *, tests_after_fit: bool) -> Non
 
 
 def chain_in(callbacks: Sequence[Callback]) -> ChainCallback:
-    """Returns the one of `callbacks` that runs a chain.
+    """Returns the callback in `callbacks` that runs a chain.
 
     Raises:
         ValueError: no callback runs a chain.

@@ -11,7 +11,7 @@ from lightning_xai.runs.settings import changed_settings
 BoundPreset = Literal["paper", "code"]
 LOGGED_STEPS = 50  # the authors' code logs the training loss only once in 50 batches
 MARGIN = 1.5  # a bound is this multiple of the smallest mean training loss
-# settings that affect how small a loss can get. They must be equal in the constrained run and in the runs that find
+# settings that affect how small a loss can get. They must be the same in the constrained run and in the runs that find
 # its bounds
 SHARED = (
     "data.", "trainer.max_epochs", "trainer.max_steps", "trainer.precision", "trainer.limit_",

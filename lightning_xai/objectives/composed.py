@@ -187,7 +187,7 @@ class ComposedObjective(Objective):
         return str(weight) if isinstance(weight, list) else f"{weight:g}"
 
     def on_train_epoch_start(self) -> None:
-        self._epoch.begin()  # not called when Lightning resumes within an epoch, so the sums stay None
+        self._epoch.begin()  # Lightning skips this hook if it resumes within an epoch; the sums then stay None
 
     def on_train_epoch_end(self) -> None:
         for name, mean in self._epoch_means().items():

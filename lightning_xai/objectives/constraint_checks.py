@@ -12,7 +12,7 @@ TASK = "task"  # name of the constraint on the objective's own loss
 
 
 def check_constraints(constraints: Mapping[str, Constraint], terms: Mapping[str, Term]) -> None:
-    """Raises ValueError if a constraint names an unknown term, or a constrained term has a weight besides its default.
+    """Raises ValueError if a constraint names an unknown term, or a constrained term's weight is not the default.
 
     Example:
         >>> check_constraints({"guidance": Constraint(0.1)}, {})

@@ -15,7 +15,10 @@ from lightning_xai.types import Batch
 
 
 class Evaluation(Objective):
-    """Evaluates a trained network with the decision threshold from its training, in `validate`, `test` and `predict`.
+    """Evaluates a trained network in `validate`, `test` and `predict`, without further training.
+
+    For a multi-label network, `test` and `predict` use the decision threshold from its training, and `validate` tunes a
+    new threshold on the validation split.
 
     Args:
         path: a checkpoint (.ckpt) of any objective; a run folder; a Hugging Face model with a classification head (a

@@ -44,7 +44,7 @@ def first_batch(data: Any) -> Batch | None:
 
 
 def require_validation_examples(name: str, data: Any, weights: Callable[[Batch], Tensor]) -> None:
-    """Raises ValueError if no validation example has a weight above 0 in a term. Does nothing without `data`.
+    """Raises ValueError if no validation example has a weight above 0 in a term. Does nothing without a data module.
 
     Args:
         name: name of the term.

@@ -12,7 +12,7 @@ Reduction = Literal["per_code", "paper"]
 
 
 def example_losses(logits: Tensor, labels: Tensor) -> Tensor:
-    """Returns each example's cross-entropy [B] in nats; for multi-label data, its mean binary cross-entropy.
+    """Returns each example's cross-entropy [B] in nats; in multi-label data, the mean of its C binary cross-entropies.
 
     Example:
         >>> example_losses(torch.zeros(1, 4), torch.tensor([[1.0, 0.0, 1.0, 0.0]]))  # log 2

@@ -46,7 +46,7 @@ def printable(text: str) -> str:
 
 
 def direction(text: str) -> TextDirection | None:
-    """Returns the side on which the lines of a text start, which its first letter decides; None without letters.
+    """Returns the side on which the lines of a text start. Its first letter decides this; without letters, it is None.
 
     Example:
         >>> direction("12 good"), direction("\\u05e9\\u05dc"), direction("3.")

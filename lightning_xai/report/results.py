@@ -95,7 +95,7 @@ def selection_notes(rows: pd.DataFrame) -> list[str]:
 
 
 def segment_notes(rows: pd.DataFrame) -> list[str]:
-    """Returns one line in a list: for each metric, how many segments of an erased version were encoded on average.
+    """Returns a list with one line: for each metric, how many of an erased version's segments were encoded (means).
 
     Returns [] if no metric evaluated erased versions.
 

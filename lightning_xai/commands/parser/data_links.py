@@ -1,4 +1,7 @@
-"""Sets arguments of the network, such as the number of classes, from the data. Also gives data the path of its file."""
+"""Sets arguments of the network, such as the number of classes, from the data.
+
+Also tells a data module the path of the configuration file that describes the data.
+"""
 
 from __future__ import annotations
 

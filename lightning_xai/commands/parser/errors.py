@@ -183,7 +183,7 @@ class _Explanation:
         place = ".init_args.".join(parts)
         links = getattr(getattr(self.parser, "_links_group", None), "_group_actions", [])
         sources = {link._target: link._source[0] for link in links if isinstance(link, ActionLink)}
-        return sources.get(place, place)  # for a value that the parser copied: the user's key
+        return sources.get(place, place)  # the key that the user set, if the parser copied its value to `place`
 
     def _members(self, node: Node) -> list[Any]:
         """Returns the types that are allowed for the value of a key, or for the items of this value."""

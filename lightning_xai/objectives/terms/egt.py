@@ -95,8 +95,9 @@ class EGT(Term):
     Args:
         method: the attribution method. The paper compares Gradient, InputXGradient, DeepLift and IntegratedGradients,
             with pooling over embedding dimensions by mean or by L2 norm.
-        weight: factor lambda_4 of the sum of both divergences, as in `Term`.
-        masked_fraction: fraction K of the words that are replaced by the fill token: those with the lowest scores.
+        weight: factor of the sum of both divergences (lambda_4 in the paper), as in `Term`.
+        masked_fraction: fraction of the words (K in the paper) that the fill token replaces: those with the lowest
+            scores.
         direction: "attention_first" for KL(attention || scores), "scores_first" for KL(scores || attention).
         **kwargs: arguments of `Term`.
 

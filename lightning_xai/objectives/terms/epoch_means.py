@@ -49,7 +49,7 @@ class EpochMeans:
 
 
 def smaller(minima: Mapping[str, float], values: Mapping[str, float]) -> dict[str, float]:
-    """Returns, for each name, the smaller of its values in both arguments, or its only value if one lacks the name.
+    """Returns, for each name, the smaller of its two values, or its only value if one argument lacks the name.
 
     NaN in `values` is ignored.
 

@@ -33,7 +33,7 @@ class NormalizedScores(NamedTuple):
 def normalized_scores(
     scores: Tensor, mask: Tensor, *, normalization: Normalization, scaling: float = 1.0, sign: GuidanceSign = "keep"
 ) -> NormalizedScores:
-    """Returns scores after `sign` and `scaling` are applied, and then a normalization over the tokens in `mask`.
+    """Returns the scores of the tokens in `mask`, after `sign`, `scaling` and `normalization` in this order.
 
     A row in which all scores are 0 stays 0, except with "softmax". Scores in half precision are converted to float32.
 

@@ -62,7 +62,7 @@ def default_settings(method: AttributionMethod, score: GuidanceLoss) -> Guidance
 
 
 def check_settings(method: AttributionMethod, score: GuidanceLoss, settings: GuidanceSettings) -> None:
-    """Raises ValueError if the loss `score` is not defined for the method's scores with the settings `settings`.
+    """Raises ValueError if the loss `score` is not defined for the method's scores with these settings.
 
     Example:
         >>> check_settings(Attention(), "mae", default_settings(Attention(), "mae"))

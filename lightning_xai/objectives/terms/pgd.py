@@ -121,8 +121,8 @@ class PGD(Term):
     away, so every step of the search follows the gradient at the clean input.
 
     Args:
-        weight: factor lambda_2 of the loss under noise, as in `Term`. The factor of the clean loss is the objective's
-            `task_weight`.
+        weight: factor of the loss under noise (lambda_2 in the paper), as in `Term`. The factor of the loss without
+            noise is the objective's `task_weight`.
         epsilon: bound on every element of the noise.
         search: settings of the search for Z. The default takes 30 steps, after which the noise is 0.97 * epsilon
             wherever the gradient never changed its sign. Set `search.tolerance` only if noise of size `epsilon` can

@@ -68,7 +68,7 @@ class VAT(Term):
     errors.
 
     Args:
-        weight: factor lambda_3 of the divergence, as in `Term`.
+        weight: factor of the divergence (lambda_3 in the paper), as in `Term`.
         epsilon: bound on the magnitude of every element of the noise.
         step_size: factor of the gradient in a step.
         num_steps: number of steps.
