@@ -74,9 +74,10 @@ class AMLAttribution(AttributionMethod):
             allows. Scores do not depend on `chunk_size`.
 
     Raises:
-        ValueError: an argument is not allowed, only one of `num_steps` and `metric` is set, or the metric cannot choose
-            scores. When scores are computed: the network is multi-label, there is no scorer, the scorer was pretrained
-            for another network, or the scorer explains only the predicted class, but a target is another class.
+        ValueError: an argument has a value that is not allowed, only one of `num_steps` and `metric` is set, or the
+            metric cannot choose scores. When scores are computed: the network is multi-label, there is no scorer, the
+            scorer was pretrained for another network, or the scorer explains only the predicted class, but a target is
+            another class.
 
     Example:
         >>> AMLAttribution("runs/aml/seed0").selected_on, AMLAttribution("runs/aml/seed0").has_sign

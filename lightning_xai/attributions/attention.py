@@ -12,7 +12,7 @@ from lightning_xai.types import Passes
 
 
 class Attention(OnePassAttribution):
-    """Scores tokens by the attention weights of the classification head or, without such weights, of the last layer.
+    """Scores tokens by attention weights: of the classification head or, if it has none, of the last encoder layer.
 
     If the classification head attends to tokens, the scores are its weights for the class. Any other classification
     head reads the state of one token ([CLS] or the last token) or the mean of all states. The scores are then the last

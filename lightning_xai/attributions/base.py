@@ -86,7 +86,7 @@ class AttributionMethod(ABC):
     def has_sign(self) -> bool:
         """Whether a negative score is evidence against the class. If False, no score is negative.
 
-        By default, this is False for a method whose attribute `pooling` is neither "sum" nor "mean", otherwise True.
+        By default, this is True, unless the method has an attribute `pooling` that is neither "sum" nor "mean".
 
         Example:
             >>> from lightning_xai.attributions.gradient import Gradient
@@ -149,8 +149,8 @@ class AttributionMethod(ABC):
         """Returns the Attribution, which holds the scores of all tokens for the classes in `targets` [B, K].
 
         Scores are detached, in float32, and 0 at padding and where `target_mask` [B, K] is False; special tokens keep
-        their scores. Targets where `target_mask` is False may be any number. Rows and columns of `targets` where
-        `target_mask` is False throughout take no computation. The model does not change.
+        their scores. Targets where `target_mask` is False may be any number. Nothing is computed for rows and columns
+        of `targets` in which `target_mask` is False everywhere. The model does not change.
 
         Raises:
             ValueError: a target is not one of the model's classes, `scores` returned a shape other than [B, K, T], or a

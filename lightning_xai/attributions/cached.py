@@ -96,7 +96,7 @@ def require_examples(method: AttributionMethod, examples: np.ndarray) -> None:
 
     Args:
         method: the method, as returned by `for_split`.
-        examples: indices [N] of the examples that `method` will explain, each for at least one class.
+        examples: indices [N] of the examples to explain; each needs stored scores for at least one class.
 
     Example:
         >>> import tempfile

@@ -54,7 +54,9 @@ class EmbeddingInput(nn.Module):
 
 @contextmanager
 def checked_layer(model: Classifier, name: str, num_tokens: int) -> Iterator[nn.Module]:
-    """Yields a layer of a network. Within the context, it raises ValueError unless it returns `num_tokens` states.
+    """Context manager that yields a layer of a network, and checks the layer's outputs within the context.
+
+    A forward pass raises ValueError if the layer's output is not a tensor [B, T, D] with T = `num_tokens`.
 
     Raises:
         ValueError: the network has no layer with this name.

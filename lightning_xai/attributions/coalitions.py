@@ -43,8 +43,8 @@ class CoalitionAttribution(AttributionMethod):
 
     A unit is an explainable token or a word. The score of a word is divided equally among its tokens. The set of units
     that a version keeps is called a coalition. All classes of an example use the same versions. Versions of all
-    examples share forward passes, and equal versions are evaluated once.
-    Random coalitions depend only on the seed, the example's index and the example's number of units.
+    examples share forward passes, and equal versions are evaluated once. Random coalitions depend only on the seed, the
+    example's index and the example's number of units.
 
     A subclass defines `num_coalitions`, `coalitions` and `unit_scores`.
 

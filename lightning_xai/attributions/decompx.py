@@ -89,7 +89,7 @@ def decompose_segment(
     """Divides R states, which are weighted sums of a segment's token states, among the S tokens of the segment.
 
     Returns vectors [R, S, D], one per state and token, and states [R, D]. A state is usually the sum of its vectors.
-    With the bias rule "token", the vectors are [R, S + 1, D]; the last vector of each state belongs to all biases.
+    With the bias rule "token", the vectors are [R, S + 1, D]; the last vector of each state stands for all biases.
 
     Args:
         layers: the first layers, or all layers, of the network that gave `output`. The states after the last of these

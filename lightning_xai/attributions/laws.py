@@ -178,7 +178,7 @@ def passes_are_as_made(method: AttributionMethod, model: Classifier) -> None:
 
     def count(_module: object, _arguments: object, output: Any) -> None:
         logits = output.logits
-        # DeepLift runs the baseline together with the input, so the logits contain those of the baseline
+        # DeepLift runs the baseline together with the input, so its logits come with the baseline's logits
         baseline_logits = getattr(logits, "second_run", None)
         made["forward"] += len(logits) + (0 if baseline_logits is None else len(baseline_logits))
         if logits.requires_grad:
@@ -247,7 +247,7 @@ def autocast_changes_little(method: DifferentiableAttribution, model: Classifier
 
 
 LAWS = (
-    model_is_left_as_it_was,  # first, because a change that every call makes is visible only at the first call
+    model_is_left_as_it_was,  # first, because a lasting change by the first call hides the same change by later calls
     method_of_a_split_is_itself,
     same_alone_and_in_a_batch,
     padding_changes_nothing,

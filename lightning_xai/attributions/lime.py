@@ -54,7 +54,8 @@ class LIME(CoalitionAttribution):
 
     Args:
         num_samples: number of samples for each example; by default, 3 samples for each unit, but at least 32.
-        similarity: how the distance between a sample and the text is measured, "cosine" or "euclidean".
+        similarity: how the distance between a sample and the text is measured, "cosine" or "euclidean" (see
+            `coalition_weights`).
         kernel_width: positive; a smaller width gives distant samples less weight.
         regressor: "ridge" or "lasso", both with an intercept that is not penalized.
         alpha: strength of the penalty, above 0, defined as in scikit-learn's Ridge or Lasso.

@@ -1,4 +1,4 @@
-"""Solvex: a beam search for the erasure order with the best erasure metric. Scores are ranks in this order."""
+"""Solvex: a beam search for the erasure order with the best value of a metric; scores are ranks in this order."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ class _Solution(NamedTuple):
     ranks: Tensor  # [P, M] long, N - 1 for the most important of N units; -1 where there is no unit
     effects: Tensor  # [P, M] float64, the drop in the probability when only this unit is erased; 0 without a unit
     totals: Tensor  # [P] float64, the objective of each order
-    units: Tensor  # [B, T] long, the unit of each token
+    units: Tensor  # [B, T] long, the index of each token's unit
 
 
 class Solvex(AttributionMethod):
     """Scores units by their rank in the erasure order with the best value of an erasure metric, found by beam search.
 
-    The search optimizes the metric directly, so its result shows how good a metric value can get. Each example and
+    The search optimizes the metric directly, so its result shows how high the metric's value can get. Each example and
     class has its own search. An erased input that several of these searches need is evaluated once.
 
     Scores are ranks, N - 1 for the most important unit and 0 for the least important, minus an offset. The offset makes

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 _DESIGN_ELEMENTS = 2**22  # largest number of float64 entries of the design matrix in memory
-_MAX_SWEEPS = 10_000  # a sweep updates every coefficient of the lasso once
+_MAX_SWEEPS = 10_000  # largest number of sweeps; a sweep updates every coefficient of the lasso once
 _TOLERANCE = 1e-10  # a lasso has converged if its relative steps or its optimality errors are below this tolerance
 _RANK_TOLERANCE = 1e-10  # eigenvalues below this fraction of the largest eigenvalue count as 0
 

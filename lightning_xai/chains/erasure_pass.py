@@ -85,7 +85,7 @@ def read_complete(folder: Path) -> dict[str, Any] | None:
     """Returns the facts about the erasure that a folder holds, or None if the erasure is missing or incomplete.
 
     Raises:
-        ValueError: the erasure is stored in the format of another version.
+        ValueError: the erasure is stored in the format of another version of this package.
 
     Example:
         >>> print(read_complete(Path("no/such/folder")))

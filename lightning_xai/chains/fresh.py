@@ -69,8 +69,8 @@ def fresh_stages(methods: Sequence[str], classifier: str | None) -> list[Stage]:
 
     Args:
         methods: names of attribution methods.
-        classifier: configuration file whose settings override those of the command for the classifiers; None trains
-            the classifiers with the settings of the extractor.
+        classifier: configuration file whose settings override the command's settings when classifiers are trained; None
+            trains the classifiers with the settings of the extractor.
 
     Example:
         >>> [(stage.name, stage.title) for stage in fresh_stages(["gradient"], None)]
@@ -103,8 +103,8 @@ class FRESH(ChainCallback):
         split_ratios: name of a split -> the ratio that replaces `ratio` in this split.
         selection: "top" takes the tokens with the highest scores; "contiguous" takes the window of neighboring tokens
             with the largest sum of scores.
-        classifier: configuration file whose settings override those of the command for the classifiers; it must not set
-            trainer.callbacks. None trains the classifiers with the settings of the extractor.
+        classifier: configuration file whose settings override the command's settings when classifiers are trained; it
+            must not set trainer.callbacks. None trains the classifiers with the settings of the extractor.
         metric: the metric in the printed table; `fresh.csv` has all metrics.
 
     Raises:

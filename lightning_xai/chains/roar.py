@@ -101,8 +101,8 @@ class ROAR(ChainCallback):
     Args:
         methods: name of a method, used in folders and tables -> attribution method. Tokens with the highest scores are
             erased first, so put Transformed with "absolute" around signed methods, as the authors do.
-        percentages: amounts to erase, in percent of each example's explainable tokens, ascending; rounded down to whole
-            tokens.
+        percentages: amounts to erase, in ascending order, in percent of each example's explainable tokens. The
+            resulting number of tokens is rounded down.
         amount_unit: "percentage" erases the amounts in `percentages`. "token" erases one more token in every run, up to
             `max_tokens`, and has no run that erases everything.
         max_tokens: largest number of erased tokens if `amount_unit` is "token".
@@ -191,7 +191,7 @@ class ROAR(ChainCallback):
             check_removal("positions", data.encoder)
 
     def erasures_by(self, stage: Stage) -> dict[str, dict[str, Any]]:
-        erasures: list[tuple[str, int, AmountUnit]] = []  # method, amount and its unit
+        erasures: list[tuple[str, int, AmountUnit]] = []  # method, amount, unit of the amount
         if stage.name:
             method, amount, control = parse_stage_name(stage.name)
             if method in self.recursive_methods and not control:

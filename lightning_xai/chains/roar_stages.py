@@ -48,7 +48,7 @@ def roar_stages(
 
     Args:
         methods: names of attribution methods.
-        amounts: percentages or numbers of erased tokens, ascending.
+        amounts: how much to erase, in ascending order: percentages of the tokens, or counts of tokens.
         amount_unit: unit of `amounts`. A stage in which all tokens are erased exists only for "percentage".
         control: whether to add controls: stages that see only which positions are erased.
         recursive_methods: names of the methods for which each run decides which tokens the next run erases. For other

@@ -272,7 +272,7 @@ class Chain:
 
 
 def check_names(kind: str, names: Sequence[str], *, reserved: Sequence[str]) -> None:
-    """Raises ValueError if there are no names, or if a name is in `reserved` or cannot name a stage's folder.
+    """Raises ValueError if there are no names, or if a name is in `reserved` or not allowed as a folder name.
 
     Example:
         >>> check_names("methods", ["gradient"], reserved=["random"])
