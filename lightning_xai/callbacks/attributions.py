@@ -47,7 +47,7 @@ class ComputeAttributions(Callback):
     `trainer.callbacks`. If `max_examples` excludes all examples of a batch, no receiver is called for this batch.
 
     The callback runs in `validate`, `test` and `predict`, with any Trainer. Attributions are computed in float32 and
-    outside inference mode. Afterwards, the network is in the same modes, and the same parameters require gradients, as
+    outside inference mode. Afterwards, the network's train or eval modes, and `requires_grad` of its parameters, are as
     before. If a method needs attention weights, the network uses eager attention from setup to teardown. A test
     explains the validation split only if a receiver's attribute `needs_validation_in_test` is true.
 
@@ -97,7 +97,7 @@ class ComputeAttributions(Callback):
         self.during_fit = during_fit
         self.costs = {name: Cost() for name in methods}
         self._changed_classes = ChangedClasses()
-        self.progress: EvaluationProgress | None = None  # times the methods, and the metrics of receivers
+        self.progress: EvaluationProgress | None = None  # measures how long methods, and the metrics of receivers, take
         self._receivers: list[ExplainedReceiver] = []
         self._attention_before: Any = None  # attention kernel that teardown restores; None if unchanged
 
@@ -173,7 +173,7 @@ class ComputeAttributions(Callback):
         progress.begin_batch(
             split, num_examples=len(explained), num_tokens=float(explained.inputs.attention_mask.sum())
         )
-        probs = predict(explained.inputs)  # float32, so that explanations and metrics see the same predicted classes
+        probs = predict(explained.inputs)  # in float32, so that explanations and metrics use the same predicted classes
         self._changed_classes.add(
             split,
             explained.index,
@@ -197,7 +197,7 @@ class ComputeAttributions(Callback):
     def _progress(self, trainer: Trainer, split: str, network: Classifier) -> EvaluationProgress:
         """Returns `self.progress`, which displays and times the evaluation. The call for the first batch creates it."""
         if self.progress is None:
-            clear_counts(self.methods)  # drops what the methods counted in the preflight
+            clear_counts(self.methods)  # removes the counts from the preflight
             splits = [split]
             if trainer.testing:
                 splits = [s for s in test_splits(trainer) if s != VALIDATION or self._explains_validation_in_test]
@@ -207,8 +207,8 @@ class ComputeAttributions(Callback):
     def _finish(self, trainer: Trainer) -> None:
         """Merges the costs of all processes, and prints lines that report what was counted during the evaluation.
 
-        These are the number of texts whose predicted classes change with the run's precision, and counts that methods
-        keep. For example, fAML counts at which step it found a text's best scores.
+        The lines give the number of texts whose predicted classes change with the run's precision, and the counts that
+        methods keep. For example, fAML counts at which step it found a text's best scores.
         """
         gathered = gather((self.costs, self._changed_classes, counts_of_methods(self.methods)))
         self.costs = {name: Cost.total(costs[name] for costs, _, _ in gathered) for name in self.methods}

@@ -166,11 +166,11 @@ class ExplainedCallback(Callback, ABC):
 
     @abstractmethod
     def on_explained(self, explained: ExplainedBatch) -> None:
-        """Uses one explained batch. Must do nothing if `active` is False: `source` may run in more stages."""
+        """Uses one explained batch. Must do nothing if `active` is False (`source` may also run in other stages)."""
 
 
 def source_before(trainer: Trainer, callback: Callback, label: str) -> AttributionSource:
-    """Returns the nearest AttributionSource before `callback`, whose attributions `callback` receives.
+    """Returns the AttributionSource from which `callback` receives attributions: the nearest one before it.
 
     Raises:
         ValueError: no AttributionSource precedes `callback`. The message calls the callback by the name `label`.
@@ -273,7 +273,7 @@ def test_splits(trainer: Trainer) -> list[str]:
 
 
 def split_of_loader(trainer: Trainer, dataloader_idx: int) -> str:
-    """Returns the name of the split of a test loader; if the data module does not name it, a name such as "test1".
+    """Returns the name of the split that a test loader loads; "test1" or the like if the data module does not name it.
 
     Example:
         >>> split_of_loader(Trainer(logger=False), 1)
@@ -295,6 +295,6 @@ def are_first_examples(trainer: Trainer, batch: Batch, split: str, num_examples:
     if num_examples is None:
         return torch.ones_like(batch.index, dtype=torch.bool)
     if hasattr(data_of(trainer), "split"):
-        loaded = data_of(trainer).split(split).index  # indices, ascending, with gaps if the data are subsampled
+        loaded = data_of(trainer).split(split).index  # ascending indices; some are missing if the data are subsampled
         return batch.index <= int(loaded[min(num_examples, len(loaded)) - 1])
     return batch.index < num_examples

@@ -18,7 +18,7 @@ from lightning_xai.types import Passes
 # memory counters with a delay
 _RESET_SLACK = 4.0
 FEW_PASSES = 16
-PASS_GROUPS = ("1 + K", f"up to {FEW_PASSES}", "up to N", "more")  # by number of passes, for K classes and N tokens
+PASS_GROUPS = ("1 + K", f"up to {FEW_PASSES}", "up to N", "more")  # limits on passes, for K classes and N tokens
 
 
 def pass_group(forward: float, backward: float, num_targets: float, num_tokens: float) -> str:
@@ -57,7 +57,7 @@ class CostPerExample(TypedDict):
 
 
 class MetricSegments(TypedDict, total=False):
-    """Like `version_segments` and `encoded_segments` of CostPerExample, but for the versions that a metric erases."""
+    """Like the two numbers of segments in CostPerExample, but for the erased versions that a metric evaluates."""
 
     metric_version_segments: float
     metric_encoded_segments: float
@@ -81,7 +81,7 @@ class Cost:
         # split -> one array [B, 6] per batch; columns: index of the example, forward passes, backward passes, seconds,
         # number of explained classes, number of explainable tokens
         self._rows: dict[str, list[np.ndarray]] = {}
-        self._peaks: dict[str, float] = {}  # split -> largest growth of memory during one batch
+        self._peaks: dict[str, float] = {}  # split -> largest growth in memory during one batch
         self._segments: dict[str, SegmentCounts] = {}  # split -> counts of segments in erased versions
 
     def add(
@@ -103,7 +103,7 @@ class Cost:
             index: index of each example in the split (B numbers).
             passes: how many forward and backward passes each example needs (B entries).
             seconds: time that this process needed for the batch.
-            peak_memory_mb: largest growth of memory during the batch; NaN if unknown.
+            peak_memory_mb: largest growth in memory during the batch; NaN if unknown.
             num_targets: number of explained classes of each example (B numbers); None if unknown.
             num_tokens: number of explainable tokens of each example (B numbers); None if unknown.
             segments: counts of the segments encoded for erased versions of the examples; None if not counted.
@@ -143,7 +143,7 @@ class Cost:
         return len(self._distinct(split))
 
     def per_example(self, split: str) -> CostPerExample:
-        """Returns the mean passes and seconds over the distinct examples of a split, and the largest growth of memory.
+        """Returns the mean passes and seconds over the distinct examples of a split, and the largest growth in memory.
 
         Examples are summed in the order of their indices, so rounding depends neither on the batches nor on the number
         of processes.
@@ -194,7 +194,7 @@ def resident_memory() -> tuple[float, float]:
 
 
 def start_peak_memory(device: torch.device) -> Callable[[], float]:
-    """Starts to measure memory. Returns a function that returns the largest growth since then in MiB; NaN if unknown.
+    """Starts to measure memory. Returns a function that returns the largest growth so far, in MiB; NaN if unknown.
 
     On a GPU, the memory of tensors is measured; on a CPU, the memory of the whole process. A process keeps freed memory
     for later use. If a method reuses such memory, it needs more memory than the growth shows.

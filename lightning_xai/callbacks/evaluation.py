@@ -192,7 +192,8 @@ class AttributionEvaluation(ExplainedCallback):
                     self._rows += self._result_rows(metric, split, method, segments)
         for row in self._rows:
             tag = f"{log_prefix(row['split'])}/{self.preset}/{row['method']}/{row['metric']}"
-            self.module.log(tag, row["value"], batch_size=1)  # same in all processes, so ModelCheckpoint may use it
+            # the value is the same in all processes, so ModelCheckpoint may use it
+            self.module.log(tag, row["value"], batch_size=1)
         self._copies, self._segments = {}, {}
 
     def _result_rows(

@@ -15,7 +15,7 @@ from lightning_xai.functional.network.untouched import network_kept, random_stat
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import TextInputs
 
-TOLERANCE = 1e-3  # largest allowed change in a second derivative, divided by the largest second derivative
+TOLERANCE = 1e-3  # largest allowed change in second derivatives, as a fraction of the largest second derivative
 
 
 def checkpoint_layers(network: nn.Module, *, enabled: bool = True) -> int:
@@ -105,7 +105,7 @@ class GradientCheckpointing(Callback):
     def _compare(expected: list[Tensor], actual: list[Tensor]) -> None:
         largest = max((float(derivative.abs().max()) for derivative in expected), default=0.0)
         gaps = [float((a - e).abs().max()) for a, e in zip(actual, expected, strict=False)]
-        # `not all(<=)` instead of `any(>)`, so that NaN fails
+        # the condition uses `not all(<=)` instead of `any(>)`, so that it also holds if a gap is NaN
         if len(actual) != len(expected) or not all(gap <= TOLERANCE * largest for gap in gaps):
             raise ValueError(
                 "gradient checkpointing changes second derivatives, so this objective would be trained with wrong "

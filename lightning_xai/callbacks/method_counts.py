@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-NAMES = ("kept_steps", "aligned_tokens")  # attributes in which methods hold counts, as a Counter
+NAMES = ("kept_steps", "aligned_tokens")  # attributes of methods; each is a Counter
 
 MethodCounts = Mapping[str, Mapping[str, Counter]]
 

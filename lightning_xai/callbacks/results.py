@@ -78,7 +78,7 @@ class ResultsFile(Callback):
 
     @property
     def file_suffix(self) -> str:
-        """See NamesFiles."""
+        """The suffix of the files that the command writes; see NamesFiles."""
         if self.test is not None:
             return self.test.table.suffix
         return f"_{self.run.other_data}" if self.run.other_data else ""

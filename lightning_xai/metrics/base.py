@@ -106,8 +106,8 @@ class PredictOnce:
 class AttributionMetric(Metric, Selector, ABC):
     """Base class of metrics that measure a record (several numbers) for each row, and later aggregate all records.
 
-    A row is a pair (example, class). Before aggregation, records are sorted by (index, class), and duplicates dropped,
-    so the result does not depend on the batch size, the number of processes or repeated examples. NaN in a record means
+    A row is a pair (example, class). Before aggregation, records are sorted by (index, class) and duplicates are
+    dropped, so the result does not depend on batch size, number of processes or repeated examples. NaN in a record says
     that a value is undefined for the row. Means ignore undefined values, and a row with such a value counts as skipped.
 
     Args:
@@ -135,7 +135,7 @@ class AttributionMetric(Metric, Selector, ABC):
     reads_rationales: bool = False  # True if `measure` compares scores with human evidence
     needs_tuning: bool = False  # True if `tune_from` must be called before `compute`
     columns: tuple[str, ...]  # names of the numbers in a record
-    selections: tuple[str, ...] = ()  # values whose names start with these are computed from only some rows
+    selections: tuple[str, ...] = ()  # values with a name that starts with one of these use only some rows
     keys: list[Tensor]  # state: tensors that concatenate to [n, 2] long; each row's example index and class
     records: list[Tensor]  # state: tensors that concatenate to [n, len(columns)] float64
     evidence_cut: list[Tensor]  # state: tensors that concatenate to [n] bool, the results of `cut_rows`
@@ -171,14 +171,14 @@ class AttributionMetric(Metric, Selector, ABC):
         return dict(zip(self.columns, records.nanmean(dim=0), strict=True))
 
     def tune(self) -> dict[str, float]:
-        """Returns settings for other splits, tuned on this metric's rows, which must be from the validation split."""
+        """Tunes settings on this metric's rows, which are from the validation split. Returns them for other splits."""
         return {}
 
     def tune_from(self, validation: AttributionMetric) -> None:
         """Takes the tuned settings from `validation`, the same metric on the validation split.
 
         Raises:
-            ValueError: `validation` is of another class or has other columns.
+            ValueError: the class or the columns of `validation` differ from those of this metric.
         """
         if type(validation) is not type(self) or validation.columns != self.columns:
             raise ValueError(f"{self.name} cannot be tuned on {validation.name}: give the same metric of another split")

@@ -40,7 +40,7 @@ def f1(true_positives: Tensor, false_positives: Tensor, false_negatives: Tensor)
 
 
 def confusion(predicted: Tensor, gold: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Counts each class's true positives, false positives and false negatives. Returns three counts [C].
+    """Counts each class's true positives, false positives and false negatives. Returns three tensors [C].
 
     `predicted` and `gold` are bool masks [B, C].
 
@@ -118,7 +118,9 @@ def mean_over_examples(scores: Tensor, gold: Tensor) -> Tensor:
 
 
 class ClassificationMetrics(Metric):
-    """F1, AUROC and log loss; in addition accuracy (single-label) or micro scores, exact match and mAP (multi-label).
+    """Computes F1, AUROC, log loss and other metrics of predictions.
+
+    The others are accuracy in single-label tasks, and micro scores, exact match and mAP in multi-label tasks.
 
     In multi-label tasks, `map` is the average precision, averaged over classes. `example_map`, `present_micro_f1` and
     `present_macro_f1` cover only classes with a gold example in the split, so false positives of other classes do not

@@ -18,7 +18,7 @@ from lightning_xai.types import Attribution, Batch, TextInputs
 Aggregate = Literal["mean", "sum_over_n_plus_1", "per_k"]
 
 _BY_SCORE = Ranking()
-_MASK_ELEMENTS = 2**25  # largest number of erasure mask entries in memory at once
+_MASK_ELEMENTS = 2**25  # largest number of mask entries in memory at once
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,8 @@ class ErasureMetric(AttributionMetric):
             erased.
         erasure: how tokens are erased; `erase` describes the options.
         aggregate: how the n values of a row, one for each k, are combined. "mean" averages the values,
-            "sum_over_n_plus_1" divides the sum of the values by n + 1, and "per_k" reports each value
-            separately.
+            "sum_over_n_plus_1" divides the sum of the values by n + 1, and "per_k" reports each value by
+            itself.
         explained: see AttributionMetric.
         name: see AttributionMetric.
 

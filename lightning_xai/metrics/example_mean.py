@@ -1,4 +1,4 @@
-"""The weighted mean of a number over the examples of a split. It is exact under DDP."""
+"""A weighted mean over the examples of a split. It is exact under DDP."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lightning_xai.functional.erasure.duplicates import distinct_rows
 
 
 class ExampleMean(Metric):
-    """The weighted mean of values. Each example index counts once, even if a distributed sampler repeats it.
+    """The weighted mean of one value per example. Each example counts once, even if a distributed sampler repeats it.
 
     Example:
         >>> metric = ExampleMean()

@@ -147,7 +147,7 @@ class Sufficiency(_ProbabilityDrop):
 
 
 class LogOdds(ErasureMetric):
-    """Change of the log-probability, in nats, when the k most important units are erased; lower is better.
+    """Change in the log-probability, in nats, when the k most important units are erased; lower is better.
 
     Args:
         sizes: see ErasureMetric.

@@ -64,7 +64,7 @@ def explained_batch(
         rows["annotated"].append(torch.randperm(NUM_CLASSES, generator=generator)[:2])
         random = torch.rand(num_targets + 2, length, generator=generator, dtype=torch.float64)
         padded = torch.nn.functional.pad(random, (0, width - length))
-        rows["scores"].append((padded[:num_targets] * 20).round() / 20)  # rounded, so that some are equal
+        rows["scores"].append((padded[:num_targets] * 20).round() / 20)  # scores are rounded, so that some are equal
         rows["marked"].append((padded[num_targets:] > 0.6).float() * inputs.token_mask[row])
         rows["labels"].append((torch.rand(NUM_CLASSES, generator=generator) < 0.6).float())
     targets, annotated, scores, marked, labels = (torch.stack(tensors) for tensors in rows.values())
@@ -210,7 +210,7 @@ def single_precision_and_single_labels_are_accepted(make: MakeMetric) -> None:
 
 
 def every_value_has_its_number_of_rows(make: MakeMetric) -> None:
-    """Every value has a count of rows, `num_examples/<value>`, of at least `num_examples` and at most all rows.
+    """Every value has a count of rows `num_examples/<value>`, from `num_examples` up to the number of all rows.
 
     Only values whose names begin with an entry of `selections` may have a count below `num_examples`.
     """

@@ -19,7 +19,7 @@ from lightning_xai.types import Attribution, Batch, TextInputs
 
 Order = Literal["comprehensiveness", "sufficiency"]
 
-# bounds that are closer than this count as equal; another batch size changes float32 results by about 1e-7
+# bounds that are closer than this count as equal; float32 results vary by about 1e-7 with the batch size
 _LEAST_ROOM = 1e-6
 
 
@@ -208,7 +208,7 @@ class NormalizedAOPC(AttributionMetric):
         memo: dict[tuple[int, int, bytes], Tensor] = predict.memo.setdefault(definition, {})
         pairs = zip(rows.example.tolist(), rows.target.tolist(), strict=True)
         keys = [(example, target, rows.units[example].numpy().tobytes()) for example, target in pairs]
-        missing = {key: row for row, key in enumerate(keys) if key not in memo}  # equal keys are searched once
+        missing = {key: row for row, key in enumerate(keys) if key not in memo}  # each distinct key needs one search
         bounds = self._search(rows[torch.tensor(list(missing.values()), dtype=torch.long)], predict)
         memo.update(zip(missing, bounds, strict=True))
         return torch.stack([memo[key] for key in keys])

@@ -29,9 +29,9 @@ def counts_above(scores: Tensor, weights: Tensor, thresholds: Tensor) -> Tensor:
 
 
 def span_ids(evidence: Tensor) -> Tensor:
-    """Returns [R, T] long: the index of the span that contains the token, from 0 in each row; T outside of spans.
+    """Returns [R, T] long: for each token, the index of the span that contains it; T for tokens outside of spans.
 
-    A span is a maximal run of True in `evidence` [R, T].
+    A span is a maximal run of True in `evidence` [R, T]. The spans of each row are counted from 0.
 
     Example:
         >>> span_ids(torch.tensor([[True, False, True, True]])).tolist()

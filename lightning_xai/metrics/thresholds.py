@@ -1,4 +1,4 @@
-"""Tunes thresholds on the validation split. A class is predicted, or a token selected, if its score is above one."""
+"""Tunes thresholds on the validation split. A class is predicted, or a token selected, if its score is higher."""
 
 from __future__ import annotations
 
@@ -32,8 +32,7 @@ def threshold_grid(num_points: int, maximum: float, spacing: Spacing = "linear")
 def threshold_counts(scores: Tensor, positives: Tensor, thresholds: Tensor) -> tuple[Tensor, Tensor]:
     """Counts the positive and the negative elements whose scores are strictly above each of G thresholds.
 
-    Returns the two counts, each of shape [G].
-    Memory grows with N + G, not with N times G.
+    Returns the two counts, each of shape [G]. Memory grows with N + G, not with N times G.
 
     Args:
         scores: [N].

@@ -1,4 +1,4 @@
-"""Imports classes that configurations or checkpoints name, and checks the base classes before a class is called."""
+"""Imports classes that configurations or checkpoints name, and checks their base classes before they are called."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def imported_class(class_path: str, base: type, *, key: str = "class_path") -> t
     module, _, name = class_path.rpartition(".")
     try:
         value = getattr(import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:  # ValueError if the name has no module
+    except (ImportError, AttributeError, ValueError) as error:  # ValueError: the name has no module
         raise ValueError(
             f"{key} names {class_path}, which cannot be imported ({error}): install its package or correct the name"
         ) from error

@@ -101,7 +101,7 @@ class RunFolder:
         return RunFolder(self.experiment_dir / name / self.path.name)
 
     def root_of_stage(self, name: str) -> RunFolder | None:
-        """Returns the root of the chain in which this run is the stage `name`; None if its path does not fit `name`.
+        """Returns the root of the chain in which this run is the stage `name`; None if this run's path does not fit.
 
         Example:
             >>> RunFolder(Path("runs/roar/gradient/030/seed0")).root_of_stage("gradient/030").path.as_posix()

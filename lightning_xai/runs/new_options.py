@@ -52,7 +52,7 @@ def _defaults(class_path: str) -> dict[str, Any]:
     except ValueError:
         return {}
     defaults: dict[str, Any] = {}
-    for parent in reversed(parents):  # includes the parents' arguments, because a class may pass arguments on
+    for parent in reversed(parents):  # a class may pass arguments on to its parents
         if not inspect.isfunction(constructor := vars(parent).get("__init__")):
             continue
         parameters = inspect.signature(constructor).parameters

@@ -174,7 +174,7 @@ class ResultsTable:
     def move(self, stem: str) -> ResultsTable:
         """Renames the files, with `stem` as their new stem. After a kill, a second call renames the remaining files."""
         target = ResultsTable(self.folder, stem)
-        if self.settings_file.exists():  # copied first and removed last, so that a kill loses no settings
+        if self.settings_file.exists():  # copied first, removed last, so that a kill loses no settings
             write_json(target.settings_file, read_json(self.settings_file))
         for old, new in [(self.csv, target.csv), (self.parquet, target.parquet)]:
             if old.exists():

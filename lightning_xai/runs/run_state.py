@@ -1,4 +1,4 @@
-"""Records in the manifest of a run when a fit starts, continues or ends."""
+"""Records in a run's manifest that a fit starts, continues or ends."""
 
 from __future__ import annotations
 
@@ -77,6 +77,6 @@ def is_evaluated_with(run: RunFolder, settings: Mapping[str, Any]) -> bool:
         >>> is_evaluated_with(RunFolder(Path("no/such/run")), {})
         False
     """
-    begun = run.settings  # read first, because `begin_run` may write the table's settings before the manifest
+    begun = run.settings  # read before the table's settings, because `begin_run` may write those first
     made_with = run.results_table.settings or begun or settings
     return run.is_tested and not changed_evaluation(made_with, settings)

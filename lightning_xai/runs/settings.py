@@ -22,7 +22,7 @@ TEST_DATA_ARGUMENTS = ("source", "encoder", "max_examples", "extra_test_splits",
 
 
 def run_settings(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings in a configuration on which a run's results depend: dotted name -> value.
+    """Selects from a configuration the settings that affect a run's results. Returns dotted name -> value.
 
     Example:
         >>> run_settings({"runs_dir": "runs", "trainer": {"max_epochs": 3, "logger": None}, "data": {"sizes": [8, 2]}})
@@ -34,7 +34,7 @@ def run_settings(config: Mapping[str, Any]) -> dict[str, Any]:
     settings = flat(json.loads(json.dumps(kept, default=str)))
     settings.pop(CACHE_DIR, None)
     erasures, runs_dir = settings.get(ERASURES), config.get("runs_dir")
-    if erasures and runs_dir and Path(erasures).is_relative_to(runs_dir):  # relative, because runs_dir may be moved
+    if erasures and runs_dir and Path(erasures).is_relative_to(runs_dir):  # runs_dir may be moved
         settings[ERASURES] = Path(erasures).relative_to(runs_dir).as_posix()
     return settings
 
@@ -94,7 +94,9 @@ def changed_settings(stored: Mapping[str, Any], current: Mapping[str, Any]) -> l
 
 
 def flat(value: Any, prefix: str = "") -> dict[str, Any]:
-    """Turns nested dictionaries and lists into one dictionary: dotted name -> value. Empty ones are values.
+    """Turns nested dictionaries and lists into one dictionary: dotted name -> value.
+
+    An empty dictionary or list counts as a value.
 
     Example:
         >>> flat({"a": {"b": [1, 2]}, "c": []})

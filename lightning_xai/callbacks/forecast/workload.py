@@ -23,10 +23,9 @@ SMALLEST = 0.01  # a method or metric without passes counts as this many forward
 class Workload:
     """Counts the remaining work of an evaluation, and estimates how long it will take.
 
-    The evaluation has parts. The time of each part is estimated from the speed of this part so far.
-
-    A part is one method, or one metric of a preset. Work is the number of tokens times the forward passes over each
-    token. Parts that have not run yet are assumed to have the average speed of the others.
+    An evaluation consists of parts: each method is a part, and so is each metric of a preset. Work is the number of
+    tokens times the forward passes over each token. The time that a part needs is estimated from its speed so far.
+    Parts that have not run yet are assumed to have the average speed of the others.
 
     Args:
         num_examples: split -> number of examples that this process explains.
@@ -87,7 +86,7 @@ class Workload:
 
 
 def workload_of(trainer: Trainer, source: Any, splits: list[str], network: Any = None) -> Workload | None:
-    """Counts the passes of an AttributionSource's methods and of the metrics that measure its attributions.
+    """Returns the Workload of an AttributionSource's methods, and of the metrics that measure its attributions.
 
     Returns None if the data are not in a TextDataModule, or if the trainer's limits leave no example.
 
@@ -124,7 +123,7 @@ def workload_of(trainer: Trainer, source: Any, splits: list[str], network: Any =
             new = None if length is None else _new_segments(method, mean, length)
             if new is not None:
                 segments[name] = new
-                # the text costs one pass; an erased version costs only its new segments' share of a pass
+                # the text costs one pass; an erased version costs only the part of a pass that its new segments need
                 forward = min(forward, 1 + forward * new / segments_of_text)
             parts[name] = forward + BACKWARD * backward
         for preset in presets:
@@ -149,7 +148,7 @@ def _new_segments(part: Any, num_units: int, segment_length: int) -> float | Non
     Returns None if `part`, a method or metric, erases no units.
     """
     while not isinstance(part, ErasesUnits) and hasattr(part, "method"):
-        part = part.method  # the wrapped method, for example that of Transformed
+        part = part.method  # `part` wraps another method, as Transformed does
     if not isinstance(part, ErasesUnits):
         return None
     return new_segments(part.erased_units(num_units), segment_length=segment_length, erasure=part.erasure)
@@ -162,7 +161,7 @@ def _limit(callback: Any, num_examples: int) -> int:
 
 def _limit_of_batches(trainer: Trainer, data: Any, num_examples: int) -> int:
     """Returns how many of `num_examples` examples the trainer evaluates, given its `limit_..._batches`."""
-    limit: int | float = trainer.limit_test_batches  # also in a fit, because the forecast is about the test after it
+    limit: int | float = trainer.limit_test_batches  # in a fit, the forecast is about the test after it
     if trainer.validating:
         limit = trainer.limit_val_batches
     elif trainer.predicting:

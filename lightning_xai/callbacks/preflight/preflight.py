@@ -33,7 +33,7 @@ SKIP_UNFIT = "--skip_unfit true"
 
 
 class LeftOutRow(ResultRow):
-    """A row of the results table whose value is missing, with the reason."""
+    """A row of the results table that gives the reason why a value is missing."""
 
     left_out: str
 
@@ -98,7 +98,7 @@ class Preflight(Callback):
         self._begin(trainer, pl_module, stages)
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        # not in on_fit_start, because some objectives finish their setup only afterwards
+        # the objective is tried here, because some objectives finish their setup only after on_fit_start
         self._begin(trainer, pl_module, {"train": ["train"]})
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:

@@ -119,7 +119,7 @@ def _measure_scores(preflight: PreflightRun, metric: AttributionMetric, scores: 
         measured.update(attribution, repeated, _predict(preflight, repeated, probs[rows]))
     if not metric.needs_tuning:
         measured.compute()
-    elif preflight.fits:  # not for a trained network, which may predict a class without evidence in the text
+    elif preflight.fits:  # a trained network may predict a class that has no evidence in the text
         measured.tune_from(measured)
         measured.compute()
 
@@ -132,7 +132,7 @@ def _copy_of(metric: AttributionMetric, device: torch.device) -> AttributionMetr
 
 
 def _remove(metrics: list[Any], metric: Any) -> None:
-    # `is not`, because == between two metrics returns a metric
+    # metrics are compared with `is not`, because == between two metrics returns a metric
     metrics[:] = [other for other in metrics if other is not metric]
 
 

@@ -212,7 +212,7 @@ class PreflightRun:
             return subject not in self.failures
         try:
             function()
-        except Exception as error:  # all classes of errors, so that the preflight goes on and lists all failures
+        except Exception as error:  # every error is caught, so that the preflight can list all failures
             without = leave_out is not None and not isinstance(error, WeightsChanged)
             failure = Failure(subject, reason_of(error), tuple(results), without)
             self.failures.setdefault(subject, failure)

@@ -235,7 +235,7 @@ def try_objective(preflight: PreflightRun) -> None:
         """Replaces `log` and `log_dict`, because a preflight logs nothing."""
 
     def run() -> None:
-        batch = preflight.rows("train").short[:1]  # one example, because some objectives search with many passes
+        batch = preflight.rows("train").short[:1]  # one example, because some objectives need many passes
         # cuDNN is off, because its recurrent layers have no backward pass in eval mode
         with attributes_kept(module), torch.backends.cudnn.flags(enabled=False):
             module.log = module.log_dict = nothing

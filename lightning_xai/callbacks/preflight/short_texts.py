@@ -164,7 +164,7 @@ def typical_rows(rows: Any, limit: int) -> list[int]:
         return any((mask.astype(bool) & example.token_mask).any() for mask in masks)
 
     positions = range(limit)
-    gold, any_class, none = (  # generators, because a split may have a million rows
+    gold, any_class, none = (  # these are generators, because a split may have a million rows
         (position for position in positions if has_evidence(position, gold=True)),
         (position for position in positions if has_evidence(position, gold=False)),
         (position for position in positions if not has_evidence(position, gold=False)),

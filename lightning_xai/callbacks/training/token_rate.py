@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 def real_tokens(batch: Any) -> Tensor:
-    """Returns the number of tokens in a batch without padding, as a long tensor of shape []; 0 if it is not a Batch.
+    """Returns the number of tokens in a batch without padding, as a long tensor []; 0 if `batch` is not a Batch.
 
     Example:
         >>> from lightning_xai.types import Batch, TextInputs

@@ -50,7 +50,7 @@ class TrainingLines:
     def __init__(self, trainer: Trainer, pace: Pace | None = None) -> None:
         self.pace = pace or Pace()
         self.rate = TokenRate()
-        self._first_step = trainer.global_step  # above 0 if the run was resumed; earlier steps do not affect the speed
+        self._first_step = trainer.global_step  # above 0 if the run was resumed; the speed counts only later steps
         self._total: float | None = None
 
     def add(self, batch: Any) -> None:

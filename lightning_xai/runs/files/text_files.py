@@ -118,7 +118,7 @@ def other_encoding(
     first_wrong = "" if wrong is None else f"; the first wrong line is line {wrong[0]}"
     if error is None:
         place = f"byte {first.find(0)} is 0"
-    else:  # not `error.start`, which counts from the start of the decoded block, not of the file
+    else:  # `error.start` is not used, because it counts from the start of a block and not of the file
         place = getattr(error, "reason", str(error)) if wrong is None else f"byte {wrong[1]}"
     remedy = f", or set `encoding: {probable}`" if has_option else f" (for example, with iconv -f {probable} -t utf-8)"
     return ValueError(f"{path} is not {encoding.upper()} ({place}): save it as UTF-8{remedy}{first_wrong}")

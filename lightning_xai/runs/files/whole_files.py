@@ -57,7 +57,7 @@ def write_whole(file: Path, write: Callable[[Path], Any]) -> None:
             file.parent.mkdir(parents=True, exist_ok=True)
             write(partial)
             sync(partial)
-            check_owned()  # again, because another process may have taken over the lock during a long write
+            check_owned()  # checked again, because another process may have taken over the lock meanwhile
             partial.replace(file)
         except BaseException:
             with contextlib.suppress(OSError):  # if the file's name is not usable, unlink fails too

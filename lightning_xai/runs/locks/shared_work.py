@@ -44,7 +44,7 @@ def found_or_made(find: Callable[[], Result | None], make: Callable[[], Result],
     """
     has_said = False
     with writing(lock.parent):
-        make_private(lock.parent)  # before `take`, which would create it with other permissions
+        make_private(lock.parent)  # created before `take`, which would use other permissions
     while (result := find()) is None:
         try:
             take(lock)
@@ -55,7 +55,7 @@ def found_or_made(find: Callable[[], Result | None], make: Callable[[], Result],
             time.sleep(POLL_SECONDS)
             continue
         try:
-            result = find()  # again, because another process may have made it before this process took the lock
+            result = find()  # searched again, because another process may have just made the result
             return make() if result is None else result
         finally:
             release(lock)

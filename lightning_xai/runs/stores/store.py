@@ -61,7 +61,7 @@ class RaggedWriter:
         description = self.path / STORE_FILE
         if description.exists() and metadata is not None:
             check_metadata(self.path, metadata)
-        elif rank == 0 or not description.exists():  # other processes write it too, because process 0 may have no rows
+        elif rank == 0 or not description.exists():  # others write a missing file, as process 0 may have no rows
             write_json(description, with_format(metadata or {}))
         rows = complete_rows(self.path, rank)
         self._file = values_file(self.path, rank, bits=bits)
