@@ -100,12 +100,12 @@ class Cost:
 
         Args:
             split: the split of the batch.
-            index: index of each example in the split (B numbers).
+            index: index of each example in the split (B entries).
             passes: how many forward and backward passes each example needs (B entries).
             seconds: time that this process needed for the batch.
             peak_memory_mb: largest growth in memory during the batch; NaN if unknown.
-            num_targets: number of explained classes of each example (B numbers); None if unknown.
-            num_tokens: number of explainable tokens of each example (B numbers); None if unknown.
+            num_targets: number of explained classes of each example (B entries); None if unknown.
+            num_tokens: number of explainable tokens of each example (B entries); None if unknown.
             segments: counts of the segments encoded for erased versions of the examples; None if not counted.
         """
         targets, tokens = (counts or [math.nan] * len(index) for counts in (num_targets, num_tokens))

@@ -33,7 +33,7 @@ from lightning_xai.runs.splits import VALIDATION, log_prefix
 
 
 class Heatmaps(ExplainedCallback):
-    """Draws heatmaps of the first documents of each split at the end of the evaluation.
+    """Draws heatmaps for the first documents in each split when the evaluation ends.
 
     The HTML pages are `heatmaps/<split>.html` in the run's folder. If the weights, examples or evaluation settings of a
     later test differ from the run's, its results are in `results_<hash>.csv`, and its pages in `heatmaps_<hash>`.

@@ -39,7 +39,7 @@ def evidence_of(attribution: Attribution, batch: Batch, *, match: Match = "class
 
 
 def evidence_cut_of(attribution: Attribution, batch: Batch, *, match: Match = "class") -> Tensor:
-    """Returns [B, K] int: the number of evidence tokens of a row if all of them were truncated, otherwise 0.
+    """Returns [B, K] int: how many evidence tokens a row has lost, if truncation has cut all of them; otherwise 0.
 
     The arguments are the same as in `evidence_of`.
 

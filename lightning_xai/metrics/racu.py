@@ -30,7 +30,7 @@ def racu(random: Tensor, method: Tensor, fractions: Tensor, *, clipped: bool = T
         clipped: whether the value is clipped to [-1, 1], as the authors do for each seed.
 
     Raises:
-        ValueError: a curve has another number of points than `fractions`, or `fractions` do not ascend from 0 to 1.
+        ValueError: a curve and `fractions` differ in length, or `fractions` do not ascend from 0 to 1.
 
     Example:
         >>> fractions = torch.tensor([0.0, 0.5, 1.0])
@@ -60,7 +60,7 @@ def leakage(random: Tensor, positions: Tensor, fractions: Tensor) -> Tensor:
         fractions: [P] fraction of tokens erased at each point, ascending from 0 to 1.
 
     Raises:
-        ValueError: a curve has another number of points than `fractions`, or `fractions` do not ascend from 0 to 1.
+        ValueError: a curve and `fractions` differ in length, or `fractions` do not ascend from 0 to 1.
 
     Example:
         >>> random, positions = torch.tensor([0.75, 0.5, 0.25]), torch.tensor([0.25, 0.5, 0.25])

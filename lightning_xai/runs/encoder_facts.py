@@ -1,4 +1,4 @@
-"""Facts about the encoder with which a network was trained or a store was written, and checks of such facts.
+"""Facts about the encoder that was used to train a network or to write a store, and checks of such facts.
 
 Facts are a dictionary of plain values: `class_path` and `init_args`, from which the encoder can be rebuilt;
 `vocab_size`, its number of token ids; `fingerprint`, a hash of its tokenization; and `learned`, the vocabulary that the

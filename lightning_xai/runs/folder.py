@@ -124,7 +124,7 @@ class RunFolder:
 
     @property
     def config_file(self) -> Path:
-        """The file with the run's configuration, with which the run can be repeated."""
+        """The file with the run's configuration. The run can be repeated with this file."""
         return self.path / "config.yaml"
 
     @property

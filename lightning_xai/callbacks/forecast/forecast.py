@@ -33,9 +33,9 @@ MAX_TOKENS = 4096  # largest number of tokens, including padding, in the batch o
 class Forecast(Callback):
     """Before a test, a validation, or a fit with a test after it, prints how long explaining and measuring will take.
 
-    The estimate is the number of passes that methods and metrics declare, times the tokens of the explained examples,
-    times the measured time of a forward pass per token. The estimate is too low for methods whose passes take longer
-    than a plain forward pass.
+    The estimate is the product of three numbers: the passes that methods and metrics declare, the tokens in the
+    explained examples, and the measured time per token of a forward pass. The estimate is too low for
+    methods whose passes take longer than a plain forward pass.
 
     Some networks cut texts into segments, and encode a segment only once even if several erased versions of a text
     contain it. For these networks, a second line gives the mean number of segments that are encoded for an erased

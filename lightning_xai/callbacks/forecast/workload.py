@@ -29,12 +29,12 @@ class Workload:
 
     Args:
         num_examples: split -> number of examples that this process explains.
-        num_tokens: split -> number of tokens of these examples.
+        num_tokens: split -> number of tokens in these examples.
         passes: split -> name of a part -> number of forward passes over each token.
         segments: name of a part -> mean number of segments that are encoded for an erased version of a text. Given
             only for networks that cut texts into segments, and that encode a segment only once even if several versions
             contain it.
-        segments_of_text: number of segments of a text of mean length.
+        segments_of_text: number of segments in a text of mean length.
 
     Example:
         >>> workload = Workload({"test": 4}, {"test": 40}, {"test": {"gradient": 3.0, "random": 0.0}})

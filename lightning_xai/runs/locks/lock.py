@@ -267,7 +267,7 @@ def _remove(file: Path, contents: bytes, this_process: Owner) -> bool:
     """Removes a lock file if it has the given contents. Returns False if another process has the right to remove it.
 
     A claim gives this right. Its name depends on the contents, and it is created before the contents are compared.
-    So no process removes the new lock with which another process has replaced the stale lock.
+    So if another process has already replaced the stale lock by a new lock, the new lock is not removed.
     """
     claim = _claim(file, contents)
     if not _create(claim, this_process.to_json().encode()):
