@@ -1,8 +1,16 @@
 """Data types that the modules of the package pass to each other.
 
-Letters in shapes: B examples, T tokens, K explained classes per example, C classes, D embedding dimensions, V token ids
-in the vocabulary, L layers, H attention heads, N segments per text, S tokens per segment (N * S >= T; N = 1 unless the
-model divides texts into segments).
+Letters in shapes:
+    B: number of examples
+    T: number of tokens
+    K: number of explained classes per example
+    C: number of classes
+    D: number of embedding dimensions
+    V: number of token ids in the vocabulary
+    L: number of layers
+    H: number of attention heads
+    N: number of segments per text, which is 1 unless the model divides texts into segments
+    S: number of tokens per segment, with N * S >= T
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def best_candidates(values: Tensor, *, higher_is_better: bool) -> Tensor:
     """
     signed = values if higher_is_better else -values
     signed = signed.nan_to_num(nan=-torch.inf).cpu()
-    return (signed == signed.max(dim=1, keepdim=True).values).int().argmax(dim=1)  # argmax returns the first
+    return (signed == signed.max(dim=1, keepdim=True).values).int().argmax(dim=1)  # the first of equal values
 
 
 class AMLAttribution(AttributionMethod):
@@ -266,7 +266,7 @@ class AMLAttribution(AttributionMethod):
 
 
 def give_scorer(methods: Iterable[AttributionMethod], source: Callable[[], TrainedScorer] | None) -> None:
-    """Gives the objective's scorer to every AMLAttribution whose `scorer` is None, also inside other methods.
+    """Gives the objective's scorer to each AMLAttribution whose `scorer` is None, even if another method wraps it.
 
     Args:
         methods: the methods that a run evaluates.
@@ -282,7 +282,7 @@ def give_scorer(methods: Iterable[AttributionMethod], source: Callable[[], Train
 
 
 def give_texts(methods: Iterable[AttributionMethod], texts: TextRows | None) -> None:
-    """Gives the raw texts of the explained inputs to every AMLAttribution, also inside other methods.
+    """Gives the raw texts of the explained inputs to every AMLAttribution, even if another method wraps it.
 
     Args:
         methods: the methods that a run evaluates.

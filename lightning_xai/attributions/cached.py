@@ -56,13 +56,13 @@ def stored_scores(store: RaggedStore, inputs: TextInputs, targets: Tensor, hashe
             except KeyError:
                 raise ValueError(
                     f"no scores are stored for class {target} of the example with index {index}: write the cache with "
-                    "the same split and targets"
+                    "the split and `targets` of this command"
                 ) from None
             if len(values) != length:
                 raise ValueError(
                     f"the example with index {index} has {quantity(length, 'token')}, but the store has "
-                    f"{quantity(len(values), 'score')} for class {target}: write the cache with the same tokenizer and "
-                    "max_length"
+                    f"{quantity(len(values), 'score')} for class {target}: write the cache with the tokenizer and "
+                    "max_length of this command"
                 )
             scores[row, column, mask[row]] = values
         if hashes is not None and (index, NO_CLASS) in hashes:
@@ -78,7 +78,7 @@ def give_data(methods: Iterable[AttributionMethod], data: Any) -> None:
     """Gives every Cached method the data module, so that the method can check that its scores fit the data.
 
     Args:
-        methods: the methods. Cached methods inside these methods get the data module, too.
+        methods: the methods. Cached methods that these methods wrap get the data module, too.
         data: the data module. A data module without `encoder_facts` is ignored.
 
     Example:

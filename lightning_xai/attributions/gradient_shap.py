@@ -178,7 +178,7 @@ class GradientSHAP(DifferentiableAttribution):
         chunk_size: int | None = None,
     ) -> None:
         if num_samples < 1:
-            raise ValueError(f"num_samples is {num_samples}: give at least 1 point")
+            raise ValueError(f"num_samples is {num_samples}: give at least 1")
         if noise_std < 0:
             raise ValueError(f"noise_std is {noise_std}: give a standard deviation of at least 0")
         check_seed(seed)

@@ -116,7 +116,7 @@ class XAICLI(LightningCLI):
             self.config = parser.parse_args(args)  # the parent's method would warn that `args` is not sys.argv
 
     def _parse_ckpt_path(self) -> None:
-        """Does nothing, because the parent's method would replace settings by the hyperparameters in a checkpoint."""
+        """Does nothing. The parent's method would replace settings by hyperparameters that a checkpoint contains."""
 
     def _dump_config(self) -> None:
         self.config_dump = as_data(self.parser, self.config)[str(self.subcommand)]

@@ -110,7 +110,7 @@ def explain(
             network does not predict them. All predicted classes are always explained.
         html: HTML page to write for `text` or `text_file`; by default explain.html in the run's folder, or in the
             working directory if `ckpt` is not a run.
-        output: JSON Lines file to write for `file`, with one record for each line, also for empty lines; "-" writes to
+        output: JSON Lines file to write for `file`, with one record for each line, even an empty one; "-" writes to
             standard output. The default is <file>.jsonl, or standard output if `file` is "-".
         device: device that runs the network, such as cpu or cuda.
         trust_remote_code: whether Python code in the model's folder may run. If the network was trained with such code,

@@ -65,7 +65,7 @@ def ending_in_one_line(command: str = "fit") -> Iterator[None]:
 
 
 class EndOnSigterm(Callback):
-    """Makes SIGTERM end the trainer's loops immediately, also with several processes.
+    """Makes SIGTERM end the trainer's loops immediately, even with several processes.
 
     Lightning's own handler waits for the end of the batch, and then ends the process with code 0. With several
     processes, it starts a collective operation; if another process is in a different operation, both wait forever.

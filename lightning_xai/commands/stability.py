@@ -165,8 +165,8 @@ def _common_token_masks(scores: Sequence[StoredScores]) -> RaggedStore:
         for index in dict.fromkeys(index for index, _ in first.keys()):
             if masks.get(index, NO_CLASS).tolist() != other_masks.get(index, NO_CLASS).tolist():
                 raise ValueError(
-                    f"{other.path} may explain other tokens of example index {index} than {first.path}: use the same "
-                    "encoder and data in all runs"
+                    f"{other.path} and {first.path} do not have the same explainable tokens in the example with index "
+                    f"{index}: use the same encoder and data in all runs"
                 )
     return masks
 

@@ -197,7 +197,7 @@ class PromptEncoder(TokenizerEncoder):
         return {**example, "text": text, "rationales": moved}
 
     def _in_prompt(self, text: Encoded) -> Encoded:
-        """Returns the tokens of a text inside the prompt. An empty text contributes no token."""
+        """Returns the tokens of a text with the prompt's tokens around them. An empty text contributes no token."""
         is_empty = len(text) == 1 and text.special_tokens_mask[0]  # a single special token stands for an empty text
         kept = slice(0, 0) if is_empty else slice(None)
         before, after = len(self._head), len(self._tail)

@@ -181,7 +181,7 @@ class AttributionMetric(Metric, Selector, ABC):
             ValueError: the class or the columns of `validation` differ from those of this metric.
         """
         if type(validation) is not type(self) or validation.columns != self.columns:
-            raise ValueError(f"{self.name} cannot be tuned on {validation.name}: give the same metric of another split")
+            raise ValueError(f"metric {validation.name} cannot tune {self.name}: use the same metric for validation")
         with validation.sync_context(dist_sync_fn=validation.dist_sync_fn, process_group=validation.process_group):
             self.tuned = validation.tune()
 

@@ -127,7 +127,7 @@ class Percentages:
         return tuple(f"{percentage:g}" for percentage in self.percentages)
 
     def of(self, totals: Tensor) -> Tensor:
-        """Returns [B, J] long: the J numbers k for each of B texts with `totals` [B] units."""
+        """Returns [B, J] long: the J numbers k for each of B texts. Text i has `totals[i]` units."""
         sizes = [percent_of(totals, p, rounding=self.rounding, minimum=self.minimum) for p in self.percentages]
         return torch.stack(sizes, dim=1)
 
@@ -161,7 +161,7 @@ class Counts:
         return tuple(f"{count:g}" for count in self.numbers)
 
     def of(self, totals: Tensor) -> Tensor:
-        """Returns [B, J] long: the J numbers k for each of B texts with `totals` [B] units."""
+        """Returns [B, J] long: the J numbers k for each of B texts. Text i has `totals[i]` units."""
         counts = torch.tensor(self.numbers, device=totals.device).expand(len(totals), -1)
         return torch.minimum(counts, totals.unsqueeze(1))
 
@@ -187,7 +187,10 @@ class Window(Counts):
             raise ValueError(f"window is {self.window}: give at least 1 unit")
 
     def of(self, totals: Tensor) -> Tensor:
-        """Returns [B, J] long: the J numbers of top units for each of B texts with `totals` [B] units."""
+        """Returns [B, J] long: the number of top units of each of B texts for each of the J numbers k.
+
+        Text i has `totals[i]` units.
+        """
         counts = torch.tensor(self.numbers, device=totals.device)
         return (totals.clamp(max=self.window).unsqueeze(1) - counts).clamp(min=0)
 

@@ -74,7 +74,7 @@ def embeddings_give_the_same_logits(model: Classifier) -> None:
     inputs = _texts(model)
     logits, rule = model(inputs).logits, f"{_name(model)}: logits from embeddings differ from logits from ids"
     _close(model(inputs, model.embed(inputs)).logits, logits, rule, "use inputs_embeds like the result of embed")
-    _refused(lambda: model(inputs, model.embed(inputs)[:1]), f"{_name(model)}: inputs_embeds with another batch size")
+    _refused(lambda: model(inputs, model.embed(inputs)[:1]), f"{_name(model)}: calls with embeddings of too few texts")
 
 
 def neighbors_and_padding_change_no_logit(model: Classifier) -> None:
@@ -148,9 +148,9 @@ def attentions_belong_to_the_graph(model: Classifier) -> None:
     reached = all(gradient is not None and bool(gradient.isfinite().all()) for gradient in gradients)
     require(reached, f"{name}: attentions are not in the graph of the logits", "return the tensors that the layers use")
     left = _padded_left(inputs)
-    _refused(lambda: model(left, output_attentions=True), f"{name}: attentions with padding on the left")
+    _refused(lambda: model(left, output_attentions=True), f"{name}: requests for attentions with padding on the left")
     model.set_attention("sdpa")
-    _refused(lambda: model(inputs, output_attentions=True), f"{name}: attentions without eager attention")
+    _refused(lambda: model(inputs, output_attentions=True), f"{name}: requests for attentions without eager attention")
 
 
 def kernels_give_the_same_logits(model: Classifier) -> None:

@@ -1,4 +1,7 @@
-"""Computes the mean weight that a term gives to a training example. The term's loss is divided by this mean."""
+"""Computes the mean weight that a loss term gives to a training example.
+
+The sum of the term's weighted values over a batch of B examples is divided by B times this mean weight.
+"""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class Counted:
     Args:
         title: description of the loop; each line starts with it.
         total: number of items that this process handles.
-        pace: decides when a line is due. None means a line every 30 s in a file, and two updates per second on a
+        pace: decides when the next line is due. None means a line every 30 s in a file, and two updates per second on a
             terminal.
 
     Example:

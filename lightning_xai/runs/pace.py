@@ -1,4 +1,4 @@
-"""Decides when a progress line is due, and estimates the remaining time."""
+"""Decides when the next progress line is due, and estimates the remaining time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def time_left(seconds: float | None) -> str:
 
 
 class Pace:
-    """Decides when a line is due, and estimates the remaining time from the speed of this process so far.
+    """Decides when the next progress line is due, and estimates the remaining time from this process's speed so far.
 
     Args:
         first: seconds until the first line is due.

@@ -31,16 +31,16 @@ SILENCED_MESSAGES = (
     "GPU available: ",  # the summary of a run names its device
     "TPU available: ",
     "HPU available: ",
-    "Seed set to ",  # the summary names the seed
+    "Seed set to ",  # the summary of a run names the seed
     "Restoring states from the checkpoint",  # this package prints a line about a resumed run
     "Restored all states from the checkpoint",
     "Loaded model weights from the checkpoint",
     "`Trainer.fit` stopped: `max_",
     "`Trainer(limit_",  # only repeats the value of an option
     "LOCAL_RANK: ",
-    "Initializing distributed: ",  # the summary names the number of processes
+    "Initializing distributed: ",  # the summary of a run names the number of processes
     "distributed_backend=",
-    "Automatic Mixed Precision (AMP)",  # the summary names the precision
+    "Automatic Mixed Precision (AMP)",  # the summary of a run names the precision
     "Missing logger folder",
     "You are using a CUDA device",  # the precision of matrix products is a choice of this package
 )

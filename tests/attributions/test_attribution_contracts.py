@@ -108,7 +108,7 @@ def test_preflight_takes_no_more_passes_and_leaves_the_method_as_it_was(cls, mod
     settings, passes = method.settings(), method.passes(8, 2)
     tried = method.for_preflight()
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".* miss completeness", UserWarning)
+        warnings.filterwarnings("ignore", ".* violate completeness", UserWarning)
         scores = tried.attribute(model, text_inputs(laws.LENGTHS), TARGETS).scores
     assert scores.shape == (len(TARGETS), 2, max(laws.LENGTHS))
     assert all(few <= many for few, many in zip(tried.passes(8, 2), passes, strict=True))

@@ -227,7 +227,7 @@ def test_all_orders_of_many_tokens_are_refused():
 
 def test_a_missed_completeness_warns_once():
     method = Captum("IntegratedGradients", {"n_steps": 1}, delta_tolerance=1e-6)
-    with pytest.warns(UserWarning, match="captum's IntegratedGradients miss completeness by .* raise n_steps"):
+    with pytest.warns(UserWarning, match="captum's IntegratedGradients violate completeness by .* raise n_steps"):
         method.attribute(tiny_classifier("bert"), text_inputs([9]), TARGETS[:1])
 
 

@@ -125,7 +125,7 @@ def test_an_input_equal_to_its_baseline_scores_zero(tiny_hf, inputs):
 
 def test_a_delta_above_the_tolerance_warns_once(tiny_hf, inputs):
     method = DeepLift(delta_tolerance=1e-12)
-    with pytest.warns(UserWarning, match="the scores of DeepLift miss completeness"):
+    with pytest.warns(UserWarning, match="the scores of DeepLift violate completeness"):
         method.attribute(tiny_hf, inputs, TARGETS)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -154,28 +154,28 @@ def replace_row(store: Path, change) -> None:
 
 def test_missing_example_is_named(runs):
     replace_row(runs / "seed0" / "attributions" / "test" / "ixg", lambda key, values: (key, None))
-    assert "has no scores for example index 0 and class" in refusal(runs)
+    assert "of the example with index 0: explain the same" in refusal(runs)
 
 
 def test_other_class_is_named(runs):
     store = runs / "seed0" / "attributions" / "test" / "ixg"
     replace_row(store, lambda key, values: ((key[0], (key[1] + 1) % 3), values))
-    assert "has no scores for example index 0 and class" in refusal(runs)
+    assert "of the example with index 0: explain the same" in refusal(runs)
 
 
 def test_other_length_is_named(runs):
     replace_row(runs / "seed0" / "attributions" / "test" / "ixg", lambda key, values: (key, values[:-1]))
-    assert "tokens for example index 0" in refusal(runs)
+    assert "tokens for the example with index 0" in refusal(runs)
 
 
 def test_example_that_this_run_does_not_explain_is_named(runs):
-    assert "example index 5 and class" in (message := refusal(runs, max_examples=5))
+    assert "of the example with index 5, " in (message := refusal(runs, max_examples=5))
     assert "which this run does not explain" in message
 
 
 @pytest.mark.parametrize("changes", [{"max_examples": 5}, {"limit_test_batches": 1}], ids=str)
 def test_runs_that_explain_other_numbers_of_examples_are_refused_before_the_work(runs, changes):
-    message = "Stability of ixg on test: .*seed0/.* has {} for example .*, unlike this run .{} such examples.: use"
+    message = "Stability of ixg on test: .*seed0/.* has {} for the example .*, unlike this run .{} such examples.: use"
     recorder = Recorder()
     stability = Stability([str(runs / "seed0")])
     with pytest.raises(ValueError, match=message.format("scores", "[24]")):

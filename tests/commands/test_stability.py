@@ -120,7 +120,7 @@ def test_scores_without_token_masks_are_refused_until_a_test_adds_the_masks(trai
     shutil.rmtree(scores_of(runs[1]) / "tokens")
     before = (scores_of(runs[1]) / "0.values").read_bytes()
     message = refusal("stability", *runs, "--split", "test")
-    assert "seed1/attributions/test/input_x_gradient does not tell which tokens of example index 0" in message
+    assert "seed1/attributions/test/input_x_gradient does not tell which tokens of the example with index 0" in message
     assert "test that run again to add the token masks" in message
     command("test", "--config", runs[1] / "config.yaml")
     assert (scores_of(runs[1]) / "0.values").read_bytes() == before
@@ -169,15 +169,15 @@ def test_method_with_other_settings_is_refused(runs):
         (
             "",
             lambda rows: rows[1:],
-            "b/seed0/attributions/test/input_x_gradient has no scores for example index 0 and class",
+            "b/seed0/attributions/test/input_x_gradient has no scores for class",
         ),
-        ("", lambda rows: [*rows, ((99, 0), rows[0][1])], "has scores for example index 99 and class 0, which"),
-        ("", lambda rows: [(rows[0][0], rows[0][1][:-1]), *rows[1:]], "tokens for example index 0, "),
-        ("tokens", lambda rows: rows[1:], "does not tell which tokens of example index 0 may be explained"),
+        ("", lambda rows: [*rows, ((99, 0), rows[0][1])], "has scores for class 0 of the example with index 99, which"),
+        ("", lambda rows: [(rows[0][0], rows[0][1][:-1]), *rows[1:]], "tokens for the example with index 0, "),
+        ("tokens", lambda rows: rows[1:], "does not tell which tokens of the example with index 0 may be explained"),
         (
             "tokens",
             lambda rows: [(rows[0][0], 1 - rows[0][1]), *rows[1:]],
-            "may explain other tokens of example index 0",
+            "do not have the same explainable tokens in the example with index 0",
         ),
     ],
     ids=["missing", "additional", "length", "no mask", "other mask"],

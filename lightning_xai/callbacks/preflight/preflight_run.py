@@ -141,9 +141,9 @@ class PreflightRun:
     Attributes:
         trainer: the trainer, after it has moved the network to its device.
         module: the objective.
-        stages: stage -> the splits that it uses. Stages are "fit" (the validations of a fit), "validate", "test" and
-            "predict". If a test follows a fit, both "fit" and "test" are present. The preflight of the objective has
-            only the stage "train".
+        stages: stage -> the splits that it uses. The preflight of the objective has one stage, "train". All others
+            have "fit" (the validations of a fit), "validate", "test" or "predict", or both "fit" and "test" if a test
+            follows the fit.
         failures: description of a part, such as a method or metric -> its failure.
         errors: the errors that caused the failures.
         leave_out: description of a part -> functions that leave the part out of the run.

@@ -10,7 +10,7 @@ from jsonargparse._typehints import accepts_any_value, get_subclass_or_closed_ty
 
 
 def alternatives(hint: Any) -> Iterator[Any]:
-    """Yields the members of a union type, also those of unions inside it, or the type itself if it is not a union.
+    """Yields the members of a union type, including those of unions inside it, or the type itself if it is not a union.
 
     Example:
         >>> list(alternatives(int | list[str] | None))

@@ -25,7 +25,7 @@ FOLDERS: dict[str, tuple[str, ...]] = {
     "callbacks": ("methods", "presets", "callbacks", "chains"),
 }
 _ALL_FOLDERS = tuple(folder for folders in FOLDERS.values() for folder in folders)
-PARSER_MODE = "omegaconf+"  # resolves interpolations, also relative ones, after command-line options are applied
+PARSER_MODE = "omegaconf+"  # resolves interpolations, including relative ones, after command-line options are applied
 
 
 def find_part(name: str, kind: str) -> str:

@@ -43,7 +43,8 @@ class Node:
 class Problem:
     """The most likely cause of a parser's error message.
 
-    If a declared type has alternatives, the message has a problem for each alternative, even if the user meant another.
+    If a declared type has alternatives, the parser's message names a problem for each of them, although the user meant
+    only one of them.
 
     Args:
         path: keys and classes that lead to the problem, from the outermost to the innermost.

@@ -222,9 +222,9 @@ def method_of_name(name: str, *, signed: bool = False) -> AttributionMethod:
 
 
 def signed_arguments(method_class: type[AttributionMethod]) -> dict[str, str]:
-    """Returns the arguments with which a method must be built so that its scores have a sign.
+    """Returns the arguments to pass to `method_class` so that its scores are signed.
 
-    Returns {} if the scores have a sign by default, or if the method has no argument `pooling`.
+    Returns {} if its scores are signed by default, or if it has no argument `pooling`.
 
     Example:
         >>> signed_arguments(IntegratedGradients)

@@ -85,8 +85,8 @@ def require_apart(splits: Mapping[str, list[int]], patients: Mapping[int, int]) 
     Example:
         >>> require_apart({"train": [101], "test": [102]}, {101: 1, 102: 1})
         Traceback (most recent call last):
-        ValueError: patient 1 is in two splits, with admission 101 in 'train' and admission 102 in 'test': move one \
-of the admissions, or set `shared_patients: true`
+        ValueError: patient 1 is in two splits (admission 101 in 'train', admission 102 in 'test'): move one of the \
+two admissions, or set `shared_patients: true`
     """
     homes: dict[int, tuple[str, int]] = {}
     for split, admissions in splits.items():
@@ -97,8 +97,8 @@ of the admissions, or set `shared_patients: true`
             home, other = homes.setdefault(patient, (split, admission))
             if home != split:
                 raise ValueError(
-                    f"patient {patient} is in two splits, with admission {other} in {home!r} and admission {admission} "
-                    f"in {split!r}: move one of the admissions, or set `shared_patients: true`"
+                    f"patient {patient} is in two splits (admission {other} in {home!r}, admission {admission} in "
+                    f"{split!r}): move one of the two admissions, or set `shared_patients: true`"
                 )
 
 

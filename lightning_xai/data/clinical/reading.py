@@ -156,7 +156,7 @@ def read_documents(settings: DocumentSettings) -> ClinicalDocuments:
 
 @dataclass(frozen=True)
 class _Maker:
-    """Makes the documents of admissions."""
+    """Makes one document for each annotated note of an admission with a chart, else one for the whole admission."""
 
     store: NoteStore
     charts: dict[int, list[AnnotatedNote]]

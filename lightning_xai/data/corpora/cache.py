@@ -98,7 +98,7 @@ def last_use(folder: Path) -> float:
 
 
 class CorpusCache:
-    """The corpora in a folder. Each is named by the hash of the facts that determine its contents.
+    """The corpora in a folder. The name of each corpus is the hash of the facts that determine its contents.
 
     Args:
         folder: the folder, which is created if it is missing.

@@ -72,8 +72,8 @@ class SourceTable:
     def warnings(self) -> list[str]:
         """Returns a line for each pair of splits that share texts."""
         return [
-            f"{fraction:.1%} of the texts in split {other!r} are also in split {one!r}: results on the former may be "
-            "too good, so check data_files or remove the duplicates"
+            f"results on split {other!r} may be too good, since {fraction:.1%} of its texts are also in split {one!r}: "
+            "check data_files or remove the duplicates"
             for one, other, fraction in self.shared_texts
         ]
 

@@ -135,5 +135,5 @@ def filler_is_apart(source: TextSource) -> None:
             rule = (
                 f"{type(source).__name__}: filler text {text[:30]!r} is in the splits {seen.get(text)!r} and {split!r}"
             )
-            require(text not in seen, rule, "put every filler text into one split only")
+            require(text not in seen, rule, "do not put the same filler text into more than one split")
             seen[text] = split

@@ -13,7 +13,7 @@ class MimicMdace(ClinicalSource):
     """The rows of Mdace for admissions with a chart in MDACE, and the rows of Mimic for all other admissions.
 
     `id` is the admission's HADM_ID in rows of Mimic, and "note-" followed by the note's ROW_ID in rows of Mdace. Only
-    the latter rows have rationales.
+    the rows of Mdace have rationales.
 
     Args:
         mimic_dir, classes, shared_patients, allow_text: as in Mimic.

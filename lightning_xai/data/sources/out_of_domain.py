@@ -140,7 +140,7 @@ class OutOfDomain(TextSource):
                 kinds = ["single-label", "multi-label"]
                 raise ValueError(
                     f"{name} is {kinds[other.multilabel]}, but the training source is {kinds[source.multilabel]}: "
-                    "remove the former from `others`"
+                    "remove the added source from `others`"
                 )
         self.name, self.multilabel = source.name, source.multilabel
         self.rationales_are_weak = any(one.rationales_are_weak for one in (source, *others.values()))

@@ -25,10 +25,10 @@ MOST_ANNOTATORS = 3
 
 
 def marked_words(marked: str, text: str, location: str) -> list[bool]:
-    """Returns a bool for each whitespace word of `text`: True if the word is between asterisks in `marked`.
+    """Returns a bool for each word of `text`, split at white space: True if the word is in asterisks in `marked`.
 
     Raises:
-        ValueError: `marked` differs from the text in more than asterisks around words.
+        ValueError: `marked` is not `text` with asterisks around some of its words.
 
     Example:
         >>> marked_words("A *gun*", "A gun", "row 1")

@@ -1,7 +1,11 @@
 """Divides the biases of a layer among the source tokens. The state of each target is a sum of one vector per source.
 
-Letters: R targets, S sources, c sources in a chunk, K biases of a layer, k biases that the layer adds before a given
-bias.
+Letters in shapes:
+    R: number of targets
+    S: number of sources
+    c: number of sources in a chunk
+    K: number of biases of a layer
+    k: number of biases that the layer adds before a given bias
 """
 
 from __future__ import annotations

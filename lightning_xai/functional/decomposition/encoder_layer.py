@@ -138,7 +138,9 @@ def trace_layer(layer: EncoderLayer, hidden: Tensor, attention: Tensor) -> Layer
 
 
 def to_segments(states: Tensor, attention: Tensor) -> Tensor:
-    """Divides token states [B, T, D] into the segments [M, S, D] of `attention` [M, H, S, S], padded with zeros.
+    """Divides the token states [B, T, D] of texts into M segments of S tokens, and returns their states [M, S, D].
+
+    M and S are those of `attention` [M, H, S, S]. The states of each text are padded with zeros at the end.
 
     Example:
         >>> states = torch.tensor([[[1.0], [2.0], [3.0]]])

@@ -1,7 +1,10 @@
 """A transformer layer made linear in its input: norm statistics, activation slopes and attention are held constant.
 
-Letters: R targets (all T tokens of one text or segment, or only the tokens whose states are needed), S sources, c
-sources in a chunk, F feed-forward units. A chunk [R, c, D] holds the vectors of c sources for each target.
+Letters in shapes:
+    R: number of targets (all T tokens of one text or segment, or only the tokens whose states are needed)
+    S: number of sources
+    c: number of sources in a chunk. A chunk [R, c, D] holds the vectors of c sources for each target
+    F: number of feed-forward units
 """
 
 from __future__ import annotations
@@ -101,7 +104,7 @@ class FrozenLayer:
         return self._output(values.view(num_heads, num_rows, count, weight.shape[1]), residual), None
 
     def _output(self, values: Tensor, residual: Tensor) -> Tensor:
-        """Applies the output map to attention @ values [H, R, c, head size], and adds `residual` [R, c, D]."""
+        """Applies the output map to attention-weighted `values` [H, R, c, head size], and adds `residual` [R, c, D]."""
         rows = values.permute(1, 2, 0, 3).flatten(2).flatten(0, 1)
         add_product = torch.addmm if torch.is_grad_enabled() else Tensor.addmm_
         return add_product(residual.view(-1, residual.shape[-1]), rows, self.parts.output.weight.T).view(residual.shape)

@@ -1,7 +1,12 @@
 """Hidden states as sums of one vector per source token. The vectors pass through frozen layers, which are linear.
 
-Letters: R targets, S sources, c sources in a chunk, F feed-forward units, K biases of a layer, W mixtures (weighted
-sums) of the targets' states.
+Letters in shapes:
+    R: number of targets
+    S: number of sources
+    c: number of sources in a chunk
+    F: number of feed-forward units
+    K: number of biases of a layer
+    W: number of mixtures (weighted sums) of the targets' states
 """
 
 from __future__ import annotations
@@ -53,10 +58,10 @@ class SourceSums:
 
 
 def _enter_biases(layer: FrozenLayer, rule: BiasRule) -> tuple[BiasShares, Tensor]:
-    """Returns the layer's `BiasShares`, and its K biases [R, K, D] after they have passed through the layer."""
+    """Passes the layer's K biases through the rest of the layer. Returns its `BiasShares` and the results [R, K, D]."""
     shares = BiasShares(rule, layer.biases)
     no_columns = layer.hidden.new_zeros(len(layer.rows), 0, layer.hidden.shape[-1])
-    # scratch is None, since the sources would later overwrite scratch memory, but `shares` still needs these columns
+    # scratch is None, because `shares` keeps some of the columns, and the sources would overwrite scratch memory
     return shares, replace(layer, scratch=None).after_attention(no_columns, shares.enter)
 
 

@@ -145,7 +145,9 @@ def _bits(numbers: Tensor) -> Tensor:
 
 
 def _fitting_groups(elements: Tensor) -> Iterator[Tensor]:
-    """Yields groups of consecutive problems whose candidates fit in memory together.
+    """Divides the problems into groups of consecutive problems, so that the candidates of a group fit in memory.
+
+    Yields the indices of each group's problems.
 
     Args:
         elements: [P] long, the largest number of entries in each problem's candidate table.

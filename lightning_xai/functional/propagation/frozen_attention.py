@@ -57,9 +57,9 @@ class FrozenAttention:
         )
 
     def mix_back(self, states: Tensor) -> Tensor:
-        """Returns attention.T @ states. `states` has shape [..., H, T, w], and the result has shape [..., heads, T, w].
+        """Returns attention.T @ states, summed over the query heads that share a key head.
 
-        The results of query heads that share a key head are summed.
+        `states` has the shape [..., H, T, w], and the result the shape [..., heads, T, w], with `heads` as in `key`.
         """
         mixed = states.new_zeros(*states.shape[:-2], self.key.shape[-2], states.shape[-1], dtype=self._precision)
         by_head = mixed.flatten(0, -3)

@@ -89,7 +89,7 @@ def track(tensor: Tensor, rules: Rules, second_run: Tensor | None = None) -> Tra
 
 
 def function_name(func: Callable) -> str:
-    """Returns the name that rules use for a function of torch.
+    """Returns the name by which rules refer to a torch function or a tensor method.
 
     Example:
         >>> [function_name(func) for func in (torch.Tensor.__rmul__, torch.Tensor.add_, torch.nn.functional.gelu)]
@@ -180,7 +180,7 @@ class Rules(ABC):
         """Returns the result with which the network continues in place of `func(*args, **kwargs)`.
 
         Args:
-            func: a function of torch.
+            func: a torch function or a tensor method.
             name: the function's name as given by `function_name`.
             tracked: the tracked tensors among the arguments, at least one.
             args: positional arguments.

@@ -27,7 +27,7 @@ class CompletenessCheck:
         ...     check(torch.tensor([[0.01, -0.5]]))
         ...     check(torch.tensor([[0.9, 0.0]]))
         >>> [str(warning.message) for warning in caught]
-        ['the scores of integrated gradients miss completeness by up to 0.5 logits, more than 0.05: raise num_steps']
+        ['the scores of integrated gradients violate completeness by up to 0.5 logits, more than 0.05: raise num_steps']
     """
 
     def __init__(self, method: str, tolerance: float | None, remedy: str) -> None:
@@ -44,7 +44,7 @@ class CompletenessCheck:
         if worst > self.tolerance:
             self._warned = True
             warnings.warn(
-                f"the scores of {self.method} miss completeness by up to {worst:.3g} logits, more than "
+                f"the scores of {self.method} violate completeness by up to {worst:.3g} logits, more than "
                 f"{self.tolerance}: {self.remedy}",
                 stacklevel=3,
             )

@@ -132,7 +132,8 @@ def read_checkpoint(path: str) -> dict[str, Any]:
     checkpoint = read_tensors(file)
     if "network" not in checkpoint or "state_dict" not in checkpoint:
         raise ValueError(
-            f"{file} does not name its network, so it is not from an objective of this suite: give another file"
+            f"{file} lacks a description of the network, or the network's weights, so no run of this package wrote it: "
+            "give a checkpoint that a run of this package wrote"
         )
     if format_of(checkpoint) > FORMAT:
         raise ValueError(

@@ -167,7 +167,14 @@ def scorer_inputs_of(
 
 
 def _window(source: RowText, ids: Tensor, row: int, inputs: TextInputs) -> Tensor:
-    """Returns the character offsets [N, 2] of the tokens with the given `ids`: all tokens of `source`, or a window."""
+    """Returns the character offsets [N, 2] of an input's tokens, counted from the start of the text `source`.
+
+    Args:
+        source: the whole text of the input.
+        ids: [N] ids of the input's explainable tokens, which are those of the whole text or of one window of it.
+        row: the input's row in `inputs`, for the error message.
+        inputs: the batch of the input, for the error message.
+    """
     starts = [0] if len(ids) == len(source.ids) else range(len(source.ids) - len(ids) + 1)
     for start in starts:
         if torch.equal(source.ids[start : start + len(ids)], ids):

@@ -41,8 +41,8 @@ def seed_agreement(first: Sequence[StoredScores], second: Sequence[StoredScores]
         -> list[tuple[int, int, float]]:  # fmt: skip
     """Returns the agreement of runs for every example and class that all runs explain.
 
-    The absolute scores of all tokens are compared, also those of special tokens. An item of the result has the index of
-    an example, the index of a class, and the mean tau-b over the pairs of runs.
+    The absolute scores of all tokens are compared, including those of special tokens. An item of the result has the
+    index of an example, the index of a class, and the mean tau-b over the pairs of runs.
 
     Args:
         first, second: stored scores of each run, for the same method and split.

@@ -1,4 +1,4 @@
-"""Writes files atomically: first to a temporary file in the same folder; this file is synced to disk and renamed."""
+"""Writes files atomically: first to a temporary file in the same folder, which is then synced to disk and renamed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes folders atomically: first under a temporary name; the folder is renamed after it has been synced to disk."""
+"""Writes folders atomically: first to a temporary folder, which is then synced to disk and renamed."""
 
 from __future__ import annotations
 

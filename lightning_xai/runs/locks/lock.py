@@ -160,7 +160,7 @@ def require_free(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_S
             continue
         if first is None:
             first, began = now, time.monotonic()
-            say(f"{belongs}: waiting up to {wait:.0f} s for a sign of life")
+            say(f"{belongs}: waiting up to {wait:.0f} s to see whether the owner is alive")
         time.sleep(min(1.0, patience / 10))
 
 

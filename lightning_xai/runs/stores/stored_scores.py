@@ -110,14 +110,14 @@ class StoredScores(RaggedStore):
         """
         if key not in self:
             raise ValueError(
-                f"{self.path} has no scores for example index {key[0]} and class {key[1]}: explain the same examples "
-                "and classes in all runs, with `targets: gold`"
+                f"{self.path} has no scores for class {key[1]} of the example with index {key[0]}: explain the same "
+                "examples and classes in all runs, with `targets: gold`"
             )
         values = self.get(*key)
         if len(values) != length:
             raise ValueError(
-                f"{self.path} has {len(values)} tokens for example index {key[0]}, but {reference} has {length}: use "
-                "the same encoder in all runs"
+                f"{self.path} has {len(values)} tokens for the example with index {key[0]}, but {reference} has "
+                f"{length}: use the same encoder in all runs"
             )
         return values
 
@@ -132,8 +132,8 @@ class StoredScores(RaggedStore):
             if len(examples):
                 has = "has scores" if examples[0] in self.examples else "has no scores"
                 raise ValueError(
-                    f"{self.path} {has} for example index {examples[0]}, unlike {reference} ({len(examples):,} such "
-                    "examples): use the same max_examples and limit_test_batches in all runs"
+                    f"{self.path} {has} for the example with index {examples[0]}, unlike {reference} "
+                    f"({len(examples):,} such examples): use the same max_examples and limit_test_batches in all runs"
                 )
 
     def require_rows_among(self, keys: Container[tuple[int, int]], reference: str) -> None:
@@ -141,8 +141,8 @@ class StoredScores(RaggedStore):
         for index, target in self.keys():
             if (index, target) not in keys:
                 raise ValueError(
-                    f"{self.path} has scores for example index {index} and class {target}, which {reference} does not "
-                    "explain: use the same max_examples and targets in all runs"
+                    f"{self.path} has scores for class {target} of the example with index {index}, which {reference} "
+                    "does not explain: use the same max_examples and targets in all runs"
                 )
 
     def token_masks(self) -> RaggedStore:
@@ -156,8 +156,8 @@ class StoredScores(RaggedStore):
         for index, _ in self.keys():
             if masks is None or (index, NO_CLASS) not in masks:
                 raise ValueError(
-                    f"{self.path} does not tell which tokens of example index {index} may be explained: test that run "
-                    "again to add the token masks"
+                    f"{self.path} does not tell which tokens of the example with index {index} may be explained: test "
+                    "that run again to add the token masks"
                 )
         return RaggedStore(folder) if masks is None else masks
 

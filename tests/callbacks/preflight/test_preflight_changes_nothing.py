@@ -116,5 +116,5 @@ def test_a_method_that_warns_once_warns_in_the_run_and_not_in_the_preflight(obje
     method = IntegratedGradients(num_steps=2, delta_tolerance=1e-9)
     source = compute(Transformed(method, ["absolute"]) if wrapped else method)
     run = silent(tmp_path, Preflight(), source, Recorder())
-    with pytest.warns(UserWarning, match="integrated gradients miss completeness"):
+    with pytest.warns(UserWarning, match="integrated gradients violate completeness"):
         run.test(objective, datamodule=planted_data(), verbose=False)

@@ -164,7 +164,7 @@ def test_patient_in_two_splits_is_named_unless_that_is_allowed(folder):
         edit_rows(table(folder, name), lambda row: {**row, "SUBJECT_ID": "7"})
     lists = lists_of(folder, train="100001\n", test="100003\n")
     message = refusal(folder, splits=lists)
-    assert "patient 7 is in two splits, with admission 100001 in 'train' and admission 100003 in 'test'" in message
+    assert "patient 7 is in two splits (admission 100001 in 'train', admission 100003 in 'test')" in message
     allowed = Mimic(str(folder / "mimiciii"), lists, shared_patients=True)
     assert set(allowed.load()) == {"train", "test"} and "patients in several splits: 1" in allowed.report()
 
@@ -175,7 +175,7 @@ def test_patient_in_two_splits_is_named_by_the_notes_if_its_admission_has_no_bil
         edit_rows(table(folder, name), lambda row: None if row["HADM_ID"] in ("100001", "100003") else row)
     lists = lists_of(folder, train="100001\n", test="100003\n")
     message = refusal(folder, Mdace, splits=lists)
-    assert "patient 7 is in two splits, with admission 100001 in 'train' and admission 100003 in 'test'" in message
+    assert "patient 7 is in two splits (admission 100001 in 'train', admission 100003 in 'test')" in message
 
 
 def test_missing_list_is_named_with_its_places(folder):

@@ -1,4 +1,4 @@
-"""The warning about scores that miss completeness."""
+"""The warning about scores that violate completeness."""
 
 import warnings
 
@@ -18,7 +18,9 @@ def messages(tolerance, *deltas):
 
 def test_the_largest_magnitude_counts_whatever_its_sign():
     (message,) = messages(0.05, [[0.01, -0.5], [0.2, 0.0]])
-    assert message.startswith("the scores of deep lift miss completeness by up to 0.5 logits, more than 0.05: choose")
+    assert message.startswith(
+        "the scores of deep lift violate completeness by up to 0.5 logits, more than 0.05: choose"
+    )
 
 
 def test_errors_up_to_the_tolerance_and_empty_batches_cause_no_warning():

@@ -185,7 +185,7 @@ def test_hugging_face_folder_without_a_head_is_refused(tmp_path):
 
 def test_checkpoint_of_another_program_is_refused(tmp_path):
     torch.save({"state_dict": {}}, tmp_path / "x.ckpt")
-    with pytest.raises(ValueError, match="does not name its network"):
+    with pytest.raises(ValueError, match="lacks a description of the network"):
         load_network(str(tmp_path / "x.ckpt"))
 
 

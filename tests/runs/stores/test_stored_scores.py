@@ -50,12 +50,12 @@ def test_row_has_the_scores_of_an_example_and_class(scores):
 
 
 def test_missing_row_is_named(scores):
-    with pytest.raises(ValueError, match="no scores for example index 3 and class 1"):
+    with pytest.raises(ValueError, match="no scores for class 1 of the example with index 3"):
         scores.row((3, 1), 3, "this run")
 
 
 def test_row_of_another_length_is_named(scores):
-    with pytest.raises(ValueError, match="has 3 tokens for example index 3, but this run has 4"):
+    with pytest.raises(ValueError, match="has 3 tokens for the example with index 3, but this run has 4"):
         scores.row((3, 0), 4, "this run")
 
 
@@ -85,7 +85,7 @@ def test_classes_in_another_order_are_refused(tmp_path):
 
 def test_rows_that_the_other_run_lacks_are_named(scores):
     scores.require_rows_among(set(SCORES), "this run")
-    with pytest.raises(ValueError, match="example index 3 and class 0, which this run does not explain"):
+    with pytest.raises(ValueError, match="class 0 of the example with index 3, which this run does not explain"):
         scores.require_rows_among({(0, 1)}, "this run")
 
 
@@ -98,5 +98,7 @@ def test_missing_token_mask_is_named(tmp_path, masks):
     write(tmp_path / "test" / "gradient", SCORES)
     if masks:
         write(tmp_path / "test" / "gradient" / TOKEN_MASKS, masks)
-    with pytest.raises(ValueError, match=f"which tokens of example index {3 if masks else 0} may be explained"):
+    with pytest.raises(
+        ValueError, match=f"which tokens of the example with index {3 if masks else 0} may be explained"
+    ):
         open_scores(tmp_path, "test", "gradient").token_masks()
