@@ -21,8 +21,7 @@ class ConstrainedStopping(EarlyStopping):
         monitor: name of a logged loss.
         patience: number of epochs in a row without a new lowest loss after which training ends, as long as no epoch
             has met the bounds.
-        patience_when_met: number of epochs in a row without a new lowest loss after which training ends, as soon as an
-            epoch has met the bounds.
+        patience_when_met: the value that replaces `patience` once an epoch has met the bounds.
 
     Example:
         >>> ConstrainedStopping(patience=3).patience
