@@ -119,7 +119,7 @@ class AttributionEvaluation(ExplainedCallback):
             if metric.needs_tuning:
                 raise ValueError(
                     f"{self.preset}/{metric.name} tunes its threshold on the validation split, which this run does not "
-                    "evaluate: set data.init_args.tune_on_validation to true"
+                    "evaluate: set data.init_args.tune_on_validation to true, or choose a preset that tunes nothing"
                 )
 
     def on_preflight(self, preflight: PreflightRun) -> None:

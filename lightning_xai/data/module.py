@@ -19,7 +19,7 @@ from lightning_xai.data.corpora.encoded_split import EncodedSplit, choose_rows
 from lightning_xai.data.erasures import Removal, apply_erasures, check_removal
 from lightning_xai.data.network_arguments import NetworkArguments
 from lightning_xai.data.sources.base import TextSource
-from lightning_xai.data.split_checks import report_unknown_tokens, warn_of_unseen_classes
+from lightning_xai.data.split_checks import missing_split, report_unknown_tokens, warn_of_unseen_classes
 from lightning_xai.functional.sizes import max_examples_of, require_max_examples, require_sizes, require_workers
 from lightning_xai.runs.splits import VALIDATION
 from lightning_xai.types import Batch
@@ -206,7 +206,7 @@ class TextDataModule(LightningDataModule, NetworkArguments):
         """Returns a tokenized split with all its tokens."""
         if name not in self._unerased_splits:
             if name not in self.split_names:
-                raise ValueError(f"there is no split {name!r}: {self._existing()}")
+                raise missing_split(name, self._existing())
             self._ensure_fitted_encoder()
             index = self._chosen(name)
             split = EncodedSplit(self.encoded_source.corpus(name, index), index)

@@ -1,4 +1,4 @@
-"""Checks splits for unknown tokens, and for classes without training rows."""
+"""Checks splits: whether they exist, for unknown tokens, and for classes without training rows."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from lightning_xai.data.corpora.encoded_split import EncodedSplit
 from lightning_xai.functional.classes.class_names import listed
 from lightning_xai.runs.progress import say, unsaid
 from lightning_xai.runs.ranks import rank
+from lightning_xai.runs.splits import VALIDATION
 
 MOST_UNKNOWN = 0.5  # a larger fraction of unknown tokens in a split is an error
 
@@ -72,3 +73,19 @@ def warn_of_unseen_classes(training: EncodedSplit, class_names: Sequence[str]) -
     )
     for line in unsaid(lines) if rank() == 0 else []:
         warnings.warn(line, stacklevel=2)
+
+
+def missing_split(name: str, existing: str) -> ValueError:
+    """Returns the error about a split `name` that the source lacks; `existing` says which splits it has.
+
+    Example:
+        >>> missing_split("dev", "the splits of Files are train, test")
+        ValueError("there is no split 'dev': the splits of Files are train, test")
+    """
+    message = f"there is no split {name!r}: {existing}"
+    if name == VALIDATION:
+        message += (
+            "; add it to the data, or, to test with presets that tune nothing (such as er), set "
+            "data.init_args.tune_on_validation to false"
+        )
+    return ValueError(message)

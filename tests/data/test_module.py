@@ -79,6 +79,19 @@ def test_unknown_split_is_refused_with_those_there_are():
         module(predict_split="dev").setup("predict")
 
 
+def test_error_about_a_missing_validation_split_says_how_to_test_without_it():
+    class OnlyTest(Rows):
+        def load(self):
+            return rows_to_splits({"test": self.splits["test"]})
+
+    data = module(OnlyTest(GOOD))
+    with pytest.raises(ValueError, match="'validation': .* are test; .* set data.init_args.tune_on_validation"):
+        data.setup("test")
+    data.tune_on_validation = False
+    data.setup("test")
+    assert data.test_splits == ["test"]
+
+
 def test_max_examples_is_a_number_for_all_splits_or_one_for_each():
     limited, each = module(max_examples=5), module(max_examples={"train": 5, "validation": 5, "test": 5})
     for data in (limited, each):
