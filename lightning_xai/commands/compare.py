@@ -66,7 +66,9 @@ def compare(
         experiments: folders of finished experiments, such as runs/tm runs/igr. Later tests of their runs on other data
             are included.
         metric: the classification metric.
-        plausibility: the plausibility metrics. The first of them is correlated with `metric` on out-of-domain splits.
+        plausibility: the plausibility metrics, as results.csv names them. The default names those of the presets er and
+            er_plausibility, and shows none for runs without them; other presets have other names, such as
+            rationale/token_f1 in eraser. The first metric is correlated with `metric` on out-of-domain splits.
         preset: the preset whose plausibility metrics are read; required if several presets have them.
         faithfulness: the preset that faithfulness.png shows. It needs a value for each percentage of tokens.
         in_domain: the in-domain split.
