@@ -247,7 +247,7 @@ def autocast_changes_little(method: DifferentiableAttribution, model: Classifier
 
 
 LAWS = (
-    model_is_left_as_it_was,  # first, because a lasting change by the first call hides the same change by later calls
+    model_is_left_as_it_was,  # this check runs before the others: it would miss a lasting change by an earlier call
     method_of_a_split_is_itself,
     same_alone_and_in_a_batch,
     padding_changes_nothing,

@@ -102,8 +102,8 @@ def check_monitors(objective: Objective, callbacks: Sequence[Callback]) -> None:
             continue
         if monitor.name == f"{prefix}/log_loss" and getattr(objective, "task_weight", 1.0) == 0:
             raise ValueError(
-                f"{monitor.owner}.monitor is {monitor.name}, which is not trained since task_weight is 0: monitor one "
-                f"of {', '.join(losses)}"
+                f"{monitor.owner}.monitor is {monitor.name}, which is not minimized, because task_weight is 0: "
+                f"monitor one of {', '.join(losses)}"
             )
         if (better := directions.get(monitor.name)) is not None:
             if monitor.mode != better:

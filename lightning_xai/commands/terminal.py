@@ -26,7 +26,7 @@ _FOREIGN_CLASS = re.compile(  # two forms of the parser's message about a class 
 
 
 def foreign_class(message: str) -> str | None:
-    """Returns a parser's message about a class with a wrong base class, as one line; None for other messages.
+    """Rewords, as one line, a parser's message that a class has the wrong base class. Returns None for other messages.
 
     Example:
         >>> nested = 'Parser key "model":\\n  Parser key "network":\\n    Import path '

@@ -164,7 +164,8 @@ class DiscreteRationale(EvidenceMetric):
     def _count_spans(self, token_ranks: np.ndarray, evidence: np.ndarray, sizes: list[int]) -> list[list[int]]:
         """Counts matched, selected and true spans of one text. Returns three lists, each with one count per size."""
         truth = runs_from_mask(evidence)
-        # counts spans once per distinct size: tuning tries 100 percentages, but a text of 12 tokens has only 12 sizes
+        # spans are counted once for each distinct number of tokens that a percentage selects: tuning tries 100
+        # percentages, but in a text of 12 tokens, these select only 12 different numbers of tokens
         selected = {size: runs_from_mask(token_ranks < size) for size in set(sizes)}
         matches = {size: count_matches(spans, truth, self.overlap_threshold) for size, spans in selected.items()}
         return [
@@ -174,7 +175,9 @@ class DiscreteRationale(EvidenceMetric):
         ]
 
     def tune(self) -> dict[str, float]:
-        """Returns the mean share of evidence tokens as `percentage`, in whole percent and at least 1.
+        """Returns a value for `percentage`: the mean share of tokens that are evidence, over all rows with evidence.
+
+        The value is rounded to whole percent, and is at least 1.
 
         Raises:
             ValueError: no row has evidence.

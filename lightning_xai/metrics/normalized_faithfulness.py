@@ -1,4 +1,4 @@
-"""Comprehensiveness and sufficiency, normalized by the drop in the probability for an empty input."""
+"""Comprehensiveness and sufficiency, normalized by the drop in the probability when the input is emptied."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def empty_probs(rows: RankedRows, predict: PredictOnce, empty: Empty, erasure: E
 
 
 class NormalizedComprehensiveness(ErasureMetric):
-    """Comprehensiveness, normalized by the drop in the probability for the empty input; higher is better.
+    """Comprehensiveness, normalized by the drop in the probability when the input is emptied; higher is better.
 
     The value is a / b. a is the drop in the probability when the top k units are erased, or 0 if this drop is negative.
     b is the drop in the probability when the input is replaced by the empty input.
@@ -140,7 +140,7 @@ class NormalizedComprehensiveness(ErasureMetric):
 
 
 class NormalizedSufficiency(ErasureMetric):
-    """Sufficiency, normalized by the drop in the probability for the empty input; higher is better.
+    """Sufficiency, normalized by the drop in the probability when the input is emptied; higher is better.
 
     The value is 1 - a / b, clipped to [0, 1]. a is the drop in the probability when only the top k units are kept. b is
     the drop in the probability when the input is replaced by the empty input.

@@ -32,7 +32,7 @@ def similarities(scores: Tensor, percentage: float) -> Tensor:
 
     Args:
         scores: [R, T] scores of R networks for one text with T tokens that may be explained.
-        percentage: how many top-scoring tokens `jaccard` compares, in percent of T.
+        percentage: `jaccard` compares this percentage of the T tokens, namely those with the highest scores.
 
     Example:
         >>> scores = torch.tensor([[4.0, 3.0, 2.0, 1.0], [8.0, 6.0, 4.0, 2.0]])  # the same order

@@ -60,7 +60,8 @@ class BiLSTM(nn.Module):
         position = torch.arange(longest, device=keep.device)
         kept = position < lengths
         embeds = torch.where(kept.unsqueeze(-1), embeds, 0.0)
-        reverse = torch.where(kept, lengths - 1 - position, position)  # [B, longest], columns with kept tokens reversed
+        # [B, longest] column indices: the kept tokens in reverse order, then the other columns in their old places
+        reverse = torch.where(kept, lengths - 1 - position, position)
         to_right, _ = self.left_to_right(embeds)
         to_left, _ = self.right_to_left(take_columns(embeds, reverse))
         states = torch.cat([to_right, take_columns(to_left, reverse)], dim=-1)

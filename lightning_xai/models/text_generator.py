@@ -24,7 +24,7 @@ class TextGenerator:
     Example:
         >>> TextGenerator("no/such/model", max_new_tokens=8)
         Traceback (most recent call last):
-        ValueError: there is no no/such/model: give the folder of a model or a hub id
+        ValueError: there is no no/such/model: give a model folder or a hub id
     """
 
     def __init__(self, path: str, max_new_tokens: int) -> None:

@@ -1,4 +1,4 @@
-"""Computes the bounds of constraints from runs that each minimize only the constrained loss."""
+"""Computes the bounds of a constraint from runs that minimize only the constrained loss."""
 
 from __future__ import annotations
 

@@ -149,7 +149,11 @@ def loss_reaches_the_encoder(make: MakeObjective, *, multilabel: bool = True) ->
     """All losses are finite scalars, and the gradient of "loss" with respect to the first layer is not 0."""
     objective = _ready(make, multilabel)
     losses, name = objective.losses(planted_batch(**_kind(multilabel))), type(objective).__name__
-    require("loss" in losses, f"{name}: `losses` has only {', '.join(losses)}", 'name the loss to minimize "loss"')
+    require(
+        "loss" in losses,
+        f"{name}: `losses` has only {', '.join(losses)}",
+        'return the loss to be minimized under the key "loss"',
+    )
     for key, value in losses.items():
         fits = value.dim() == 0 and bool(value.isfinite())
         require(fits, f"{name}: {key} is {value.detach()}", "return finite scalars, such as means over a batch")

@@ -25,7 +25,7 @@ def matching_runs(names: Sequence[str], this_run: Path, runs_dir: Path) -> list[
 
     Args:
         names: folders, or patterns such as "tm/seed*". A pattern matches only tested runs, because other runs may still
-            be writing their scores. Relative names are searched in `runs_dir` first, then in the working directory.
+            be writing their scores. Relative names are looked up in `runs_dir` first, then in the working directory.
         this_run: folder of the run with which the selected runs are to be compared.
         runs_dir: folder of all runs.
 

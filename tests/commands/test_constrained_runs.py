@@ -70,7 +70,7 @@ def test_log_loss_is_no_monitor_of_a_run_without_the_own_loss(tmp_path):
     config = tiny_config(callbacks=[])
     config["model"]["init_args"] |= {"task_weight": 0.0, "terms": {"igr": {"class_path": IGR}}}
     message = refusal("fit", "--config", save(config, tmp_path / "only.yaml"), "--runs_dir", tmp_path / "runs")
-    assert "checkpoint.monitor is val/log_loss, which is not trained since task_weight is 0" in message
+    assert "checkpoint.monitor is val/log_loss, which is not minimized, because task_weight is 0" in message
 
 
 def test_a_second_file_and_an_argument_change_single_terms(tmp_path):

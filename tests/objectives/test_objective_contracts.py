@@ -150,7 +150,7 @@ class HidesState(Outside):
 @pytest.mark.parametrize(
     ("objective", "message"),
     [
-        (LacksLoss, '`losses` has only cross_entropy: name the loss to minimize "loss"'),
+        (LacksLoss, '`losses` has only cross_entropy: return the loss to be minimized under the key "loss"'),
         (ReturnsExamples, "return finite scalars"),
         (LeavesGradients, "after `losses`, gradients are not as before"),
         (DrawsNumbers, "in eval mode, `losses` draws from torch's global random generator"),

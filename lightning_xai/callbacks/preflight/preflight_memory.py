@@ -20,7 +20,7 @@ StageAndSplit = tuple[str, str]  # a part of a preflight: a stage of the trainer
 
 @runtime_checkable
 class KeepsPreflights(Protocol):
-    """A callback that knows the file in which a chain records successful preflights, so that later runs skip these.
+    """A callback that knows the file in which a chain records successful preflights, so that later runs can skip them.
 
     Example:
         >>> class Chained:

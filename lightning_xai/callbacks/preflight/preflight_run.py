@@ -185,7 +185,7 @@ class PreflightRun:
         return "fit" in self.stages
 
     def stages_of(self, callback: object) -> list[str]:
-        """Returns the stages in which a callback runs. "fit" is among them only if its `during_fit` is True."""
+        """Returns the stages in which a callback runs, with "fit" only if the callback's `during_fit` is True."""
         return [stage for stage in self.stages if stage != "fit" or getattr(callback, "during_fit", False)]
 
     def attempt(

@@ -194,12 +194,12 @@ def unknown_method(name: str, known: Iterable[str]) -> str:
 
 
 def method_of_name(name: str, *, signed: bool = False) -> AttributionMethod:
-    """Builds the attribution method with a given class name, with its default arguments.
+    """Builds an attribution method from the name of its class. Arguments have their defaults, except as `signed` says.
 
     Args:
         name: name of a class of this package, or a full class_path.
-        signed: whether to set `pooling="sum"` if `name` is a class of this package that has the argument `pooling`, and
-            whose scores have no sign by default.
+        signed: whether to set `pooling="sum"`, so that scores have a sign. This affects only a class of this package
+            that has the argument `pooling`, and whose scores have no sign by default.
 
     Raises:
         ValueError: there is no such class, or it needs arguments.

@@ -49,7 +49,8 @@ def require_public(source: TextSource, reason: str, remedy: str) -> None:
     if has_private_text(source):
         raise ValueError(
             f"{reason}, but the text of {type(source).__name__} is private: {remedy}, or set allow_text: true in the "
-            "source, if your data use agreement covers the folder of the run and all of its readers"
+            "source, if your data use agreement permits storing text in the run's folder and covers everyone who can "
+            "read that folder"
         )
 
 

@@ -36,14 +36,14 @@ def matched_classes(
         [0, None]
         >>> matched_classes(["NEG", "POS"], ["negative", "positive"], {}, "movies")
         Traceback (most recent call last):
-        ValueError: movies has the class 'NEG', which is none of ['negative', 'positive']: set `classes: {movies:...
+        ValueError: movies has the class 'NEG', which is not one of ['negative', 'positive']: set `classes: {movies:...
     """
     theirs, ours = comparable_names(names, data_names)
     for name, target in mapping.items():
         for one, known in ((name, names), (target, data_names)):
             if one is not None and one not in known:
                 raise ValueError(
-                    f"`classes` for {owner} has {one!r}, which is none of {listed(known)}: correct the name"
+                    f"`classes` for {owner} has {one!r}, which is not one of {listed(known)}: correct the name"
                 )
     positions: list[int | None] = []
     for name, comparable in zip(names, theirs, strict=True):
@@ -54,7 +54,7 @@ def matched_classes(
             positions.append(ours.index(comparable))
         else:
             raise ValueError(
-                f"{owner} has the class {name!r}, which is none of {listed(data_names)}: set `classes: "
+                f"{owner} has the class {name!r}, which is not one of {listed(data_names)}: set `classes: "
                 f"{{{owner}: {{{name}: ...}}}}`, where ... is one of these names, or null to leave out the rows"
             )
     if all(position is None for position in positions):
@@ -131,7 +131,7 @@ class OutOfDomain(TextSource):
             for name in given or {}:
                 if name not in others:
                     raise ValueError(
-                        f"`{option}` has {name!r}, which is none of the names in `others`: {', '.join(others)}"
+                        f"`{option}` has {name!r}, which is not one of the names in `others`: {', '.join(others)}"
                     )
         for name, other in others.items():
             if name in ("train", "validation", "test"):

@@ -53,7 +53,7 @@ def load_tokenizer(path: str, *, trust_remote_code: bool = False) -> Any:
     Example:
         >>> load_tokenizer("no/such/folder")
         Traceback (most recent call last):
-        ValueError: there is no no/such/folder: give the folder of a model or a hub id
+        ValueError: there is no no/such/folder: give a model folder or a hub id
     """
     none = f"{path} has no tokenizer: give the folder or hub id of a model with a tokenizer.json"
     location = resolve_model_path(path)

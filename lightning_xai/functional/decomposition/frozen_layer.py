@@ -206,7 +206,7 @@ class FrozenLayer:
         size = inputs.shape[:2].numel() * len(weight)
         if self.scratch is None or size > len(self.scratch):
             return F.linear(inputs, weight)
-        # memory is reused, since allocating new memory would take half as much time as the matrix product
+        # reuses memory: allocating it anew would add half of the matrix product's time
         units = self.scratch[:size].view(-1, len(weight))
         return torch.mm(inputs.flatten(0, 1), weight.T, out=units).view(*inputs.shape[:2], len(weight))
 

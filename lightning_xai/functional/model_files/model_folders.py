@@ -19,7 +19,7 @@ def is_hub_id(path: str) -> bool:
     return bool(re.fullmatch(r"[\w.-]+(/[\w.-]+)?", path)) and not path.startswith(".") and not Path(path).exists()
 
 
-def refuse_missing(path: str, remedy: str = "the folder of a model or a hub id") -> None:
+def refuse_missing(path: str, remedy: str = "a model folder or a hub id") -> None:
     """Raises ValueError if a path neither exists nor can be a hub id.
 
     Without this check, transformers would search the hub for such a path, which takes about a minute.
@@ -32,7 +32,7 @@ def refuse_missing(path: str, remedy: str = "the folder of a model or a hub id")
         >>> refuse_missing("google-bert/bert-base-uncased")
         >>> refuse_missing("no/such/folder")
         Traceback (most recent call last):
-        ValueError: there is no no/such/folder: give the folder of a model or a hub id
+        ValueError: there is no no/such/folder: give a model folder or a hub id
     """
     parts = Path(path).parts
     if path.startswith(PACKAGE) or Path(path).exists():

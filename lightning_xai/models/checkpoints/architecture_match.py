@@ -97,9 +97,9 @@ def check_architecture(spec: dict[str, Any], network: Classifier, path: str | Pa
 
 
 def _settings(spec: dict[str, Any]) -> dict[str, Any]:
-    """Returns the class, and the constructor arguments and config settings that can change a forward pass in eval mode.
+    """Returns the class path, the constructor arguments and the config settings of a network, in one dictionary.
 
-    Dropout is left out.
+    Arguments and settings that cannot change a forward pass in eval mode, such as dropout, are left out.
     """
     arguments, config = spec["init_args"], dict(spec["init_args"].get("config") or {})
     settings = {"class_path": spec["class_path"]}

@@ -53,7 +53,10 @@ class Scorer:
 
     @property
     def alignment(self) -> dict[str, str] | None:
-        """The scorer's own tokenizer, as {"path": ..., "pool": ...}; None if the scorer has no tokenizer of its own."""
+        """A dictionary with the "path" of the scorer's own tokenizer and with "pool", the value of `align`.
+
+        None if the scorer uses the explained network's tokenizer.
+        """
         return None if self.align == "none" else {"path": str(self.path), "pool": self.align}
 
     def build(self, network: Classifier) -> TokenScorer:

@@ -97,7 +97,7 @@ def logits_by_segment(
     numbers_per_segment = explained.shape[1] * (network.class_queries.shape[1] + 2)
     most_segments = ATTENTION_FLOATS // numbers_per_segment
     if most_segments <= segmented.ids.shape[1]:
-        return None  # the sums for the segments of one version would need too much memory
+        return None  # even the sums for the segments of a single version would need too much memory
     logits: Tensor | None = None
     blocks = list(version_blocks(segmented.ids, most_segments))
     count_segments(example_indices(inputs), example, segmented.ids, blocks)

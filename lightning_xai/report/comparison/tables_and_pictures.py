@@ -207,7 +207,10 @@ def write_pictures(
     rows: pd.DataFrame, scatter: Sequence[PointPanel], layers: Sequence[Panel], curves: Sequence[Panel], *,
     metric: str, output: Path,
 ) -> list[Path]:  # fmt: skip
-    """Writes spread.png, and scatter.png, layers.png and faithfulness.png if they have panels. Returns the paths."""
+    """Always writes spread.png. Also writes scatter.png, layers.png and faithfulness.png, each only if it has panels.
+
+    Returns the paths.
+    """
     scores = rows_of_metric(rows, metric)
     written = [save_figure(spread_figure(scores, "split", y_label=metric), output / "spread.png")]
     if scatter:

@@ -78,14 +78,14 @@ def release_results(file: Path) -> None:
 
 
 def own_scores(folder: Path, run: RunFolder) -> None:
-    """Takes the lock of a folder of attribution scores for a command.
+    """Takes the lock of a folder with attribution scores, so that no other command stores scores there.
 
     Args:
         folder: the folder, in the run's folder or elsewhere.
         run: the run whose attributions the command stores.
 
     Raises:
-        ValueError: another command is writing to the folder.
+        ValueError: another command is writing to the folder; or `folder` is in the run's folder, and a fit owns that.
 
     Example:
         >>> import tempfile

@@ -39,7 +39,7 @@ def sizes_of(lengths: np.ndarray, file: Path) -> np.ndarray:
 
 
 def complete_rows(folder: Path, rank: int) -> np.ndarray:
-    """Returns a shard's memory-mapped index entries before the first entry whose values are incomplete.
+    """Returns a shard's memory-mapped index entries up to, but without, the first entry whose values are incomplete.
 
     Example:
         >>> len(complete_rows(Path("no/such/store"), 0))

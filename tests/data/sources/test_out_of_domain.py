@@ -154,13 +154,13 @@ def test_a_limit_above_that_of_the_encoder_keeps_more_tokens(tmp_path):
             lambda: OutOfDomain(own(), {"a": own(multilabel=True)}),
             "a is multi-label, but the training source is single",
         ),
-        (lambda: OutOfDomain(own(), {"a": own()}, splits={"b": "test"}), "`splits` has 'b', which is none of"),
+        (lambda: OutOfDomain(own(), {"a": own()}, splits={"b": "test"}), "`splits` has 'b', which is not one of"),
         (lambda: OutOfDomain(own(), {"a": own()}, max_lengths={"b": 9}), "`max_lengths` has 'b'"),
         (lambda: OutOfDomain(own(), {"a": own()}, splits={"a": "dev"}).load(), "has no split 'dev', only train, valid"),
-        (lambda: OutOfDomain(own(), {"a": Reviews(["joy"])}).load(), "a has the class 'joy', which is none of"),
+        (lambda: OutOfDomain(own(), {"a": Reviews(["joy"])}).load(), "a has the class 'joy', which is not one of"),
         (
             lambda: OutOfDomain(own(), {"a": Reviews(["joy"])}, classes={"a": {"joy": "good"}}).load(),
-            "`classes` for a has 'good', which is none of ['negative', 'positive']",
+            "`classes` for a has 'good', which is not one of ['negative', 'positive']",
         ),
         (lambda: OutOfDomain(own(), {"a": own()}, classes={"a": {"joy": None}}).load(), "`classes` for a has 'joy'"),
         (

@@ -17,7 +17,7 @@ def test_folders_and_hub_ids_stay_as_they_are(path: str, tmp_path, monkeypatch) 
 def test_path_that_is_neither_there_nor_a_hub_id_is_refused_without_asking_the_hub(path, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "runs").mkdir()
-    with pytest.raises(ValueError, match=f"^there is no {path}.*: give the folder of a model or a hub id"):
+    with pytest.raises(ValueError, match=f"^there is no {path}.*: give a model folder or a hub id"):
         resolve_model_path(path)
 
 

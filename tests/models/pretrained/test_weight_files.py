@@ -80,8 +80,8 @@ def test_a_missing_shard_is_named(network, hub_copy):
     "name, message",
     [
         ("someone/else", "someone/else: neither a folder with .safetensors or .bin"),
-        ("no/such/folder", "there is no no/such/folder: give the folder of a model"),
-        ("/no/such/folder", "there is no /no/such/folder: give the folder of a model"),
+        ("no/such/folder", "there is no no/such/folder: give a model folder"),
+        ("/no/such/folder", "there is no /no/such/folder: give a model folder"),
     ],
 )
 def test_a_place_without_weights_is_named(name, message, hub_copy):
