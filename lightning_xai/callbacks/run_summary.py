@@ -16,8 +16,8 @@ def data_lines(summary: dict[str, Any]) -> list[str]:
 
     Example:
         >>> sizes = {"examples": 2000, "mean_tokens": 31.4, "padding_fraction": 0.07, "truncated_fraction": 0.0}
-        >>> data_lines({"train": {**sizes, "evidence_kept_fraction": None}})
-        ['  train: 2,000 examples of 31 tokens, 7% padding']
+        >>> data_lines({"train": {**sizes, "rows": 6920, "evidence_kept_fraction": None}})
+        ['  train: 2,000 examples of 31 tokens, chosen from 6,920, 7% padding']
     """
     weak = "weak evidence" if summary.get("rationales_are_weak") else "evidence"
     lines = [f"  {line}" for line in summary.get("report", [])]
@@ -29,6 +29,8 @@ def data_lines(summary: dict[str, Any]) -> list[str]:
         if not isinstance(facts, dict):
             continue
         line = f"  {name}: {quantity(facts['examples'], 'example')} of {quantity(round(facts['mean_tokens']), 'token')}"
+        if facts["examples"] < facts.get("rows", 0):  # `max_examples` limits the split
+            line += f", chosen from {facts['rows']:,}"
         if facts["padding_fraction"]:
             line += f", {facts['padding_fraction']:.0%} padding"
         if facts["truncated_fraction"]:

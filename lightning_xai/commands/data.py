@@ -142,7 +142,8 @@ def encoded(data: TextDataModule, *, verify: bool) -> list[str]:
     lines = [f"  {line}" for line in data.encoded_source.table.report]
     for name in data.split_names:
         split = data.unerased_split(name)
-        lines += data_lines({name: split.summary() | {"padding_fraction": 0.0}})
+        rows = data.encoded_source.table.num_rows[name]
+        lines += data_lines({name: split.summary() | {"padding_fraction": 0.0, "rows": rows}})
         counts = list(split.class_counts().items())
         shown = [f"{data.class_names[label]} {count:,}" for label, count in counts[:MOST_CLASSES]]
         lines.append(f"    {', '.join(shown)}")

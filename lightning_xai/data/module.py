@@ -40,8 +40,7 @@ class TextDataModule(LightningDataModule, NetworkArguments):
         max_tokens_per_batch: largest number of tokens in a batch, padding included; None for no limit.
         num_workers: number of loader processes, which does not affect the batches.
         seed: seed of the shuffling, and of the random choice of training examples if `max_examples` limits them.
-        max_examples: largest number of examples to use: one number for every split, or split -> number. The examples
-            are chosen at random; in splits other than "train", the choice does not depend on `seed`.
+        max_examples: largest number of examples, chosen at random: one number for every split, or split -> number.
         extra_test_splits: splits to test on besides "test"; by default, all splits of the source except "train",
             "validation" and "test".
         predict_split: the split that `trainer.predict` reads.
@@ -292,9 +291,10 @@ class TextDataModule(LightningDataModule, NetworkArguments):
     def summary(self) -> dict[str, Any]:
         """Returns facts about the source, the encoder and the splits. The key "report" holds the source's report.
 
-        Under the name of each split in use are the facts from `EncodedSplit.summary`, and its `padding_fraction`.
+        Under the name of each split in use: the facts from `EncodedSplit.summary`, its `padding_fraction`, its `rows`.
         """
         facts = self.source.summary() | self.encoder.summary() | {"report": self.encoded_source.table.report}
         for name, data in self.splits.items():
             facts[name] = data.summary() | {"padding_fraction": self.padding_fraction(name)}
+            facts[name]["rows"] = self.encoded_source.table.num_rows[name]
         return facts

@@ -35,3 +35,11 @@ def test_truncation_and_weak_evidence_are_named():
 def test_vocabulary_comes_with_its_coverage_by_pretrained_vectors():
     lines = data_lines({"num_words": 1200, "vector_coverage": 0.9})
     assert lines == ["  vocabulary: 1,200 words, 90% with a pretrained vector"]
+
+
+def test_a_split_that_max_examples_limits_is_said_with_the_number_of_its_rows():
+    data = planted_data(max_examples={"train": 5})
+    data.setup("fit")
+    *_, train, validation = data_lines(data.summary())
+    assert train.startswith("  train: 5 examples of ") and f", chosen from {data.summary()['train']['rows']}" in train
+    assert "chosen" not in validation and data.summary()["train"]["rows"] > 5

@@ -78,7 +78,7 @@ def test_a_checkpoint_that_another_metric_chooses_is_refused(fitted, tmp_path):
     config = aml_config(fitted.path)
     config["checkpoint"] = {"monitor": "val/accuracy", "mode": "max"}
     line = refusal("fit", "--config", save(config, tmp_path / "aml.yaml"), "--runs_dir", tmp_path / "runs")
-    assert "set it to val/aml/comprehensiveness with mode max" in line
+    assert "set monitor to val/aml/comprehensiveness and mode to max" in line
 
 
 @pytest.mark.parametrize(

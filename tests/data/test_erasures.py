@@ -176,7 +176,7 @@ def test_erasures_of_another_encoder_are_refused_with_both(tmp_path, other):
     folder = write(tmp_path, first_tokens(first), **encoder_metadata(tmp_path / "test", first.encoder_facts()))
     assert MASK in data(erasures=folder).split("test").encoded[0].input_ids
     encoder, message = OTHER_ENCODERS[other]
-    with pytest.raises(ValueError, match=f"has token positions of another encoder: .*{message}.*written again$"):
+    with pytest.raises(ValueError, match=f"has token positions of another encoder: .*{message}.*write it again$"):
         data(encoder=encoder, erasures=folder).split("test")
 
 
