@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +10,8 @@ from typing import TypeVar
 
 from lightning_xai.runs.files.disk import writing
 from lightning_xai.runs.files.whole_folders import make_private
-from lightning_xai.runs.locks.lock import Taken, release, take
+from lightning_xai.runs.locks.lock import CLAIM, Taken, release, require_free, take
+from lightning_xai.runs.locks.owner import Owner
 from lightning_xai.runs.progress import say
 
 Result = TypeVar("Result")
@@ -55,8 +57,33 @@ def found_or_made(find: Callable[[], Result | None], make: Callable[[], Result],
             time.sleep(POLL_SECONDS)
             continue
         try:
+            remove_dead_locks(lock.parent)
             result = find()  # searched again, because another process may have just made the result
             return make() if result is None else result
         finally:
             release(lock)
     return result
+
+
+def remove_dead_locks(folder: Path) -> None:
+    """Removes the lock files and claims in a folder whose owners were killed. An owner elsewhere counts as alive.
+
+    A process that is killed after it has made its result and before it has released its lock leaves a lock that nobody
+    needs to take any more, because the result exists.
+
+    Example:
+        >>> import tempfile
+        >>> from dataclasses import replace
+        >>> folder, this_process = Path(tempfile.mkdtemp()), Owner.of_this_process()
+        >>> for name, owner in {"killed": replace(this_process, pid=4194999), "alive": this_process}.items():
+        ...     _ = (folder / f"{name}.lock").write_text(owner.to_json())
+        >>> remove_dead_locks(folder)
+        >>> [path.name for path in folder.iterdir()]
+        ['alive.lock']
+    """
+    this_process = Owner.of_this_process()
+    for file in [*folder.glob("*.lock"), *folder.glob(f"*.lock.*{CLAIM}")]:
+        with contextlib.suppress(FileNotFoundError, Taken):  # another process was faster
+            owner = Owner.from_json(file.read_bytes())
+            if owner is not None and owner.is_running(this_process) is False:
+                require_free(file)
