@@ -79,8 +79,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(autouse=True, scope="module")
 def later_collections_are_short():
-    """Excludes the objects that a module's tests leave from garbage collection, as each loaded corpus collects."""
-    yield
+    """Excludes what earlier modules' tests left from garbage collection, since loading a corpus collects."""
     gc.collect()
     gc.freeze()
 

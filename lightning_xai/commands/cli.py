@@ -157,7 +157,8 @@ class XAICLI(LightningCLI):
         config = self.config[self.subcommand]
         give_config_path(self.datamodule, config.data, self._config_files)
         check_linked_ids(self._portable_config, self.model.network, trains=self.subcommand == "fit")
-        tests, other_data = self.subcommand == "fit" and config.test_after_fit, self.run.other_data(self.settings)
+        tests = self.subcommand == "fit" and config.test_after_fit
+        other_data = "" if self.subcommand == "fit" else self.run.other_data(self.settings)
         self.facts = RunFacts(config.experiment, self.seed, tests, self.settings, other_data)
         self.results = ResultsFile(self.facts)
         check_network_tokenizer(config, self.model, self.datamodule)
@@ -172,15 +173,10 @@ class XAICLI(LightningCLI):
                 version=self.run.path.name,
                 default_hp_metric=False,
             )
-        kwargs["plugins"] = plugins_of_job(self.config_init[self.subcommand].trainer.plugins)
+        given = self.config_init[self.subcommand].trainer
+        kwargs["plugins"] = plugins_of_job(given.plugins)
         preflight = preflight_of(config, self.settings, self.preflights, tests_after_fit=tests)
-        own = run_callbacks(
-            self.config_init[self.subcommand].trainer,
-            began=self._began,
-            seed=self.seed,
-            preflight=preflight,
-            tests_after_fit=tests,
-        )
+        own = run_callbacks(given, began=self._began, seed=self.seed, preflight=preflight, tests_after_fit=tests)
         self.trainer_defaults["callbacks"] = [self.results, *own, *self._callbacks]
         with trainer_settings(config.trainer):
             trainer = super().instantiate_trainer(**kwargs)

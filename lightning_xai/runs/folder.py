@@ -272,12 +272,14 @@ class RunFolder:
     def other_data(self, settings: Mapping[str, Any]) -> str:
         """Returns a short hash of the test examples of `settings` if they differ from this run's test examples.
 
-        Returns "" if the test examples do not differ, or if the run has no settings yet.
+        The run's test examples are those of its fit or, without a fit, of its current results table. Returns "" if the
+        test examples do not differ, or if the run has neither.
         """
-        if self.settings is None:
+        own = self.settings or self.results_table.settings
+        if own is None:
             return ""
-        tested = hash_of_test_data(without_new_options(settings, self.settings))
-        return "" if tested == hash_of_test_data(self.settings) else tested
+        tested = hash_of_test_data(without_new_options(settings, own))
+        return "" if tested == hash_of_test_data(own) else tested
 
     @property
     def runs_dir(self) -> Path:

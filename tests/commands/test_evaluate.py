@@ -6,7 +6,18 @@ import torch
 from transformers import AutoConfig, AutoModelForSequenceClassification
 
 from lightning_xai.models.checkpoints.checkpoint import checkpoint_hash
-from tests.commands.conftest import BERT, ERASER, METHODS, PLM_CA, command, numbers, planted, save, tiny_config
+from tests.commands.conftest import (
+    BERT,
+    ERASER,
+    HEATMAPS,
+    METHODS,
+    PLM_CA,
+    command,
+    numbers,
+    planted,
+    save,
+    tiny_config,
+)
 
 
 def evaluate(path, tmp_path, data=None, callbacks=(METHODS, ERASER)) -> pd.DataFrame:
@@ -57,3 +68,15 @@ def test_checkpoints_of_other_origin_do_not_overwrite_each_other(plain, tmp_path
     evaluate(tmp_path / "model", tmp_path, callbacks=())
     files = {file.name for file in (tmp_path / "runs" / "measured" / "seed0").glob("*.csv")}
     assert files == {"results.csv", f"results_{checkpoint_hash(str(tmp_path / 'model'))}.csv"}
+
+
+def test_an_evaluation_of_other_data_keeps_the_results_and_heatmaps_of_the_first(plain, tmp_path):
+    first = evaluate(plain.path, tmp_path, callbacks=(METHODS, HEATMAPS))
+    run = tmp_path / "runs" / "measured" / "seed0"
+    page = (run / "heatmaps" / "test.html").read_bytes()
+    again = evaluate(plain.path, tmp_path, planted(num_test=3), callbacks=(METHODS, HEATMAPS))
+    assert again.equals(first) and (run / "heatmaps" / "test.html").read_bytes() == page
+    (beside,) = run.glob("results_*.csv")
+    assert set(numbers(beside).query("split == 'test' and preset == ''")["num_examples"]) == {3}
+    (folder,) = run.glob("heatmaps_*")
+    assert folder.name.removeprefix("heatmaps") == beside.stem.removeprefix("results")

@@ -83,7 +83,7 @@ def remove_dead_locks(folder: Path) -> None:
     """
     this_process = Owner.of_this_process()
     for file in [*folder.glob("*.lock"), *folder.glob(f"*.lock.*{CLAIM}")]:
-        with contextlib.suppress(FileNotFoundError, Taken):  # another process was faster
+        with contextlib.suppress(OSError, Taken):  # another process was faster, or the file is another user's
             owner = Owner.from_json(file.read_bytes())
             if owner is not None and owner.is_running(this_process) is False:
                 require_free(file)
