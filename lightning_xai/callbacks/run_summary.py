@@ -44,8 +44,7 @@ def data_lines(summary: dict[str, Any]) -> list[str]:
 class RunSummary(Callback):
     """Prints the run's folder, objective, network, number of parameters, seed and device, and the sizes of the data.
 
-    If a command makes several runs, later runs print only those lines about the data that no earlier run
-    has printed.
+    If a command makes several runs, a later run leaves out lines about the data that an earlier run has printed.
 
     Args:
         seed: the seed of the run; None if unknown.
