@@ -225,7 +225,7 @@ class XAICLI(LightningCLI):
         self._end(self.results.table)
 
     def test(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
-        """Tests "best", "last" or a checkpoint file; by default "best" or, without it, the network with initial weights."""
+        """Tests "best", "last" or a checkpoint file; by default "best" or, without it, the untrained network."""
         self._test(self._resolve(ckpt_path))
         self._end(self.results.table)
 
