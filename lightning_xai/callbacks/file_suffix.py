@@ -16,9 +16,9 @@ class NamesFiles(Protocol):
     Example:
         >>> from lightning_xai.callbacks.results import ResultsFile
         >>> from lightning_xai.runs.facts import RunFacts
-        >>> results = ResultsFile(RunFacts("tm", seed=0, other_data="0a1b"))
+        >>> results = ResultsFile(RunFacts("tm", seed=0))  # it learns of another test by `begin`
         >>> isinstance(results, NamesFiles), results.file_suffix
-        (True, '_0a1b')
+        (True, '')
     """
 
     @property

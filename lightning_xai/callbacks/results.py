@@ -51,7 +51,7 @@ class ResultsFile(Callback):
     """At the end of a test, writes the results of the objective and of every callback that is a ResultSource.
 
     At the end of `validate`, the callback sets `table` but writes no files. A test writes these files only if
-    `begin_test` was called before. Each test also logs the settings of model and data, and the classification metrics,
+    `begin` was called before. Each test also logs the settings of model and data, and the classification metrics,
     to TensorBoard's HParams.
 
     Args:
@@ -62,26 +62,24 @@ class ResultsFile(Callback):
         >>> from pathlib import Path
         >>> from lightning_xai.runs.results_table import ResultsTable
         >>> results = ResultsFile(RunFacts("tm", seed=0))
-        >>> results.begin_test(FactsOfTest("0a1b2c3d4e5f", ResultsTable(Path("runs/tm/seed0"))))
+        >>> results.begin(FactsOfTest("0a1b2c3d4e5f", ResultsTable(Path("runs/tm/seed0"))))
         >>> results.table is None  # until the test has ended
         True
     """
 
     def __init__(self, run: RunFacts) -> None:
         self.run = run
-        self.test: FactsOfTest | None = None  # facts about the last or current test
+        self.test: FactsOfTest | None = None  # facts about the last or current test, validation or prediction
         self.table: pd.DataFrame | None = None  # results of the last test or validation
 
-    def begin_test(self, test: FactsOfTest) -> None:
-        """Sets the checkpoint and the result files of the next test."""
+    def begin(self, test: FactsOfTest) -> None:
+        """Sets the checkpoint and the result files of the next test, validation or prediction."""
         self.test = test
 
     @property
     def file_suffix(self) -> str:
         """The suffix of the files that the command writes; see NamesFiles."""
-        if self.test is not None:
-            return self.test.table.suffix
-        return f"_{self.run.other_data}" if self.run.other_data else ""
+        return self.test.table.suffix if self.test is not None else ""
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         if stage == "fit" and self.run.tests_after_fit and data_of(trainer) is not None:
@@ -102,6 +100,10 @@ class ResultsFile(Callback):
             logged = {name: value for name, value in trainer.callback_metrics.items() if name.startswith(prefix)}
             values = {name.removeprefix(prefix): value for name, value in logged.items()}
             self.table = self._table(trainer, classification_rows({VALIDATION: (values, 0)}))
+
+    def on_test_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if trainer.is_global_zero and self.test is not None and not is_dry_run(trainer):
+            self.test.table.keep_pages(self.run.settings)
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         rows = classification_rows(cast(TestResults, pl_module.test_results))

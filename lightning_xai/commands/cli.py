@@ -158,8 +158,7 @@ class XAICLI(LightningCLI):
         give_config_path(self.datamodule, config.data, self._config_files)
         check_linked_ids(self._portable_config, self.model.network, trains=self.subcommand == "fit")
         tests = self.subcommand == "fit" and config.test_after_fit
-        other_data = "" if self.subcommand == "fit" else self.run.other_data(self.settings)
-        self.facts = RunFacts(config.experiment, self.seed, tests, self.settings, other_data)
+        self.facts = RunFacts(config.experiment, self.seed, tests, self.settings)
         self.results = ResultsFile(self.facts)
         check_network_tokenizer(config, self.model, self.datamodule)
         if self.subcommand == "fit":
@@ -231,15 +230,16 @@ class XAICLI(LightningCLI):
 
     def validate(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
         """Prints the results on the validation split, with thresholds tuned on the same split. Writes no results."""
-        self.trainer.validate(**(kwargs | {"verbose": False}), ckpt_path=self._resolve(ckpt_path))
+        self.trainer.validate(**(kwargs | {"verbose": False}), ckpt_path=self._begin(self._resolve(ckpt_path)))
         self._end(self.results.table)
 
     def predict(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
         """Predicts the classes of the data's `predict_split`, and writes them to a file in the run's folder."""
-        split, suffix = self.datamodule.predict_split, self.results.file_suffix
-        files = (self.run.predictions_file(split, suffix), self.run.heatmap_page(split, suffix))
+        path = self._begin(self._resolve(ckpt_path))
+        name = (self.datamodule.predict_split, self.results.file_suffix)
+        files = (self.run.predictions_file(*name), self.run.heatmap_page(*name))
         callbacks_of(self.trainer).append(PredictionsFile(files[0]))
-        self.trainer.predict(ckpt_path=self._resolve(ckpt_path), **(kwargs | {"return_predictions": False}))
+        self.trainer.predict(ckpt_path=path, **(kwargs | {"return_predictions": False}))
         self.is_done = True
         if not self.is_dry:
             say("\n".join(f"written: {file}" for file in files if file.exists()))
@@ -268,10 +268,14 @@ class XAICLI(LightningCLI):
     def _resolve(self, ckpt_path: str | None) -> str | None:
         return resolve_checkpoint(self.run, ckpt_path, self.model, self.datamodule.class_names, self.datamodule)
 
+    def _begin(self, path: str | None) -> str | None:
+        """Tells the callbacks which weights are used and which files are written, and returns the checkpoint file."""
+        ends_fit = self.subcommand == "fit"
+        self.results.begin(facts_of_test(self.run, self.model, path, self.settings, ends_fit=ends_fit))
+        return path
+
     def _test(self, path: str | None) -> None:
-        facts = facts_of_test(self.run, self.model, path, self.settings, ends_fit=self.subcommand == "fit")
-        self.results.begin_test(facts)
-        self.trainer.test(self.model, datamodule=self.datamodule, ckpt_path=path, verbose=False)
+        self.trainer.test(self.model, datamodule=self.datamodule, ckpt_path=self._begin(path), verbose=False)
 
     def _end(self, table: pd.DataFrame | None) -> None:
         """Prints the tables at the end of a subcommand. After a fit, sets `next_run` for the run that follows."""

@@ -23,7 +23,7 @@ def facts_of_test(
     Args:
         run: the run.
         objective: the objective with the network.
-        path: checkpoint file that is tested; None if the network is tested as the configuration builds it.
+        path: checkpoint file that is used; None if the network is used as the configuration builds it.
         settings: settings of the command.
         ends_fit: whether the test follows a fit. If so, the results go to results.csv, otherwise to the files that
             `table_of_test` names.
@@ -34,7 +34,7 @@ def facts_of_test(
         >>> from lightning_xai.objectives.supervised import Supervised
         >>> run = RunFolder(Path("runs/tm/seed0"))
         >>> facts_of_test(run, Supervised(random_bert()), None, {}, ends_fit=True).table.csv.as_posix()
-        runs/tm/seed0 has no checkpoint: testing the network as the configuration builds it
+        runs/tm/seed0 has no checkpoint: using the network as the configuration builds it
         'runs/tm/seed0/results.csv'
     """
     if path:
@@ -46,5 +46,5 @@ def facts_of_test(
         checkpoint = checkpoint_hash(objective.path)
     else:
         checkpoint = weights_hash(objective.network)
-        say(f"{run.path} has no checkpoint: testing the network as the configuration builds it")
+        say(f"{run.path} has no checkpoint: using the network as the configuration builds it")
     return FactsOfTest(checkpoint, run.results_table if ends_fit else table_of_test(run, checkpoint, settings))

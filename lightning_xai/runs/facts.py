@@ -20,7 +20,6 @@ class RunFacts:
         seed: the run's random seed.
         tests_after_fit: whether the command is a fit that a test follows.
         settings: the settings on which the run's results depend, from `run_settings`.
-        other_data: hash of the command's test examples if they differ from the run's test examples; otherwise "".
 
     Example:
         >>> RunFacts("tm", seed=0).tests_after_fit
@@ -31,16 +30,15 @@ class RunFacts:
     seed: int
     tests_after_fit: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
-    other_data: str = ""
 
 
 @dataclass(frozen=True)
 class FactsOfTest:
-    """Facts about the test that a command starts.
+    """Facts about the test that a command starts. The commands `validate` and `predict` have the same facts.
 
     Attributes:
         checkpoint: hash of the tested checkpoint. It becomes a column of the results table.
-        table: files to which the table of results is written.
+        table: files to which a test writes its results. Heatmaps and predictions get the suffix of these files.
 
     Example:
         >>> from pathlib import Path
@@ -54,6 +52,9 @@ class FactsOfTest:
 
 def table_of_test(run: RunFolder, checkpoint: str, settings: Mapping[str, Any]) -> ResultsTable:
     """Returns the files for the results of the command `test`. Results of other tests are never overwritten.
+
+    The commands `validate` and `predict` write no results, but their heatmaps and predictions get the suffix of these
+    files.
 
     By default, these are the files of the run's current table, `results.*`. If the test examples differ from the run's,
     the hashes of the checkpoint and of the examples are added to the names. Otherwise, if the current table has results

@@ -14,7 +14,7 @@ from lightning_xai.runs.format import with_format, without_format
 from lightning_xai.runs.locks.lock import FOLDER_LOCK
 from lightning_xai.runs.names import check_name
 from lightning_xai.runs.new_options import without_new_options
-from lightning_xai.runs.results_table import ResultsTable, read_table
+from lightning_xai.runs.results_table import RESULTS, ResultsTable, read_table
 from lightning_xai.runs.settings import hash_of_test_data
 
 OLD_RUN = (
@@ -146,7 +146,7 @@ class RunFolder:
 
     def heatmap_page(self, split: str, suffix: str = "") -> Path:
         """HTML page with the heatmaps of a split. `suffix` is that of all files of the command (see NamesFiles)."""
-        return self.path / f"heatmaps{suffix}" / f"{split}.html"
+        return ResultsTable(self.path, f"{RESULTS}{suffix}").heatmaps_dir / f"{split}.html"
 
     @property
     def attributions_dir(self) -> Path:
@@ -154,7 +154,7 @@ class RunFolder:
         return self.path / "attributions"
 
     def predictions_file(self, split: str, suffix: str = "") -> Path:
-        """File with the predictions on a split. `suffix` identifies the data if they are not the run's own data.
+        """File with the predictions on a split. `suffix` is that of all files of the command (see NamesFiles).
 
         Example:
             >>> RunFolder(Path("runs/tm/seed0")).predictions_file("test").name

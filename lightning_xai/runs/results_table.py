@@ -138,6 +138,11 @@ class ResultsTable:
         return self.folder / f"{self.stem}.json"
 
     @property
+    def heatmaps_dir(self) -> Path:
+        """Folder of the pages with heatmaps that belong to the table."""
+        return self.folder / f"heatmaps{self.suffix}"
+
+    @property
     def exists(self) -> bool:
         return self.parquet.exists()
 
@@ -161,12 +166,23 @@ class ResultsTable:
 
         If an earlier table has other evaluation settings, it is first renamed to `<stem>_<hash of its settings>`.
         """
-        earlier = self.settings
-        if self.exists and earlier is not None and changed_evaluation(earlier, settings):
-            self.move(f"{self.stem}_{hash_of_evaluation(earlier)}")
+        if stem := self._stem_of_earlier(settings):
+            self.move(stem)
         write_whole(self.csv, partial(table.to_csv, index=False))
         self.write_settings(settings, str(table["checkpoint"].iloc[0]))
         write_whole(self.parquet, partial(table.to_parquet, index=False))
+
+    def keep_pages(self, settings: Mapping[str, Any]) -> None:
+        """Renames the folder of heatmaps before new pages are drawn, if `write` will rename the earlier table."""
+        if stem := self._stem_of_earlier(settings):
+            self.move_pages(stem)
+
+    def _stem_of_earlier(self, settings: Mapping[str, Any]) -> str:
+        """Returns the new stem of the earlier table; "" if none exists or if it has the same evaluation settings."""
+        earlier = self.settings
+        if not self.exists or earlier is None or not changed_evaluation(earlier, settings):
+            return ""
+        return f"{self.stem}_{hash_of_evaluation(earlier)}"
 
     def write_settings(self, settings: Mapping[str, Any], checkpoint: str) -> None:
         write_json(self.settings_file, with_format({"checkpoint": checkpoint, "settings": dict(settings)}))
@@ -181,3 +197,9 @@ class ResultsTable:
                 old.replace(new)
         self.settings_file.unlink(missing_ok=True)
         return target
+
+    def move_pages(self, stem: str) -> None:
+        """Renames the folder of heatmaps for the new stem `stem` of the table, unless that folder exists already."""
+        target = ResultsTable(self.folder, stem).heatmaps_dir
+        if self.heatmaps_dir.is_dir() and not target.exists():
+            self.heatmaps_dir.rename(target)

@@ -16,7 +16,7 @@ def begin_run(run: RunFolder, settings: Mapping[str, Any]) -> None:
 
     A run may continue with other evaluation settings, but not with other training settings. A run without a checkpoint
     is trained from the start. If its folder has an old results table, the hash of the checkpoint that was tested is
-    added to the table's name.
+    added to the names of the table and of the folder with heatmaps.
 
     Raises:
         ValueError: the folder holds a finished or resumable run in another format or with other training settings (the
@@ -33,7 +33,9 @@ def begin_run(run: RunFolder, settings: Mapping[str, Any]) -> None:
     before, table = run.settings if run.holds_work else None, run.results_table
     if before is None:
         if not run.holds_work and table.exists:
-            table.move(f"{table.stem}_{table.checkpoint}")
+            stem = f"{table.stem}_{table.checkpoint}"
+            table.move_pages(stem)
+            table.move(stem)
         write_json(run.manifest_file, with_format({"status": "running", "settings": dict(settings)}))
     elif changed := changed_training(before, settings):
         was, now = training_settings(before), training_settings(settings)

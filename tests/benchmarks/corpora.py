@@ -291,7 +291,7 @@ def main() -> None:
     if options.child:
         settings = argparse.Namespace(**json.loads(options.settings))
         for found in {"measure": measure, "tokenize": tokenize, "fit": fit}[options.child](settings):
-            print(json.dumps(found), flush=True)
+            print(f"{json.dumps(found)}\n", end="", flush=True)  # one write: lines of two processes do not mix
     else:
         report(options)
 

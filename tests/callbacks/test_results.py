@@ -23,7 +23,7 @@ def run_test(
 ) -> ResultsFile:
     """Returns the callback after a test of the experiment "tm"."""
     results = ResultsFile(RunFacts("tm", seed=3, settings=settings))
-    results.begin_test(FactsOfTest(checkpoint, ResultsTable(folder, stem)))
+    results.begin(FactsOfTest(checkpoint, ResultsTable(folder, stem)))
     run = trainer(folder, results, *callbacks, fast_dev_run=dry)
     run.test(objective, datamodule=planted_data(), verbose=False)
     return results

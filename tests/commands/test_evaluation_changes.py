@@ -46,11 +46,14 @@ def test_other_evaluation_of_a_finished_run_only_tests(run_copy, tmp_path):
     config = configuration(tmp_path, callbacks=[METHODS, HEATMAPS])
     argv = ["fit", "--config", config, "--runs_dir", run_copy.parents[1]]
     earlier, trained, begun = numbers(run_copy / "results.csv"), trained_at(run_copy), settings_of(run_copy)
+    page = (run_copy / "heatmaps" / "test.html").read_bytes()
     printed = command(*argv)
     assert f"{run_copy} is trained already, so it is only tested" in printed and trained_at(run_copy) == trained
     kept = f"results_{hash_of_evaluation(begun)}"
     assert tables(run_copy) == {"results.csv", f"{kept}.csv"} and numbers(run_copy / f"{kept}.csv").equals(earlier)
     assert json.loads((run_copy / f"{kept}.json").read_text())["settings"] == begun
+    assert (run_copy / kept.replace("results", "heatmaps") / "test.html").read_bytes() == page
+    assert (run_copy / "heatmaps" / "test.html").is_file()
     table, settings = numbers(run_copy / "results.csv"), settings_of(run_copy)
     assert table.equals(earlier[earlier["preset"] == ""].reset_index(drop=True))
     assert json.loads((run_copy / "results.json").read_text())["settings"] == settings != begun

@@ -138,6 +138,26 @@ def test_a_command_on_other_examples_keeps_the_heatmaps_of_the_run(fitted, run_c
     assert beside.parent.name.split("_", 1)[1] in "".join(path.stem for path in run_copy.glob("*_*.csv"))
 
 
+@pytest.mark.parametrize("change", ["checkpoint", "evaluation"])
+def test_predictions_of_other_weights_or_methods_keep_those_of_the_run(run_copy, tmp_path, change):
+    argv = ["predict", "--config", run_copy / "config.yaml"]
+    command(*argv)
+    first = {name: (run_copy / name).read_bytes() for name in ("predictions_test.csv", "heatmaps/test.html")}
+    if change == "checkpoint":
+        network = torch.load(run_copy / "checkpoints" / "best.ckpt", weights_only=True)
+        network["state_dict"] = {name: weights / 2 for name, weights in network["state_dict"].items()}
+        torch.save(network, run_copy / "other.ckpt")
+        argv += ["--ckpt_path", run_copy / "other.ckpt"]
+    else:
+        argv += ["--config", save({"trainer": {"callbacks": [METHODS, HEATMAPS]}}, tmp_path / "other.yaml")]
+    printed = command(*argv)
+    assert {name: (run_copy / name).read_bytes() for name in first} == first
+    (beside,) = run_copy.glob("predictions_test_*.csv")
+    assert f"written: {beside}" in printed
+    same = pd.read_csv(beside).equals(pd.read_csv(run_copy / "predictions_test.csv"))
+    assert same == (change == "evaluation")
+
+
 @pytest.mark.slow
 def test_validate_measures_the_best_checkpoint(fitted, run_copy):
     printed = command("validate", "--config", run_copy / "config.yaml")
@@ -236,7 +256,7 @@ def test_run_killed_in_its_test_is_only_tested_again(plain, plain_copy):
 
 def test_network_without_a_checkpoint_is_tested_as_built_and_said_so(plain, tmp_path):
     printed = command("test", "--config", plain.config, "--runs_dir", tmp_path)
-    assert "has no checkpoint: testing the network as the configuration builds it" in printed
+    assert "has no checkpoint: using the network as the configuration builds it" in printed
     (digest,) = set(numbers(tmp_path / "tiny" / "seed0" / "results.csv")["checkpoint"])
     assert len(digest) == 12
 

@@ -47,3 +47,15 @@ def test_table_whose_move_was_killed_is_moved_by_the_next_test(tmp_path, monkeyp
     table.write(rows(0.75), LARGE)
     assert pd.read_csv(earlier.csv)["value"].tolist() == pd.read_parquet(earlier.parquet)["value"].tolist() == [0.5]
     assert (table.settings, earlier.settings) == (LARGE, SMALL)
+
+
+def test_pages_follow_their_table_and_replace_no_others(tmp_path):
+    table, page = ResultsTable(tmp_path), tmp_path / "heatmaps" / "test.html"
+    for value, settings in [(0.5, SMALL), (0.75, LARGE), (0.5, SMALL)]:
+        table.keep_pages(settings)
+        page.parent.mkdir(exist_ok=True)
+        page.write_text(str(value))
+        table.write(rows(value), settings)
+    suffixes = {value: f"_{hash_of_evaluation(settings)}" for value, settings in [(0.5, SMALL), (0.75, LARGE)]}
+    pages = {folder.name: (folder / "test.html").read_text() for folder in tmp_path.glob("heatmaps*")}
+    assert pages == {"heatmaps": "0.5", f"heatmaps{suffixes[0.5]}": "0.5", f"heatmaps{suffixes[0.75]}": "0.75"}
