@@ -80,6 +80,9 @@ class AML(Objective):
     Differs: in the authors' code, the scorer starts with the explained network's weights (`scorer.start: explained`).
     """
 
+    # the prediction, the scorer's pass with its gradients, and two masked passes with the gradients of their embeddings
+    own_passes = 1 + 3 + 2 * 2
+
     def __init__(
         self,
         network: Classifier,

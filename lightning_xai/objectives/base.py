@@ -56,6 +56,7 @@ class Objective(LightningModule, ABC):
         val_metrics: classification metrics on the validation split, reset after every validation.
         test_metrics: name of a test split -> classification metrics on this split, in the order of the test loaders.
         test_results: name of a test split -> pair of a dictionary (metric name -> value) and the number of examples.
+        own_passes: cost of a training step without terms, in forward passes. A forward pass costs 1, a backward pass 2.
 
     Raises:
         ValueError: a number is out of range, or the loss contains a gradient although the network was compiled.
@@ -73,6 +74,7 @@ class Objective(LightningModule, ABC):
     """
 
     needs_double_backward: bool = False
+    own_passes: float = 3.0
     decision_threshold: Tensor
 
     def __init__(
@@ -281,13 +283,11 @@ class Objective(LightningModule, ABC):
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["format"] = FORMAT
         checkpoint["network"] = network_spec(self.network)
-        if self.data_module is not None:
-            checkpoint["class_names"] = list(self.data_module.class_names)
-        if hasattr(self.data_module, "encoder_facts"):
-            checkpoint["encoder"] = {
-                "data_module": type(self.data_module).__qualname__,
-                **self.data_module.encoder_facts(),
-            }
+        data = self.data_module
+        if data is not None:
+            checkpoint["class_names"] = list(data.class_names)
+        if hasattr(data, "encoder_facts"):
+            checkpoint["encoder"] = {"data_module": type(data).__qualname__, **data.encoder_facts()}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         check_format(checkpoint)

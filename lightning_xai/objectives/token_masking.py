@@ -112,6 +112,8 @@ class TokenMasking(ComposedObjective):
         self.sparsity: Sparsity = sparsity
         self.search = search
         self.stop_gradient = stop_gradient
+        # the teacher's pass, the search's first pass and its steps, and the student's two passes with their gradients
+        self.own_passes = 1 + 1 + 2 * search.num_steps + 2 * 3
         self._teacher: tuple[Classifier, ...] = ()  # in a tuple, so that torch does not register it as a submodule
         self._teacher_facts: dict[str, str] = {}  # path and hash of the teacher's file
 

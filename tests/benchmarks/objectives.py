@@ -26,6 +26,7 @@ from lightning_xai.attributions.decompx_reverse import DecompXReverse
 from lightning_xai.attributions.input_x_gradient import InputXGradient
 from lightning_xai.attributions.integrated_gradients import IntegratedGradients
 from lightning_xai.attributions.rollout import AttentionRollout
+from lightning_xai.callbacks.forecast.training_work import step_passes
 from lightning_xai.models.hf_classifier import HFClassifier
 from lightning_xai.models.plm_ca import PLMCA
 from lightning_xai.objectives.base import Objective
@@ -65,8 +66,10 @@ def batch_of(multilabel: bool) -> Batch:
     return Batch(inputs, labels, Attribution(scores, targets, torch.ones_like(targets, dtype=torch.bool), ~special))
 
 
-def build(objective_class: type[Objective], plm_ca: bool, arguments: dict[str, Any]) -> Callable[[], float]:
-    """Returns a function that takes one training step and returns its processor seconds."""
+def build(
+    objective_class: type[Objective], plm_ca: bool, arguments: dict[str, Any]
+) -> tuple[Callable[[], float], float]:
+    """Returns a function that takes one training step and returns its processor seconds, and the step's passes."""
     torch.manual_seed(0)
     network = PLMCA(PATH, num_classes=CLASSES) if plm_ca else HFClassifier(PATH, num_classes=CLASSES)
     if objective_class is TokenMasking:
@@ -87,7 +90,7 @@ def build(objective_class: type[Objective], plm_ca: bool, arguments: dict[str, A
         optimizer.step()
         return seconds
 
-    return step
+    return step, step_passes(objective, TOKENS - 2)
 
 
 def with_terms(**terms: Term) -> dict[str, Any]:
@@ -110,31 +113,29 @@ GUIDES: dict[str, DifferentiableAttribution] = {
 }  # fmt: skip
 IG = IntegratedGradients(num_steps=5)
 TABLE: dict[str, Any] = {"wrt": "table", "per": "micro_batch", "norm": "token_sum"}  # the authors' code
-# name, class, on PLM-CA, arguments (made anew for each step function), passes beside the terms'
-ROWS: list[tuple[str, type[Objective], bool, Callable[[], dict[str, Any]], int]] = [
-    ("Supervised, MiniLM", Supervised, False, dict, 3),
-    ("InputGradient, sequence", Supervised, False, lambda: with_terms(igr=InputGradient()), 3),
-    ("InputGradient, table", Supervised, False, lambda: with_terms(igr=InputGradient(**TABLE)), 3),
-    (f"PGD, {PGD_STEPS} steps", Supervised, False, lambda: with_terms(pgd=PGD(search=Search(PGD_STEPS))), 3),
+# name, class, on PLM-CA, arguments (made anew for each step function)
+ROWS: list[tuple[str, type[Objective], bool, Callable[[], dict[str, Any]]]] = [
+    ("Supervised, MiniLM", Supervised, False, dict),
+    ("InputGradient, sequence", Supervised, False, lambda: with_terms(igr=InputGradient())),
+    ("InputGradient, table", Supervised, False, lambda: with_terms(igr=InputGradient(**TABLE))),
+    (f"PGD, {PGD_STEPS} steps", Supervised, False, lambda: with_terms(pgd=PGD(search=Search(PGD_STEPS)))),
     (
         "InputGradient and PGD",
         Supervised,
         False,
         lambda: with_terms(igr=InputGradient(), pgd=PGD(search=Search(PGD_STEPS))),
-        3,
     ),
-    ("VAT, 2 steps", Supervised, False, lambda: with_terms(vat=VAT()), 3),
-    ("EGT, IG with 5 steps", Supervised, False, lambda: with_terms(egt=EGT(IG)), 3),
+    ("VAT, 2 steps", Supervised, False, lambda: with_terms(vat=VAT())),
+    ("EGT, IG with 5 steps", Supervised, False, lambda: with_terms(egt=EGT(IG))),
     (
         "InputGradient, VAT and EGT (REGEX)",
         Supervised,
         False,
         lambda: with_terms(igr=InputGradient(), vat=VAT(), egt=EGT(IG)),
-        3,
     ),
-    *((f"guidance, {name}", Supervised, False, partial(guided_by, method), 3) for name, method in GUIDES.items()),
+    *((f"guidance, {name}", Supervised, False, partial(guided_by, method)) for name, method in GUIDES.items()),
     *(
-        (f"four terms, guidance by {name}", Supervised, False, partial(four_terms, GUIDES[name]), 3)
+        (f"four terms, guidance by {name}", Supervised, False, partial(four_terms, GUIDES[name]))
         for name in ("Attention", "InputXGradient")
     ),
     (
@@ -142,10 +143,9 @@ ROWS: list[tuple[str, type[Objective], bool, Callable[[], dict[str, Any]], int]]
         TokenMasking,
         False,
         lambda: {"search": Search(MASK_STEPS)},
-        1 + 2 * MASK_STEPS + 1 + 2 * 3,
     ),
-    ("Supervised, PLM-CA", Supervised, True, dict, 3),
-    ("SupervisedAttention, PLM-CA", Supervised, True, lambda: with_terms(attention=SupervisedAttention()), 3),
+    ("Supervised, PLM-CA", Supervised, True, dict),
+    ("SupervisedAttention, PLM-CA", Supervised, True, lambda: with_terms(attention=SupervisedAttention())),
 ]
 
 
@@ -157,8 +157,7 @@ def main() -> None:
     repeats, wanted = arguments_given.repeats, ["Supervised,", *arguments_given.rows]
     rows = [row for row in ROWS if any(part in row[0] for part in wanted)]
     torch.set_num_threads(1)
-    built = [arguments() for _, _, _, arguments, _ in rows]
-    steps = [build(row[1], row[2], arguments) for row, arguments in zip(rows, built, strict=True)]
+    steps, passes = zip(*(build(row[1], row[2], row[3]()) for row in rows), strict=True)
     plain = [place for place, row in enumerate(rows) if row[0].startswith("Supervised,")]  # one for each network
     for step in [steps[place] for place in plain]:
         step()  # the first steps allocate
@@ -167,11 +166,10 @@ def main() -> None:
         for row, step in enumerate(steps):
             seconds[row] = min(seconds[row], step())
     print(f"{'objective':<38}{'seconds':>9}{'passes':>8}{'predicted':>11}{'measured':>10}")
-    for row, (name, _, plm_ca, _, own) in enumerate(rows):
+    for row, (name, _, plm_ca, _) in enumerate(rows):
         base = plain[plm_ca]
-        passes = own + sum(term.passes(TOKENS - 2) for term in built[row].get("terms", {}).values())
-        predicted, measured = passes / rows[base][4], seconds[row] / seconds[base]
-        print(f"{name:<38}{seconds[row]:>9.3f}{passes:>8.0f}{predicted:>11.2f}{measured:>10.2f}")
+        predicted, measured = passes[row] / passes[base], seconds[row] / seconds[base]
+        print(f"{name:<38}{seconds[row]:>9.3f}{passes[row]:>8.0f}{predicted:>11.2f}{measured:>10.2f}")
 
 
 if __name__ == "__main__":

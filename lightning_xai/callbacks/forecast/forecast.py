@@ -1,4 +1,4 @@
-"""Estimates how long explanations and their metrics will take, before they are computed."""
+"""Estimates how long a training, explanations and their metrics will take, before they are computed."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from lightning_xai.callbacks.base import (
     receivers_after,
     test_splits,
 )
+from lightning_xai.callbacks.forecast.training_work import TrainingWork, training_work
 from lightning_xai.callbacks.forecast.workload import workload_of
 from lightning_xai.functional.network.modes import evaluation_mode
 from lightning_xai.functional.network.untouched import memory_returned, network_kept, random_states_kept
@@ -28,14 +29,18 @@ from lightning_xai.runs.progress import say
 from lightning_xai.runs.splits import VALIDATION
 
 MAX_TOKENS = 4096  # largest number of tokens, including padding, in the batch on which speed is measured
+FEW_TOKENS = 512  # the same, if only the training is estimated
+SHORT = 60.0  # a training of fewer estimated seconds is not announced
 
 
 class Forecast(Callback):
     """Before a test, a validation, or a fit with a test after it, prints how long explaining and measuring will take.
 
-    The estimate is the product of three numbers: the passes that methods and metrics declare, the tokens in the
-    explained examples, and the measured time per token of a forward pass. The estimate is too low for
-    methods whose passes take longer than a plain forward pass.
+    Before a fit that takes a minute or more, a second line gives the time of the training.
+
+    The estimate is the product of three numbers: the passes that methods and metrics (or the objective and its terms)
+    declare, the tokens in the explained (or training) examples, and the measured time per token of a forward pass. The
+    estimate is too low for methods whose passes take longer than a plain forward pass.
 
     Some networks cut texts into segments, and encode a segment only once even if several erased versions of a text
     contain it. For these networks, a second line gives the mean number of segments that are encoded for an erased
@@ -54,8 +59,13 @@ class Forecast(Callback):
         self._is_said = False
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        if self.tests_after_fit:
-            self._say(trainer, pl_module, "the test: ", tests=True)
+        measured = self._say(trainer, pl_module, "the test: ", tests=True) if self.tests_after_fit else None
+        # a resumed fit is left out, because the number of its finished steps is not known yet
+        if self._can_say(trainer) and not getattr(trainer, "ckpt_path", None):
+            work = training_work(trainer, pl_module)
+            if work is not None:
+                measured = measured or seconds_per_token(trainer, pl_module, "train", FEW_TOKENS)
+                self._say_training(work, work.seconds(measured), trainer.world_size)
 
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._say(trainer, pl_module, "", tests=True)
@@ -64,9 +74,19 @@ class Forecast(Callback):
         if trainer.state.fn == TrainerFn.VALIDATING:
             self._say(trainer, pl_module, "", tests=False)
 
-    def _say(self, trainer: Trainer, module: LightningModule, when: str, *, tests: bool) -> None:
-        if self._is_said or not hasattr(data_of(trainer), "split") or isinstance(trainer.strategy, FSDPStrategy):
-            return
+    def _can_say(self, trainer: Trainer) -> bool:
+        return hasattr(data_of(trainer), "split") and not isinstance(trainer.strategy, FSDPStrategy)
+
+    def _say_training(self, work: TrainingWork, seconds: float, world_size: int) -> None:
+        if seconds >= SHORT:
+            at_most = "at most " if work.may_stop else ""
+            say(f"the training: {at_most}{work.num_examples * world_size:,} examples, {duration(seconds)}")
+
+    def _say(self, trainer: Trainer, module: LightningModule, when: str, *, tests: bool) -> float | None:
+        """Prints the estimates for a test or validation. Returns the seconds per token, if they were measured."""
+        measured: float | None = None
+        if self._is_said or not self._can_say(trainer):
+            return measured
         self._is_said = True
         for source in callbacks_of(trainer):
             if isinstance(source, AttributionSource) and receivers_after(trainer, source):
@@ -74,11 +94,13 @@ class Forecast(Callback):
                 workload = workload_of(trainer, source, splits, network_of(module))
                 if workload is None:
                     continue
-                seconds = workload.seconds_left(seconds_per_token(trainer, module, splits[0]))
+                measured = measured or seconds_per_token(trainer, module, splits[0])
+                seconds = workload.seconds_left(measured)
                 counts = [f"{num * trainer.world_size:,} {split}" for split, num in workload.num_examples.items()]
                 say(f"{when}{line_of(len(source.methods), counts)}, {duration(seconds or 0)}")
                 if workload.segments_of_text > 1 and workload.segments:
                     say(line_of_segments(workload.segments, workload.segments_of_text))
+        return measured
 
 
 def line_of(num_methods: int, counts: Sequence[str]) -> str:
@@ -118,13 +140,13 @@ def _explained_splits(trainer: Trainer, source: Any) -> list[str]:
     return [split for split in test_splits(trainer) if split != VALIDATION or needs_validation]
 
 
-def seconds_per_token(trainer: Trainer, module: LightningModule, split: str) -> float:
+def seconds_per_token(trainer: Trainer, module: LightningModule, split: str, max_tokens: int = MAX_TOKENS) -> float:
     """Measures and returns the seconds per token of a forward pass. Network and random states stay unchanged."""
     data, network = data_of(trainer), network_of(module)
     rows = data.split(split)
     # positions of texts of typical length: of the texts with at least the median length, the shortest ones
     usual = rows.lengths.argsort(kind="stable")[len(rows) // 2 :][: data.eval_batch_size]
-    num_rows = max(1, MAX_TOKENS // int(rows.lengths[usual].max()))
+    num_rows = max(1, max_tokens // int(rows.lengths[usual].max()))
     inputs = data.collate(rows[usual[:num_rows].tolist()]).to(module.device).inputs
     with ExitStack() as stack:
         for context in (memory_returned(module.device), random_states_kept(), network_kept(module)):
