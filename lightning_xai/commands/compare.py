@@ -115,6 +115,8 @@ def compare(
     tables = [means_table(scores, "split", title=f"{metric} in percent, mean (sample deviation) over seeds", width=100)]
     tables += plausibility_tables(rows, plausibility, preset, width=100)
     print("\n\n".join(["\n".join([tables[0], *missed_bounds(folders)]), *tables[1:]]))
+    if unknown:
+        print(f"\nno run has {' or '.join(unknown)}: --plausibility takes the names of other metrics in results.csv")
     scatter = []
     if others:
         quantities = predictor_rows(

@@ -187,13 +187,13 @@ class AttributionMetric(Metric, Selector, ABC):
 
     def require_selection(self) -> None:
         """Checks that the metric can select explanations: one value, `higher_is_better` set, no labels or evidence."""
-        remedy = f"choose another metric than {self.name} to select explanations"
+        name, remedy = type(self).__name__, f"choose another metric than {self.name} to select explanations"
         if self.explained in ("gold", "missed") or self.reads_rationales:
-            raise ValueError(f"{type(self).__name__} reads gold labels or rationales: {remedy}")
+            raise ValueError(f"{name} reads gold labels or rationales: {remedy}")
         if self.higher_is_better is None:
-            raise ValueError(f"{type(self).__name__} does not say whether higher is better: {remedy}")
+            raise ValueError(f"{name} does not say whether higher is better: {remedy}")
         if set(self.aggregate(torch.zeros(1, len(self.columns), dtype=torch.float64))) != {""}:
-            raise ValueError(f"{type(self).__name__} has several values: {remedy}, or set `aggregate` to 'mean'")
+            raise ValueError(f"{name} has several values: {remedy}, or set its `aggregate`, if it has one, to 'mean'")
 
     def rate(self, attribution: Attribution, batch: Batch, network: Any) -> Tensor:
         """Returns [B, K] on the CPU: the metric's value for each single row; `network` is the explained Classifier."""

@@ -53,6 +53,8 @@ def test_tables_have_a_row_for_each_experiment_and_a_column_for_each_split_or_me
         ["baseline", "52.0", "(2.0)", "34.0", "(1.0)"],
         ["joint", "62.0", "(2.0)", "29.0", "(1.0)"],
     ]
+    (missing,) = (line for line in lines if line.startswith("no run has "))
+    assert AUROC not in missing and "--plausibility" in missing
 
 
 def test_correlations_are_over_all_runs_and_their_pictures_are_written(tmp_path):
