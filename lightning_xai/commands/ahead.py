@@ -12,7 +12,9 @@ from lightning_xai.callbacks.run_summary import RunSummary
 
 
 def say_ahead(trainer: Trainer, module: LightningModule, data: Any) -> None:
-    """Prints a summary of a fit and the estimated duration of its test. Called before the runs that the fit needs.
+    """Prints a summary of a fit and the estimated durations of its training and test.
+
+    Called before the runs that the fit needs.
 
     Prints nothing if no test follows the fit. Also prints nothing with several processes or on a GPU, because the
     network is not on its device yet.

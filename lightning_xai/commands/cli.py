@@ -270,8 +270,7 @@ class XAICLI(LightningCLI):
 
     def _begin(self, path: str | None) -> str | None:
         """Tells the callbacks which weights are used and which files are written, and returns the checkpoint file."""
-        ends_fit = self.subcommand == "fit"
-        self.results.begin(facts_of_test(self.run, self.model, path, self.settings, ends_fit=ends_fit))
+        self.results.begin(facts_of_test(self.run, self.model, path, self.settings, command=str(self.subcommand)))
         return path
 
     def _test(self, path: str | None) -> None:

@@ -9,14 +9,14 @@ from typing import Any
 from lightning_xai.models.checkpoints.checkpoint import checkpoint_hash
 from lightning_xai.objectives.base import Objective
 from lightning_xai.objectives.evaluation import Evaluation
-from lightning_xai.runs.facts import FactsOfTest, table_of_test
+from lightning_xai.runs.facts import FactsOfTest, table_of_prediction, table_of_test
 from lightning_xai.runs.fingerprint import weights_hash
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.progress import say
 
 
 def facts_of_test(
-    run: RunFolder, objective: Objective, path: str | None, settings: Mapping[str, Any], *, ends_fit: bool
+    run: RunFolder, objective: Objective, path: str | None, settings: Mapping[str, Any], *, command: str
 ) -> FactsOfTest:
     """Returns the hash of the tested weights and the files for the results.
 
@@ -25,26 +25,32 @@ def facts_of_test(
         objective: the objective with the network.
         path: checkpoint file that is used; None if the network is used as the configuration builds it.
         settings: settings of the command.
-        ends_fit: whether the test follows a fit. If so, the results go to results.csv, otherwise to the files that
-            `table_of_test` names.
+        command: "fit" for the test at its end, whose results go to results.csv; "test", for which `table_of_test` names
+            the files; or another command, such as "predict" (see `table_of_prediction`).
 
     Example:
         >>> from pathlib import Path
         >>> from lightning_xai.models.hf_classifier import random_bert
         >>> from lightning_xai.objectives.supervised import Supervised
         >>> run = RunFolder(Path("runs/tm/seed0"))
-        >>> facts_of_test(run, Supervised(random_bert()), None, {}, ends_fit=True).table.csv.as_posix()
+        >>> facts_of_test(run, Supervised(random_bert()), None, {}, command="fit").table.csv.as_posix()
         runs/tm/seed0 has no checkpoint: using the network as the configuration builds it
         'runs/tm/seed0/results.csv'
     """
     if path:
         checkpoint = checkpoint_hash(path)
         trained = RunFolder.of_checkpoint(Path(path))
-        if not ends_fit and trained.manifest["status"] == "running" and not trained.is_trained:
+        if command != "fit" and trained.manifest["status"] == "running" and not trained.is_trained:
             say(f"{trained.path}: training has not ended, so {Path(path).name} comes from an early epoch")
     elif isinstance(objective, Evaluation):
         checkpoint = checkpoint_hash(objective.path)
     else:
         checkpoint = weights_hash(objective.network)
         say(f"{run.path} has no checkpoint: using the network as the configuration builds it")
-    return FactsOfTest(checkpoint, run.results_table if ends_fit else table_of_test(run, checkpoint, settings))
+    if command == "fit":
+        return FactsOfTest(checkpoint, run.results_table)
+    if command == "test":
+        return FactsOfTest(checkpoint, table_of_test(run, checkpoint, settings))
+    best = run.best_checkpoint
+    best_hash = checkpoint_hash(str(best)) if best is not None and not run.is_tested else None
+    return FactsOfTest(checkpoint, table_of_prediction(run, checkpoint, settings, best_hash))

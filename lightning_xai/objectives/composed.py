@@ -22,7 +22,7 @@ from lightning_xai.objectives.terms.base import CleanPass, Task, Term, TermValue
 from lightning_xai.objectives.terms.epoch_means import EpochMeans, smaller
 from lightning_xai.objectives.terms.evaluation import needs_of, prepare_all, term_values
 from lightning_xai.objectives.terms.gradient_check import try_term
-from lightning_xai.objectives.terms.names import check_term_names
+from lightning_xai.objectives.terms.names import check_term_names, label_of
 from lightning_xai.objectives.terms.weights import check_weight, is_ever_active, weight_at, weighted_mean
 from lightning_xai.runs.progress import say
 from lightning_xai.runs.splits import VALIDATION, log_prefix
@@ -108,6 +108,10 @@ class ComposedObjective(Objective):
         loss = clean.losses.mean()
         return loss, {"classification": loss}
 
+    def trained_terms(self) -> dict[str, Term]:
+        """Returns the terms that are minimized at some step."""
+        return {name: term for name, term in self._all_terms() if is_ever_active(term.weight)}
+
     def used_terms(self) -> dict[str, Term]:
         """Returns the terms that are minimized at some step, or measured in validation."""
         return {name: term for name, term in self._all_terms() if is_ever_active(term.weight) or term.validate}
@@ -178,7 +182,7 @@ class ComposedObjective(Objective):
     def on_train_start(self) -> None:
         super().on_train_start()
         if self.terms:
-            shown = [f"{name} {self.shown_weight(name)} ({_label(term)})" for name, term in self._all_terms()]
+            shown = [f"{name} {self.shown_weight(name)} ({label_of(term)})" for name, term in self._all_terms()]
             say(f"terms: own loss {self.task_weight:g}, {', '.join(shown)}")
 
     def shown_weight(self, name: str) -> str:
@@ -294,7 +298,3 @@ class ComposedObjective(Objective):
         if self._trainer is None or not any(isinstance(term.weight, list) for _, term in self._all_terms()):
             return 0.0
         return min(1.0, self.trainer.global_step / max(1, self.num_steps()))
-
-
-def _label(term: Term) -> str:
-    return ": ".join(part for part in (type(term).__name__, term.describe()) if part)

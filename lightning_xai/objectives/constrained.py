@@ -144,6 +144,12 @@ class Constrained(Supervised):
             return {} if self.only == TASK else {self.only: 1.0}
         return super().weights_now() | {name: 1.0 for name in self.constraints if name != TASK}
 
+    def trained_terms(self) -> dict[str, Term]:
+        if self.only is not None:
+            return {name: term for name, term in self.used_terms().items() if name == self.only}
+        constrained = {name: term for name, term in self.used_terms().items() if name in self.constraints}
+        return super().trained_terms() | constrained
+
     def needs_validation(self, name: str) -> bool:
         return name in self.constraints or super().needs_validation(name)
 

@@ -14,9 +14,10 @@ from lightning_xai.runs.settings import changed_settings
 
 # settings that only tests and predictions use, besides the settings of callbacks that only evaluate
 ONLY_EVALUATION = {
-    "data.init_args.eval_batch_size", "data.init_args.extra_test_splits", "data.init_args.predict_split",
-    "data.init_args.tune_on_validation", "trainer.limit_test_batches", "trainer.limit_predict_batches",
+    "data.init_args.eval_batch_size", "data.init_args.extra_test_splits", "data.init_args.tune_on_validation",
+    "trainer.limit_test_batches", "trainer.limit_predict_batches",
 }  # fmt: skip
+NEITHER = {"data.init_args.predict_split"}  # a part of the names of the files that it affects
 TRAINING_AND_EVALUATION = {"trainer.precision"}
 # the number is missing if `trainer.callbacks` is a single callback instead of a list
 CALLBACK = re.compile(r"trainer\.callbacks\.(?:(\d+)\.)?(.+)")
@@ -26,11 +27,11 @@ Settings = Mapping[str, Any]  # dotted name -> value, as returned by `run_settin
 def training_settings(settings: Settings) -> dict[str, Any]:
     """Returns the settings that can change the trained weights.
 
-    These are all settings except those in ONLY_EVALUATION and those of callbacks that only evaluate. A callback only
-    evaluates if its own class (not a base class) sets `only_evaluates = True`, and its argument `during_fit` is not
-    True. A callback with `during_fit` can change which weights are kept, because `checkpoint.monitor` can be the name
-    of a value that the callback logs. The remaining callbacks are renumbered from 0, so that the positions of left-out
-    callbacks have no effect.
+    These are all settings except those in ONLY_EVALUATION and NEITHER and those of callbacks that only evaluate. A
+    callback only evaluates if its own class (not a base class) sets `only_evaluates = True`, and its argument
+    `during_fit` is not True. A callback with `during_fit` can change which weights are kept, because
+    `checkpoint.monitor` can be the name of a value that the callback logs. The remaining callbacks are renumbered from
+    0, so that the positions of left-out callbacks have no effect.
 
     Example:
         >>> name = "lightning_xai.callbacks.heatmaps.Heatmaps"
@@ -42,7 +43,7 @@ def training_settings(settings: Settings) -> dict[str, Any]:
     return {
         name: value
         for name, value in settings.items()
-        if not name.startswith("trainer.callbacks") and not _is_one_of(name, ONLY_EVALUATION)
+        if not name.startswith("trainer.callbacks") and not _is_one_of(name, ONLY_EVALUATION | NEITHER)
     } | _numbered(callbacks)
 
 

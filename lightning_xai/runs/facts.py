@@ -53,9 +53,6 @@ class FactsOfTest:
 def table_of_test(run: RunFolder, checkpoint: str, settings: Mapping[str, Any]) -> ResultsTable:
     """Returns the files for the results of the command `test`. Results of other tests are never overwritten.
 
-    The commands `validate` and `predict` write no results, but their heatmaps and predictions get the suffix of these
-    files.
-
     By default, these are the files of the run's current table, `results.*`. If the test examples differ from the run's,
     the hashes of the checkpoint and of the examples are added to the names. Otherwise, if the current table has results
     of another checkpoint, the hash of the checkpoint is added. If a table with the resulting names exists and has
@@ -82,3 +79,33 @@ def table_of_test(run: RunFolder, checkpoint: str, settings: Mapping[str, Any]) 
     if table.exists and changed_evaluation(made_with, settings):
         table = ResultsTable(run.path, f"{table.stem}_{hash_of_evaluation(settings)}")
     return table
+
+
+def table_of_prediction(
+    run: RunFolder, checkpoint: str, settings: Mapping[str, Any], best: str | None = None
+) -> ResultsTable:
+    """Returns the table whose suffix the predictions and heatmaps of `predict` and `validate` get.
+
+    These commands write no table. The suffix is "" for the checkpoint, examples and evaluation settings of the run's
+    current table; without a table, for the run's best checkpoint and the settings of its fit. Otherwise, the suffix
+    consists of hashes: of the checkpoint and of the examples if they differ, and of the evaluation settings.
+
+    Args:
+        run: the run.
+        checkpoint: hash of the checkpoint that is used.
+        settings: settings of the command.
+        best: hash of the run's best checkpoint; None if there is none.
+
+    Example:
+        >>> from pathlib import Path
+        >>> table_of_prediction(RunFolder(Path("runs/tm/seed0")), "0a1b2c3d4e5f", {}).suffix  # there is no such run
+        '_0a1b2c3d4e5f_44136fa3'
+    """
+    table, own = run.results_table, run.results_table.settings or run.settings
+    own_checkpoint = table.checkpoint if table.exists else best
+    other_data = run.other_data(settings)
+    is_own = own is not None and own_checkpoint in (None, checkpoint)
+    if own is not None and is_own and not other_data and not changed_evaluation(own, settings):
+        return table
+    hashes = [*([] if is_own else [checkpoint]), *([other_data] if other_data else []), hash_of_evaluation(settings)]
+    return ResultsTable(run.path, "_".join([table.stem, *hashes]))

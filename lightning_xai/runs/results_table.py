@@ -173,7 +173,7 @@ class ResultsTable:
         write_whole(self.parquet, partial(table.to_parquet, index=False))
 
     def keep_pages(self, settings: Mapping[str, Any]) -> None:
-        """Renames the folder of heatmaps before new pages are drawn, if `write` will rename the earlier table."""
+        """Moves the pages with heatmaps away before new ones are drawn, if `write` will rename the earlier table."""
         if stem := self._stem_of_earlier(settings):
             self.move_pages(stem)
 
@@ -199,7 +199,12 @@ class ResultsTable:
         return target
 
     def move_pages(self, stem: str) -> None:
-        """Renames the folder of heatmaps for the new stem `stem` of the table, unless that folder exists already."""
+        """Moves the pages with heatmaps to the folder for the table's new stem `stem`, unless a page is there already.
+
+        A page that is there already shows the same evaluation: a move before was killed, or `predict` drew it.
+        """
         target = ResultsTable(self.folder, stem).heatmaps_dir
-        if self.heatmaps_dir.is_dir() and not target.exists():
-            self.heatmaps_dir.rename(target)
+        for page in sorted(self.heatmaps_dir.glob("*.html")):
+            if not (target / page.name).exists():
+                target.mkdir(exist_ok=True)
+                page.rename(target / page.name)

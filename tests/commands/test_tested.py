@@ -9,18 +9,18 @@ from tests.conftest import tiny_classifier
 
 
 @pytest.mark.parametrize(
-    ("status", "trained", "ends_fit", "says_so"),
+    ("status", "trained", "subcommand", "says_so"),
     [
-        ("running", False, False, True),  # killed in its training
-        ("running", True, False, False),  # killed in its test
-        ("running", True, True, False),
-        ("finished", True, False, False),
+        ("running", False, "test", True),  # killed in its training
+        ("running", True, "test", False),  # killed in its test
+        ("running", True, "fit", False),
+        ("finished", True, "predict", False),
     ],
 )
-def test_checkpoint_of_a_training_that_has_not_ended_is_named(plain_copy, capsys, status, trained, ends_fit, says_so):
+def test_checkpoint_of_a_training_that_has_not_ended_is_named(plain_copy, capsys, status, trained, subcommand, says_so):
     run = RunFolder(plain_copy)
     run.write_manifest(status=status, trained=trained)
     path = str(run.best_checkpoint)
-    facts_of_test(run, Supervised(tiny_classifier("bert")), path, {}, ends_fit=ends_fit)
+    facts_of_test(run, Supervised(tiny_classifier("bert")), path, {}, command=subcommand)
     line = f"{run.path}: training has not ended, so best.ckpt comes from an early epoch\n"
     assert capsys.readouterr().out == (line if says_so else "")

@@ -51,11 +51,21 @@ def test_table_whose_move_was_killed_is_moved_by_the_next_test(tmp_path, monkeyp
 
 def test_pages_follow_their_table_and_replace_no_others(tmp_path):
     table, page = ResultsTable(tmp_path), tmp_path / "heatmaps" / "test.html"
-    for value, settings in [(0.5, SMALL), (0.75, LARGE), (0.5, SMALL)]:
+    other = tmp_path / f"heatmaps_{hash_of_evaluation(LARGE)}" / "validation.html"
+    other.parent.mkdir()
+    other.write_text("by predict")
+    for number, settings in enumerate([SMALL, LARGE, SMALL, LARGE]):
         table.keep_pages(settings)
         page.parent.mkdir(exist_ok=True)
-        page.write_text(str(value))
-        table.write(rows(value), settings)
-    suffixes = {value: f"_{hash_of_evaluation(settings)}" for value, settings in [(0.5, SMALL), (0.75, LARGE)]}
-    pages = {folder.name: (folder / "test.html").read_text() for folder in tmp_path.glob("heatmaps*")}
-    assert pages == {"heatmaps": "0.5", f"heatmaps{suffixes[0.5]}": "0.5", f"heatmaps{suffixes[0.75]}": "0.75"}
+        page.write_text(str(number))
+        table.write(rows(number), settings)
+    folders = {folder.name: {file.name: file.read_text() for file in folder.iterdir()} for folder in pages(tmp_path)}
+    assert folders == {
+        "heatmaps": {"test.html": "3"},
+        f"heatmaps_{hash_of_evaluation(SMALL)}": {"test.html": "0"},  # that of number 2 shows the same evaluation
+        f"heatmaps_{hash_of_evaluation(LARGE)}": {"test.html": "1", "validation.html": "by predict"},
+    }
+
+
+def pages(folder):
+    return sorted(folder.glob("heatmaps*"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -24,19 +25,21 @@ from lightning_xai.callbacks.forecast.training_work import TrainingWork, trainin
 from lightning_xai.callbacks.forecast.workload import workload_of
 from lightning_xai.functional.network.modes import evaluation_mode
 from lightning_xai.functional.network.untouched import memory_returned, network_kept, random_states_kept
+from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.pace import duration
 from lightning_xai.runs.progress import say
 from lightning_xai.runs.splits import VALIDATION
 
 MAX_TOKENS = 4096  # largest number of tokens, including padding, in the batch on which speed is measured
-FEW_TOKENS = 512  # the same, if only the training is estimated
+FEW_TOKENS = 512  # the same, if only a training on the CPU is estimated
 SHORT = 60.0  # a training of fewer estimated seconds is not announced
 
 
 class Forecast(Callback):
     """Before a test, a validation, or a fit with a test after it, prints how long explaining and measuring will take.
 
-    Before a fit that takes a minute or more, a second line gives the time of the training.
+    Before a training of a minute or more, another line gives the time of the training without its validations. A
+    resumed training has no such line.
 
     The estimate is the product of three numbers: the passes that methods and metrics (or the objective and its terms)
     declare, the tokens in the explained (or training) examples, and the measured time per token of a forward pass. The
@@ -61,10 +64,13 @@ class Forecast(Callback):
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         measured = self._say(trainer, pl_module, "the test: ", tests=True) if self.tests_after_fit else None
         # a resumed fit is left out, because the number of its finished steps is not known yet
-        if self._can_say(trainer) and not getattr(trainer, "ckpt_path", None):
+        resumes = getattr(trainer, "ckpt_path", None) or RunFolder(Path(trainer.default_root_dir)).checkpoint("last")
+        if self._can_say(trainer) and not resumes:
             work = training_work(trainer, pl_module)
             if work is not None:
-                measured = measured or seconds_per_token(trainer, pl_module, "train", FEW_TOKENS)
+                # on a GPU, the time of a small batch is not proportional to its tokens
+                max_tokens = FEW_TOKENS if pl_module.device.type == "cpu" else MAX_TOKENS
+                measured = measured or seconds_per_token(trainer, pl_module, "train", max_tokens)
                 self._say_training(work, work.seconds(measured), trainer.world_size)
 
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -80,7 +86,8 @@ class Forecast(Callback):
     def _say_training(self, work: TrainingWork, seconds: float, world_size: int) -> None:
         if seconds >= SHORT:
             at_most = "at most " if work.may_stop else ""
-            say(f"the training: {at_most}{work.num_examples * world_size:,} examples, {duration(seconds)}")
+            examples = f"{at_most}{work.num_examples * world_size:,} examples"
+            say(f"the training: {examples}, {duration(seconds)} without validations")
 
     def _say(self, trainer: Trainer, module: LightningModule, when: str, *, tests: bool) -> float | None:
         """Prints the estimates for a test or validation. Returns the seconds per token, if they were measured."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from lightning import LightningModule, Trainer
-from lightning.pytorch.callbacks import EarlyStopping
+from lightning.pytorch.callbacks import EarlyStopping, Timer
 
 from lightning_xai.callbacks.base import callbacks_of, data_of
 
@@ -43,22 +43,26 @@ def step_passes(module: LightningModule, num_tokens: int) -> float:
         >>> step_passes(Supervised(random_bert()), 9), step_passes(Supervised(random_bert(), terms={"vat": VAT()}), 9)
         (3.0, 10.0)
     """
-    terms: Any = module.used_terms().values() if hasattr(module, "used_terms") else []  # type: ignore[operator]
+    terms: Any = module.trained_terms().values() if hasattr(module, "trained_terms") else []  # type: ignore[operator]
     return float(getattr(module, "own_passes", 3.0)) + sum(term.passes(num_tokens) for term in terms)
 
 
 def training_work(trainer: Trainer, module: LightningModule) -> TrainingWork | None:
-    """Returns the work of a whole training; None if its length is not known, or if the run reads nothing."""
+    """Returns the work of a whole training, without its validations.
+
+    Returns None if the training has no limit, or if it reads nothing.
+    """
     data = data_of(trainer)
     rows, limit = data.split("train"), trainer.limit_train_batches
     epoch = len(data.sampler("train", shuffle=True))
     read = min(epoch, limit) if isinstance(limit, int) else int(epoch * limit)
     epochs = trainer.max_epochs or 0
-    batches = [trainer.max_steps * trainer.accumulate_grad_batches] if trainer.max_steps > 0 else []
+    micro_batches = getattr(module, "accumulate_grad_batches", trainer.accumulate_grad_batches)  # of a step
+    batches = [trainer.max_steps * micro_batches] if trainer.max_steps > 0 else []
     batches += [read * epochs] if epochs > 0 else []
-    if not batches or not min(batches):
+    if not read or not batches or not min(batches):
         return None
     examples = round(len(rows) / trainer.world_size * min(batches) / epoch)
     mean = float(rows.lengths.mean())
-    may_stop = any(isinstance(callback, EarlyStopping) for callback in callbacks_of(trainer))
+    may_stop = any(isinstance(callback, EarlyStopping | Timer) for callback in callbacks_of(trainer))
     return TrainingWork(examples, mean, step_passes(module, round(mean)), may_stop)

@@ -1,4 +1,4 @@
-"""Checks that the names of terms are not used already, in logs or by torch."""
+"""Checks the names of terms, and describes terms in one line."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from torch import nn
 
 from lightning_xai.metrics.classification import MULTILABEL_NAMES, SINGLE_LABEL_NAMES
+from lightning_xai.objectives.terms.base import Term
 
 # names of scalars that the objectives themselves log
 OWN_NAMES = frozenset(
@@ -30,3 +31,14 @@ def check_term_names(names: Iterable[str]) -> None:
             raise ValueError(
                 f"a term is named {name!r}, which the logs or torch use already: choose another name, such as my_{name}"
             )
+
+
+def label_of(term: Term) -> str:
+    """Returns a term's class and, if it describes them, its settings.
+
+    Example:
+        >>> from lightning_xai.objectives.terms.vat import VAT
+        >>> label_of(VAT())
+        'VAT'
+    """
+    return ": ".join(part for part in (type(term).__name__, term.describe()) if part)

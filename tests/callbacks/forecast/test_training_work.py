@@ -7,9 +7,18 @@ from lightning.pytorch.callbacks import EarlyStopping
 from lightning_xai.callbacks.forecast import forecast
 from lightning_xai.callbacks.forecast.forecast import Forecast
 from lightning_xai.callbacks.forecast.training_work import step_passes, training_work
+from lightning_xai.metrics.faithfulness import Comprehensiveness
+from lightning_xai.metrics.top_units import Counts
+from lightning_xai.models.scorer.scorer_settings import Scorer
+from lightning_xai.objectives.aml import AML
+from lightning_xai.objectives.constrained import Constrained
+from lightning_xai.objectives.dual_ascent import Constraint
+from lightning_xai.objectives.inner_search import Search
 from lightning_xai.objectives.supervised import Supervised
 from lightning_xai.objectives.terms.input_gradient import InputGradient
+from lightning_xai.objectives.terms.rationale_contrast import RationaleContrast
 from lightning_xai.objectives.terms.vat import VAT
+from lightning_xai.objectives.token_masking import TokenMasking
 from tests.callbacks.conftest import planted_data
 from tests.conftest import tiny_classifier
 
@@ -42,14 +51,39 @@ def test_examples_are_those_of_all_epochs_and_of_no_more_steps(options, epochs, 
 
 def test_a_training_without_steps_or_without_an_end_has_no_work(tmp_path):
     objective, data = Supervised(tiny_classifier("bert")), planted_data()
-    for options in ({"max_epochs": 2, "limit_train_batches": 0}, {"max_epochs": -1}):
+    for options in (
+        {"max_epochs": 2, "limit_train_batches": 0},
+        {"max_epochs": -1},
+        {"max_steps": 4, "limit_train_batches": 0},
+    ):
         assert training_work(trainer_of(tmp_path, data, **options), objective) is None
 
 
-def test_terms_add_their_passes():
+def test_terms_that_are_trained_add_their_passes():
     network = tiny_classifier("bert")
+    terms = {"vat": VAT(num_steps=1), "igr": InputGradient(), "pairs": RationaleContrast(weight=0.0)}
+    assert step_passes(Supervised(network, terms=terms), 9) == 3 + 5 + 3
+
+
+@pytest.mark.parametrize(("only", "passes"), [("task", 3), ("igr", 3 + 3), (None, 3 + 3 + 5)])
+def test_a_run_that_finds_a_bound_trains_one_loss_alone(only, passes):
     terms = {"vat": VAT(num_steps=1), "igr": InputGradient()}
-    assert step_passes(Supervised(network, terms=terms), 9) == 3 + sum(term.passes(9) for term in terms.values())
+    constraints = {"task": Constraint("auto"), "igr": Constraint("auto")}
+    objective = Constrained(tiny_classifier("bert"), constraints, terms, only=only)
+    assert step_passes(objective, 9) == passes
+
+
+def test_steps_of_a_constrained_objective_read_its_own_number_of_batches(tmp_path):
+    objective = Constrained(tiny_classifier("bert"), {"task": Constraint(0.5)}, accumulate_grad_batches=2)
+    work = training_work(trainer_of(tmp_path, planted_data(batch_size=2), max_epochs=9, max_steps=6), objective)
+    assert work is not None and work.num_examples == 24
+
+
+def test_objectives_with_inner_work_declare_their_passes(tmp_path):
+    network = tiny_classifier("bert")
+    assert step_passes(TokenMasking(network, str(tmp_path), search=Search(5)), 9) == 1 + 1 + 2 * 5 + 2 * 3
+    selects = Comprehensiveness(Counts([1]))
+    assert step_passes(AML(network, str(tmp_path), selects, scorer=Scorer(start="explained")), 9) == 1 + 3 + 2 * 2
 
 
 @pytest.mark.parametrize("stops", [False, True])
@@ -62,7 +96,10 @@ def test_a_long_training_is_announced_and_a_short_one_is_not(stops, tmp_path, ca
     monkeypatch.setattr(forecast, "seconds_per_token", lambda *_: 0.1)
     Forecast().on_fit_start(trainer, objective)
     at_most = "at most " if stops else ""
-    assert capsys.readouterr().out == f"the training: {at_most}160 examples, about {expected(trainer)} min\n"
+    assert (
+        capsys.readouterr().out
+        == f"the training: {at_most}160 examples, about {expected(trainer)} min without validations\n"
+    )
     trainer.ckpt_path = "last.ckpt"
     Forecast().on_fit_start(trainer, objective)
     assert capsys.readouterr().out == ""
