@@ -45,7 +45,7 @@ from lightning_xai.commands.setting_checks import (
     resolve_checkpoint,
 )
 from lightning_xai.commands.slurm import plugins_of_job
-from lightning_xai.commands.tested import facts_of_test
+from lightning_xai.commands.tested import facts_of_test, recall_results
 from lightning_xai.objectives.base import Objective
 from lightning_xai.report.results import results_tables
 from lightning_xai.runs.facts import RunFacts
@@ -133,8 +133,6 @@ class XAICLI(LightningCLI):
         fill_encoder_path(config)
         self.seed = int(config.seed_everything)
         self.is_dry = bool(config.trainer.fast_dev_run)
-        if self.subcommand != "fit":  # the warning says that the best score is lost, which matters only in a fit
-            warnings.filterwarnings("ignore", message="The dirpath has changed from")
         self.run = RunFolder.of(config.runs_dir, config.experiment, self.seed)
         if not any(argument.startswith("--runs_dir") for argument in self._args):
             self.run = folder_of_config(self._config_files, self.run)
@@ -142,10 +140,14 @@ class XAICLI(LightningCLI):
         self._dump_config()
         self.settings = run_settings(self.config_dump)
         self.run.check_format()
+        self.trains = self.subcommand == "fit" and (self.is_dry or not self.run.is_trained)
+        if not self.trains:  # the warning says that the best score is lost, which matters only in training
+            warnings.filterwarnings("ignore", message="The dirpath has changed from")
         if self.subcommand == "fit" and not self.is_dry and config.stage is None:
             own_run(self.run, is_first=is_first())
             if rank() == 0:
                 begin_run(self.run, self.settings)
+                recall_results(self.run, self.settings)
         self._portable_config = config.clone()
         for key in ("checkpoint.dirpath", "trainer.default_root_dir", "ckpt_path"):
             self._portable_config[key] = None  # a run that reads the saved file must get its own folder
@@ -165,12 +167,11 @@ class XAICLI(LightningCLI):
             check_optimizer(self.model)
             check_own_steps(self.model, config.trainer)
         if config.trainer.logger is None and not self.is_dry:
-            # puts the logs directly into the run's folder, not into a subfolder lightning_logs/version_N
             kwargs["logger"] = TensorBoardLogger(
                 self.run.experiment_dir.parent,
-                name=self.run.experiment_dir.name,  # the last part, such as "030" in "roar/gradient/030"
-                version=self.run.path.name,
+                *self.run.name,
                 default_hp_metric=False,
+                sub_dir=None if self.trains else str(self.subcommand),  # later tests do not mix with the training
             )
         given = self.config_init[self.subcommand].trainer
         kwargs["plugins"] = plugins_of_job(given.plugins)
@@ -195,9 +196,9 @@ class XAICLI(LightningCLI):
             self.is_done = True  # the run of the stage that --stage names replaces this run
             return
         run, is_tested = self.run, not config.test_after_fit or is_evaluated_with(self.run, self.settings)
-        is_tested |= run.missed_its_bounds
-        if not self.is_dry and run.is_finished and is_tested:
+        if not self.is_dry and run.is_finished and (is_tested or run.missed_its_bounds):
             say(f"{run.path} is finished already; remove this folder to start the run again")
+            self._save_config()
             return self._end(run.results)
         check_chains(callbacks_of(self.trainer), tests_after_fit=config.test_after_fit)
         is_trained, asking = run.is_trained and not self.is_dry, self._asking()

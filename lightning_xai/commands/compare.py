@@ -116,7 +116,8 @@ def compare(
     tables += plausibility_tables(rows, plausibility, preset, width=100)
     print("\n\n".join(["\n".join([tables[0], *missed_bounds(folders)]), *tables[1:]]))
     if unknown:
-        print(f"\nno run has {' or '.join(unknown)}: --plausibility takes the names of other metrics in results.csv")
+        remedy = "--plausibility takes the names of other metrics in results.csv, and --preset their preset"
+        print(f"\nno run has {' or '.join(unknown)}: {remedy}")
     scatter = []
     if others:
         quantities = predictor_rows(

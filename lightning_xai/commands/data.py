@@ -55,6 +55,8 @@ def data_command(argv: Sequence[str]) -> None:
         if options.cache_dir is not None:
             others.append(f"--data.init_args.cache_dir={options.cache_dir}")
         encode(others, verify=options.verify)
+        if options.verify:
+            print("the contents of all files were compared; a split whose contents had changed was encoded again")
 
 
 def encode(argv: Sequence[str], *, verify: bool) -> None:

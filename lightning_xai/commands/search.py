@@ -24,7 +24,7 @@ from lightning_xai.report.search import best_trials_table
 from lightning_xai.runs.files.whole_files import write_whole
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.locks.lock import FOLDER_LOCK, take
-from lightning_xai.runs.progress import say
+from lightning_xai.runs.progress import quiet, say
 from lightning_xai.runs.splits import VALIDATION, log_prefix
 from lightning_xai.search.plan import SearchPlan
 from lightning_xai.search.setting import Setting as Setting  # for the doctests
@@ -69,7 +69,8 @@ def search(plan: SearchPlan, argv: Sequence[str], *, experiment: str) -> None:
     """
     whole = _command_of_run(plan, [f"--experiment={experiment}", *argv])
     command = _with_options(whole, plan)
-    run = SearchedRun(arguments_of_trials(plan, [f"--experiment={experiment}", *argv]), plan)
+    with quiet("Running in `fast_dev_run` mode"):  # an irrelevant message, because SearchedRun trains nothing
+        run = SearchedRun(arguments_of_trials(plan, [f"--experiment={experiment}", *argv]), plan)
     take(run.run.path / FOLDER_LOCK)
     directions = run.directions
     command += run.prepare(whole)
@@ -120,7 +121,7 @@ def _carry_out(study: Study, trial: Trial, command: list[str], root: RunFolder) 
             trial.is_worse(number, step)  # also stores the value, on which the settings of later trials depend
         study.prune(trial)
         return
-    say(f"{study.name}, trial {trial.number + 1} of {study.plan.num_trials}: {json.dumps(dict(trial.values))}")
+    say(f"{study.name}, trial {trial.number} ({study.plan.num_trials} in all): {json.dumps(dict(trial.values))}")
     experiment = f"{_experiment(command)}/{study.name}/{trial.number:03d}"
     argv = [*command, f"--experiment={experiment}", "--test_after_fit=false", "--follow_up=true"]
     argv += [] if trial.number == 0 else ["--preflight=false"]  # trial 0's preflight is enough

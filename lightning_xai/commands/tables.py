@@ -56,7 +56,7 @@ def tables(
         if not place.exists():
             raise ValueError(f"{place} does not exist: give the folder of an experiment with finished runs")
     folder = Path(output) if output else default_output(places)
-    width = max(shutil.get_terminal_size((100, 24)).columns, 80)
+    width = max(shutil.get_terminal_size((80, 24)).columns, 80)
     print(
         write_models_report(
             places, folder, names=names, unsupervised=unsupervised, supervised=supervised, split=split, preset=preset,

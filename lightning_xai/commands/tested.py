@@ -13,6 +13,7 @@ from lightning_xai.runs.facts import FactsOfTest, table_of_prediction, table_of_
 from lightning_xai.runs.fingerprint import weights_hash
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.progress import say
+from lightning_xai.runs.run_state import is_evaluated_with
 
 
 def facts_of_test(
@@ -51,6 +52,25 @@ def facts_of_test(
         return FactsOfTest(checkpoint, run.results_table)
     if command == "test":
         return FactsOfTest(checkpoint, table_of_test(run, checkpoint, settings))
-    best = run.best_checkpoint
+    best = run.best_checkpoint  # its hash is needed only without a table
     best_hash = checkpoint_hash(str(best)) if best is not None and not run.is_tested else None
     return FactsOfTest(checkpoint, table_of_prediction(run, checkpoint, settings, best_hash))
+
+
+def recall_results(run: RunFolder, settings: Mapping[str, Any]) -> None:
+    """Makes the kept results of a finished evaluation with these settings the run's current results again.
+
+    Does nothing unless an earlier test of the run's best checkpoint had these settings. Called before a fit, in the
+    first process only.
+
+    Example:
+        >>> from pathlib import Path
+        >>> recall_results(RunFolder(Path("no/such/run")), {})
+    """
+    best, kept = run.best_checkpoint, run.results_table.kept(settings)
+    if not run.is_trained or best is None:
+        return
+    if is_evaluated_with(run, settings) and not kept.exists:
+        run.results_table.recall(settings)
+    elif not is_evaluated_with(run, settings) and kept.exists and kept.checkpoint == checkpoint_hash(str(best)):
+        run.results_table.recall(settings)

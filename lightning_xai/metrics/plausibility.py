@@ -227,7 +227,7 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
         counts = self._counts(self._records_of("all", self.table()[1]))
         if not len(counts["num_hits"]):
             reason = f"{self.name} has no evidence in the validation split to tune its threshold on"
-            raise ValueError(f"{reason}: give rationales, set `threshold` to a number, or remove this metric")
+            raise ValueError(f"{reason}: give rationales, remove this metric or, if tests have some, set `threshold`")
         sums = (counts[name].sum(dim=0) for name in ("num_hits", "num_selected", "num_evidence"))
         return {"threshold": best_f1_threshold(self.thresholds, *sums)}
 

@@ -53,8 +53,8 @@ def _remedy(file: Path) -> str:
 def run_results(folder: Path) -> pd.DataFrame:
     """Returns all results of a run's tested checkpoint, including results of later tests on other data.
 
-    If several tables have a row with the same KEYS, the row in results.parquet is kept. If results.parquet has no such
-    row, the newest row is kept.
+    All results of a split and a preset come from one test: that in results.parquet or, if it lacks them, the newest
+    other test that has them. A test on other examples counts only for splits that results.parquet lacks.
 
     Example:
         >>> import tempfile
@@ -65,8 +65,14 @@ def run_results(folder: Path) -> pd.DataFrame:
         >>> run_results(folder)["value"].tolist()
         [0.5, 0.25]
     """
-    rows = pd.concat([test.rows for test in run_tables(folder)], ignore_index=True)
-    return rows.drop_duplicates(KEYS, ignore_index=True)
+    tests = run_tables(folder)
+    own_splits, known, parts = set(tests[0].rows["split"]), set(), []
+    for number, test in enumerate(tests):
+        rows = test.rows if test.same_examples else test.rows[~test.rows["split"].isin(own_splits)]
+        kinds = list(zip(rows["split"], rows["preset"], strict=True))
+        parts.append(rows[[number == 0 or kind not in known for kind in kinds]])
+        known |= set(kinds)
+    return pd.concat(parts, ignore_index=True).drop_duplicates(KEYS, ignore_index=True)
 
 
 class RunTable(NamedTuple):
@@ -198,13 +204,36 @@ class ResultsTable:
         self.settings_file.unlink(missing_ok=True)
         return target
 
+    def kept(self, settings: Mapping[str, Any]) -> ResultsTable:
+        """Returns the table under which `write` keeps the results of an evaluation with these settings."""
+        return ResultsTable(self.folder, f"{self.stem}_{hash_of_evaluation(settings)}")
+
+    def recall(self, settings: Mapping[str, Any]) -> None:
+        """Makes the kept table of an earlier evaluation with these settings the current one, and keeps the current one.
+
+        If the current table already has these settings, only its pages are moved back, which a killed test of another
+        evaluation has moved away.
+        """
+        kept = self.kept(settings)
+        if stem := self._stem_of_earlier(settings):
+            self.move_pages(stem)
+            self.move(stem)
+        if kept.exists:
+            kept.move(self.stem)
+        for page in sorted(kept.heatmaps_dir.glob("*.html")):
+            self.heatmaps_dir.mkdir(exist_ok=True)
+            page.replace(self.heatmaps_dir / page.name)
+
     def move_pages(self, stem: str) -> None:
         """Moves the pages with heatmaps to the folder for the table's new stem `stem`, unless a page is there already.
 
-        A page that is there already shows the same evaluation: a move before was killed, or `predict` drew it.
+        A page that is there already shows the same evaluation: a move before was killed, or `predict` drew it. It is
+        kept, because the other one may be a page that a killed test has drawn for another evaluation.
         """
         target = ResultsTable(self.folder, stem).heatmaps_dir
         for page in sorted(self.heatmaps_dir.glob("*.html")):
-            if not (target / page.name).exists():
+            if (target / page.name).exists():
+                page.unlink()
+            else:
                 target.mkdir(exist_ok=True)
                 page.rename(target / page.name)

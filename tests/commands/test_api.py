@@ -132,6 +132,14 @@ def test_measuring_the_examples_of_a_run_gives_its_results_table(run, fitted, ta
     assert run.network.attention_implementation == "sdpa" and not run.network.training
 
 
+def test_columns_that_are_not_read_are_named_if_there_are_no_rationales(run, tables, capsys):
+    unnamed = tables["test"].rename(columns={"rationales": "evidence"})
+    run.measure(unnamed, [Random()], preset="sparsity")
+    assert "no rationales are read: the columns evidence are not among text, label" in capsys.readouterr().out
+    run.measure(tables["test"], [Random()], preset="sparsity")
+    assert "no rationales are read" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -128,6 +128,10 @@ ARGUMENTS = {  # what is wrong -> a change of the configuration or an option, pa
         changed("trainer.callbacks", [METHODS, {"class_path": "EarlyStopping"}]),
         ["trainer.callbacks[EarlyStopping] lacks monitor", "--trainer.callbacks.help EarlyStopping"],
     ),
+    "argument of other classes": (
+        changed("model.init_args.network.init_args.paired", True),
+        ["paired is not an argument of HFClassifier", "(paired is an argument of BiLSTMAttention)"],
+    ),
     "missing data": (lambda config: config.pop("data"), ["run.py fit lacks data", "--config", "--data"]),
     "missing file": (
         changed("model.init_args.network", "network/minilmm.yaml"),

@@ -11,7 +11,18 @@ import torch
 
 from lightning_xai.runs.evaluation_settings import hash_of_evaluation
 from lightning_xai.runs.folder import RunFolder
-from tests.commands.conftest import HEATMAPS, METHODS, changed, command, numbers, refusal, save, tiny_config, weights
+from tests.commands.conftest import (
+    ERASER,
+    HEATMAPS,
+    METHODS,
+    changed,
+    command,
+    numbers,
+    refusal,
+    save,
+    tiny_config,
+    weights,
+)
 
 MODULE = "tests.commands.evaluating_callbacks"
 STOPPING = {
@@ -59,6 +70,12 @@ def test_other_evaluation_of_a_finished_run_only_tests(run_copy, tmp_path):
     assert json.loads((run_copy / "results.json").read_text())["settings"] == settings != begun
     assert "finished already" in command(*argv)
     assert "eraser" not in (run_copy / "config.yaml").read_text()
+    back = configuration(tmp_path, callbacks=[METHODS, ERASER, HEATMAPS])
+    assert "finished already" in command("fit", "--config", back, "--runs_dir", run_copy.parents[1])  # no second test
+    assert numbers(run_copy / "results.csv").equals(earlier)
+    assert (run_copy / "heatmaps" / "test.html").read_bytes() == page
+    assert tables(run_copy) == {"results.csv", f"results_{hash_of_evaluation(settings)}.csv"}
+    assert "eraser" in (run_copy / "config.yaml").read_text()
 
 
 @pytest.mark.slow
@@ -70,7 +87,7 @@ def test_evaluation_of_a_run_without_settings_beside_its_table_may_go_back_and_f
     assert len(tables(plain_copy)) == 2
     command(*argv)
     assert numbers(plain_copy / "results.csv").equals(numbers(plain.path / "results.csv"))
-    assert len(tables(plain_copy)) == 3  # that of the first evaluation twice
+    assert len(tables(plain_copy)) == 2
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from lightning_xai.runs.evaluation_settings import hash_of_evaluation
-from lightning_xai.runs.results_table import ResultsTable
+from lightning_xai.runs.results_table import ResultsTable, run_results
 
 SMALL, LARGE = {"trainer.limit_test_batches": 1, "lr": 1}, {"trainer.limit_test_batches": 2, "lr": 1}
 EARLIER = f"results_{hash_of_evaluation(SMALL)}"
@@ -69,3 +69,44 @@ def test_pages_follow_their_table_and_replace_no_others(tmp_path):
 
 def pages(folder):
     return sorted(folder.glob("heatmaps*"))
+
+
+def test_a_recalled_table_and_its_pages_become_the_current_ones(tmp_path):
+    table, page = ResultsTable(tmp_path), tmp_path / "heatmaps" / "test.html"
+    for number, settings in enumerate([SMALL, LARGE]):
+        table.keep_pages(settings)
+        page.parent.mkdir(exist_ok=True)
+        page.write_text(str(number))
+        table.write(rows(number), settings)
+    table.recall(SMALL)
+    assert (table.settings, page.read_text()) == (SMALL, "0")
+    assert pd.read_csv(table.csv)["value"].tolist() == pd.read_parquet(table.parquet)["value"].tolist() == [0]
+    kept = table.kept(LARGE)
+    assert pd.read_csv(kept.csv)["value"].tolist() == [1]
+    assert (kept.settings, (kept.heatmaps_dir / "test.html").read_text()) == (LARGE, "1")
+
+
+def test_pages_of_a_test_whose_repetition_was_killed_come_back(tmp_path):
+    table, page = ResultsTable(tmp_path), tmp_path / "heatmaps" / "test.html"
+    page.parent.mkdir()
+    page.write_text("first")
+    table.write(rows(0.5), SMALL)
+    table.keep_pages(LARGE)
+    page.write_text("drawn before the kill")
+    table.recall(SMALL)
+    assert (table.settings, page.read_text()) == (SMALL, "first")
+
+
+def evaluated(value: float, *methods: str, split: str = "test") -> pd.DataFrame:
+    row = {"checkpoint": "abc", "preset": "er", "metric": "auroc", "split": split, "value": value}
+    return pd.DataFrame([row | {"method": method} for method in methods])
+
+
+def test_results_of_a_split_and_a_preset_come_from_one_test(tmp_path):
+    other = {"data.init_args.max_examples.test": 8}
+    ResultsTable(tmp_path).write(evaluated(0.5, "attention"), SMALL)
+    ResultsTable(tmp_path, "results_methods").write(evaluated(0.6, "attention", "random"), SMALL | {"more": 1})
+    later = pd.concat([evaluated(0.7, "random"), evaluated(0.8, "random", split="imdb")])
+    ResultsTable(tmp_path, "results_examples").write(later, SMALL | other)
+    found = run_results(tmp_path)
+    assert found[["split", "method", "value"]].values.tolist() == [["test", "attention", 0.5], ["imdb", "random", 0.8]]

@@ -73,14 +73,24 @@ def derived_names(base: type) -> set[str]:
         >>> derived_names(RuntimeWarning)
         set()
     """
-    names: set[str] = set()
+    return {derived.__name__ for derived in derived_classes(base)}
+
+
+def derived_classes(base: type) -> set[type]:
+    """Returns the imported concrete classes that derive from `base`, without those whose names begin with "_".
+
+    Example:
+        >>> derived_classes(RuntimeWarning)
+        set()
+    """
+    classes: set[type] = set()
     queue: list[type] = list(base.__subclasses__()) if base is not object else []
     while queue:
         derived = queue.pop()
         queue += derived.__subclasses__()
         if not inspect.isabstract(derived) and derived.__module__.startswith(("lightning", "torch.optim")):
-            names.add(derived.__name__)
-    return {name for name in names if not name.startswith("_")}
+            classes.add(derived)
+    return {derived for derived in classes if not derived.__name__.startswith("_")}
 
 
 def type_name(annotation: object) -> str:

@@ -11,7 +11,7 @@ from jsonargparse._parameter_resolvers import get_signature_parameters
 from jsonargparse._util import import_object
 
 from lightning_xai.commands.parser.choices import listed_choices, shortened
-from lightning_xai.commands.parser.class_help import derived_names
+from lightning_xai.commands.parser.class_help import derived_classes, derived_names
 from lightning_xai.commands.parser.config_syntax import ENDINGS
 from lightning_xai.commands.parser.declared_types import alternatives, bases_of, is_callable_type, item_types
 from lightning_xai.commands.parser.parts import FOLDERS, find_part
@@ -23,6 +23,7 @@ TYPES = {
     "dict": "a mapping of names to values",
 }  # fmt: skip
 NOT_FINITE = ("nan", "inf", "infinity")
+MOST_CLASSES = 4  # largest number of classes that a message names as owners of an argument
 _NOT_A_CLASS = re.compile(
     r"No module named|has no attribute|Expected a dot import path|Unexpected import path|Expected a path|is abstract"
 )
@@ -115,7 +116,7 @@ class _Explanation:
             names = self._arguments_of(self.owner)
             return (
                 f"{place}.init_args.{unknown[1]} is not an argument of {_short(self.owner)}: "
-                f"choose one of {listed_choices(names, unknown[1])}; {self._help()}"
+                f"choose one of {listed_choices(names, unknown[1])}{self._classes_with(unknown[1])}; {self._help()}"
             )
         if required and self.owner and not isinstance(_imported(self.owner.name), type):  # not a class
             return f"{place} names {self.owner.name}, which is not a class: name a class, or remove this setting"
@@ -147,9 +148,11 @@ class _Explanation:
             return f"{place} needs the name of a class: choose one of {listed_choices(choices)}"
         reason = re.search(r"No module named '[^']+'|has no attribute '[^']+'", text)
         detail = f" ({reason[0]})" if reason else ""
+        no_module = detail.startswith(" (No module") and "." in value
+        what = f"which cannot be imported{detail}" if no_module else f"not a {kind}{detail}"
         short = value.rpartition(".")[2]
         listed = f"choose one of {listed_choices(choices, short)}, or a dotted path" if choices else "correct the name"
-        return f"{place} is {shortened(value)!r}, not a {kind}{detail}: {listed}"
+        return f"{place} is {shortened(value)!r}, {what}: {listed}"
 
     def _about_file(self, place: str, value: str) -> str:
         kind = next((node.name.rpartition(".")[2] for node in reversed(self.problem.path) if not node.is_class), "")
@@ -167,10 +170,23 @@ class _Explanation:
         if self.owner is None:
             return f"{self.command} --help lists all options"
         top, first = self.problem.path[0], self.problem.path[1] if len(self.problem.path) > 1 else None
-        short = _short(self.owner)
+        known = self.owner.name.startswith(("lightning_xai.", "lightning.", "torch."))
+        short = _short(self.owner) if known else self.owner.name  # a user's own class needs its dotted path
         if first is self.owner:
             return f"{self.command} --{top.name}.help {short} lists its arguments"
         return f"run.py --help {short} lists its arguments"
+
+    def _classes_with(self, argument: str) -> str:
+        """Returns the end of a sentence that names the classes of the same kind with this argument; "" if many or none.
+
+        Only imported classes are known.
+        """
+        assert self.owner is not None
+        argument = argument.partition(".")[0]
+        bases = [base for base, _ in bases_of(self._members(self.owner))]
+        classes = {derived for base in bases for derived in derived_classes(base)}
+        named = sorted(c.__name__ for c in classes if argument in _annotations_of(c))
+        return f" ({argument} is an argument of {', '.join(named)})" if 0 < len(named) <= MOST_CLASSES else ""
 
     def _place(self) -> str:
         """Returns the dotted key that has the problem. An item of a list or mapping is shown with the item's class."""
@@ -213,9 +229,7 @@ class _Explanation:
 
     def _annotations(self, owner: Node) -> dict[str, Any]:
         built = _imported(owner.name)
-        if built is None:
-            return {}
-        return {parameter.name: parameter.annotation for parameter in get_signature_parameters(built, logger=False)}
+        return {} if built is None else _annotations_of(built)
 
     def _arguments_of(self, owner: Node) -> list[str]:
         """Returns the names of those arguments of a class that a user may give.
@@ -246,6 +260,11 @@ def _imported(path: str) -> Any:
         return import_object(path)
     except (ImportError, AttributeError, ValueError):
         return None
+
+
+def _annotations_of(built: Any) -> dict[str, Any]:
+    """Returns the annotation of each argument of a class or function."""
+    return {parameter.name: parameter.annotation for parameter in get_signature_parameters(built, logger=False)}
 
 
 def _short(node: Node) -> str:

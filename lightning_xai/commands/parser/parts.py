@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,8 @@ def find_part(name: str, kind: str) -> str:
     ]
     listed = ", ".join(known)
     listed = listed if len(listed) < 220 else listed_choices(known, name)
+    own = get_close_matches(name, [path.name for path in Path().glob("*.yaml")], n=1)
+    listed = ", ".join([*own, listed])
     places = " or ".join(f"configs/{folder}" for folder in folders)
     raise ValueError(f"there is no file {name!r} for {kind}, here or in {places}: choose one of {listed}")
 

@@ -188,6 +188,11 @@ def files_of(
     columns = [str(column) for table in splits.values() for column in table.columns]
     rationales = [name for name in RATIONALE_COLUMNS if name in columns]
     optional: dict[str, Any] = {argument: name for name, argument in OPTIONAL_COLUMNS.items() if name in columns}
+    known = ["text", *LABEL_COLUMNS, *RATIONALE_COLUMNS, *OPTIONAL_COLUMNS]
+    if not rationales and (unread := [name for name in columns if name not in known]):
+        print(
+            f"no rationales are read: the columns {', '.join(dict.fromkeys(unread))} are not among {', '.join(known)}"
+        )
     return Files(
         {split: str(folder / f"{split}.jsonl") for split in splits},
         label_column=next((name for name in LABEL_COLUMNS if name in columns), LABEL_COLUMNS[0]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 from collections.abc import Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -157,9 +158,10 @@ class Files(ColumnSource):
                 )
             check_compression(path)
             if not path.is_file():
-                beside = sorted(p.name for p in path.parent.iterdir())[:10] if path.parent.is_dir() else []
+                beside = sorted(p.name for p in path.parent.iterdir()) if path.parent.is_dir() else []
+                similar = get_close_matches(path.name, beside, n=10, cutoff=0.0)
                 raise ValueError(
-                    f"file {path} is missing; the folder {path.parent} has {', '.join(beside) or 'no files'}"
+                    f"file {path} is missing; the folder {path.parent} has {', '.join(similar) or 'no files'}"
                 )
             if not path.stat().st_size:
                 raise _without_rows(path)

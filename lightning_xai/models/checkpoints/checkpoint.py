@@ -232,7 +232,8 @@ def _load_huggingface(path: str, *, trust_remote_code: bool) -> TrainedNetwork:
     has_head = any(name.endswith("ForSequenceClassification") for name in names)
     if not has_head and find_adapter(resolve_model_path(path)) is None:
         raise ValueError(
-            f"{path} has no classification head ({names}): give this path to HFClassifier, and fine-tune that network"
+            f"{path} has no classification head ({names}): fine-tune it first, with run.py fit --config "
+            f"supervised.yaml --model.init_args.network.init_args.path {path}"
         )
     class_names = [str(name) for name in ordered_class_names(dict(config.id2label or {}), path)]
     arguments = {

@@ -189,14 +189,15 @@ def check_metadata(path: Path, metadata: dict[str, Any]) -> None:
         >>> RaggedWriter(folder, metadata={"split": "test"}).close()
         >>> check_metadata(Path(folder), {"split": "train"})  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        ValueError: ... holds rows with the metadata {'split': 'test'}, not {'split': 'train'}: remove this ...
+        ValueError: ... holds rows with the metadata {'split': 'test'}, not {'split': 'train'}: choose ...
     """
     stored = read_metadata(path)
     if stored != metadata:
         changed = [key for key in {**stored, **metadata} if stored.get(key) != metadata.get(key)]
         before, now = ({key: facts.get(key) for key in changed} for facts in (stored, metadata))
         raise ValueError(
-            f"{path} holds rows with the metadata {before}, not {now}: remove this folder or choose another folder"
+            f"{path} holds rows with the metadata {before}, not {now}: choose another folder (`cache_dir`), or remove "
+            "this one if no other command needs it"
         )
 
 

@@ -37,6 +37,13 @@ def test_file_of_another_kind_is_not_found(name):
         find_part(name, "data")
 
 
+def test_a_similar_file_of_the_user_is_suggested_first(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_data.yaml").touch()
+    with pytest.raises(ValueError, match="no file 'mydata.yaml' .*: choose one of my_data.yaml, "):
+        find_part("mydata.yaml", "data")
+
+
 def test_file_of_the_user_comes_before_the_shipped_one(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "vader.yaml").touch()

@@ -103,6 +103,13 @@ def test_missing_file_is_named_with_those_there_are(tmp_path):
         Files(files).prepare()
 
 
+def test_of_many_files_those_with_similar_names_are_listed_first(tmp_path):
+    for number in range(20):
+        (tmp_path / f"{number:02}.txt").touch()
+    with pytest.raises(ValueError, match="trian.csv is missing; .* has train.csv, "):
+        Files(write(tmp_path, "csv") | {"train": str(tmp_path / "trian.csv")}).prepare()
+
+
 def test_files_of_an_unknown_kind_are_refused():
     with pytest.raises(ValueError, match="end in .'.xlsx'."):
         Files({"train": "a.xlsx"})
