@@ -109,10 +109,10 @@ def _terminate(number: int, frame: FrameType | None, launcher: Any = None) -> No
 
 
 def _say(name: str, command: str) -> None:
-    remedy = (
-        "continues a fit after its last finished epoch, if there is one"
-        if command == "fit"
-        else "starts again from the beginning"
-    )
+    remedies = {
+        "fit": "continues a fit after its last finished epoch, if there is one",
+        "search": "continues the search with its unfinished trial",
+    }
+    remedy = remedies.get(command, "starts again from the beginning")
     if is_first():
         print(f"ended by {name}: the same command {remedy}", file=sys.stderr)

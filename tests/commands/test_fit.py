@@ -138,7 +138,7 @@ def test_a_command_on_other_examples_keeps_the_heatmaps_of_the_run(fitted, run_c
     assert beside.parent.name.split("_", 1)[1] in "".join(path.stem for path in run_copy.glob("*_*.csv"))
 
 
-@pytest.mark.parametrize("change", ["checkpoint", "evaluation"])
+@pytest.mark.parametrize("change", [pytest.param("checkpoint", marks=pytest.mark.slow), "evaluation"])
 def test_predictions_of_other_weights_or_methods_keep_those_of_the_run(run_copy, tmp_path, change):
     argv = ["predict", "--config", run_copy / "config.yaml"]
     command(*argv)

@@ -69,7 +69,14 @@ def test_other_exits_keep_their_code():
     assert caught.value.code == "error: lr is -1"
 
 
-def test_command_that_cannot_be_continued_says_so(capsys):
-    with pytest.raises(SystemExit), ending_in_one_line("explain"):
+@pytest.mark.parametrize(
+    ("command", "what"),
+    [
+        ("explain", "starts again from the beginning"),
+        ("search", "continues the search with its unfinished trial"),
+    ],
+)
+def test_what_the_same_command_does_next_is_said(capsys, command, what):
+    with pytest.raises(SystemExit), ending_in_one_line(command):
         raise KeyboardInterrupt
-    assert capsys.readouterr().err == "ended by SIGINT: the same command starts again from the beginning\n"
+    assert capsys.readouterr().err == f"ended by SIGINT: the same command {what}\n"

@@ -54,7 +54,8 @@ def test_what_cannot_be_compared_is_refused(runs):
     assert "supervised is 'b', but the models are bu" in refusal("tables", runs / "bu", "--supervised", "b")
 
 
-def test_the_table_of_costs_states_the_gain_of_methods_that_encode_segments_once(tmp_path):
+def test_the_table_of_costs_states_the_gain_of_methods_that_encode_segments_once(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
     write_run(tmp_path / "bu" / "seed0", {"entropy": 0.5})
     assert "gain" not in command("tables", tmp_path / "bu")
     rows: list[dict[str, object]] = [
