@@ -140,14 +140,12 @@ class XAICLI(LightningCLI):
         self._dump_config()
         self.settings = run_settings(self.config_dump)
         self.run.check_format()
-        self.trains = self.subcommand == "fit" and (self.is_dry or not self.run.is_trained)
-        if not self.trains:  # the warning says that the best score is lost, which matters only in training
+        if self.subcommand != "fit":  # the warning says that the best score is lost, which matters only in a fit
             warnings.filterwarnings("ignore", message="The dirpath has changed from")
         if self.subcommand == "fit" and not self.is_dry and config.stage is None:
             own_run(self.run, is_first=is_first())
             if rank() == 0:
                 begin_run(self.run, self.settings)
-                recall_results(self.run, self.settings)
         self._portable_config = config.clone()
         for key in ("checkpoint.dirpath", "trainer.default_root_dir", "ckpt_path"):
             self._portable_config[key] = None  # a run that reads the saved file must get its own folder
@@ -171,7 +169,8 @@ class XAICLI(LightningCLI):
                 self.run.experiment_dir.parent,
                 *self.run.name,
                 default_hp_metric=False,
-                sub_dir=None if self.trains else str(self.subcommand),  # later tests do not mix with the training
+                # a later test does not mix with the training
+                sub_dir=("test" if self.run.is_trained else None) if self.subcommand == "fit" else self.subcommand,
             )
         given = self.config_init[self.subcommand].trainer
         kwargs["plugins"] = plugins_of_job(given.plugins)
@@ -195,6 +194,7 @@ class XAICLI(LightningCLI):
             self.next_run = chain_in(callbacks_of(self.trainer)).overrides(config.stage, self.run)
             self.is_done = True  # the run of the stage that --stage names replaces this run
             return
+        recall_results(self.run, self.settings, self.trainer)
         run, is_tested = self.run, not config.test_after_fit or is_evaluated_with(self.run, self.settings)
         if not self.is_dry and run.is_finished and (is_tested or run.missed_its_bounds):
             say(f"{run.path} is finished already; remove this folder to start the run again")

@@ -34,8 +34,8 @@ def ending_in_one_line(command: str = "fit") -> Iterator[None]:
     """Context manager that ends a command with a one-line message after SIGTERM (exit code 143) or SIGINT (130).
 
     Args:
-        command: name of the command. The message says what starting it again does: it continues a fit, but any other
-            command starts from the beginning.
+        command: name of the command. The message says what starting it again does: it continues a fit or a search, but
+            any other command starts from the beginning.
 
     Example:
         >>> with ending_in_one_line():

@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from lightning import Trainer
+
+from lightning_xai.callbacks.base import callbacks_of, is_dry_run
+from lightning_xai.chains.base import ChainCallback
 from lightning_xai.models.checkpoints.checkpoint import checkpoint_hash
 from lightning_xai.objectives.base import Objective
 from lightning_xai.objectives.evaluation import Evaluation
@@ -57,18 +61,19 @@ def facts_of_test(
     return FactsOfTest(checkpoint, table_of_prediction(run, checkpoint, settings, best_hash))
 
 
-def recall_results(run: RunFolder, settings: Mapping[str, Any]) -> None:
+def recall_results(run: RunFolder, settings: Mapping[str, Any], trainer: Trainer) -> None:
     """Makes the kept results of a finished evaluation with these settings the run's current results again.
 
-    Does nothing unless an earlier test of the run's best checkpoint had these settings. Called before a fit, in the
-    first process only.
+    Does nothing unless an earlier test of the run's best checkpoint had these settings. Also does nothing with several
+    processes, which could see different tables, and in a chain, whose tests also write other files.
 
     Example:
         >>> from pathlib import Path
-        >>> recall_results(RunFolder(Path("no/such/run")), {})
+        >>> recall_results(RunFolder(Path("no/such/run")), {}, Trainer(accelerator="cpu", logger=False))
     """
     best, kept = run.best_checkpoint, run.results_table.kept(settings)
-    if not run.is_trained or best is None:
+    is_chain = any(isinstance(callback, ChainCallback) for callback in callbacks_of(trainer))
+    if not run.is_trained or best is None or trainer.world_size > 1 or is_chain or is_dry_run(trainer):
         return
     if is_evaluated_with(run, settings) and not kept.exists:
         run.results_table.recall(settings)

@@ -15,6 +15,8 @@ import pyarrow as pa
 from lightning_xai.runs.evaluation_settings import changed_evaluation, hash_of_evaluation
 from lightning_xai.runs.files.whole_files import damaged, read_json, write_json, write_whole
 from lightning_xai.runs.format import with_format
+from lightning_xai.runs.new_options import without_new_options
+from lightning_xai.runs.settings import hash_of_test_data
 
 RESULTS = "results"
 KEYS = ["split", "preset", "method", "metric"]  # columns that identify a row among the results of a run
@@ -68,7 +70,7 @@ def run_results(folder: Path) -> pd.DataFrame:
     tests = run_tables(folder)
     own_splits, known, parts = set(tests[0].rows["split"]), set(), []
     for number, test in enumerate(tests):
-        rows = test.rows if test.same_examples else test.rows[~test.rows["split"].isin(own_splits)]
+        rows = test.rows if test.same_examples is not False else test.rows[~test.rows["split"].isin(own_splits)]
         kinds = list(zip(rows["split"], rows["preset"], strict=True))
         parts.append(rows[[number == 0 or kind not in known for kind in kinds]])
         known |= set(kinds)
@@ -79,30 +81,32 @@ class RunTable(NamedTuple):
     """The table of one test of a run."""
 
     rows: pd.DataFrame
-    same_examples: bool  # whether the test used the same examples as the test in results.parquet
+    # whether the test used the same examples as the test in results.parquet; None if a table has no settings, because
+    # an older version of the package made it
+    same_examples: bool | None
 
 
 def run_tables(folder: Path) -> list[RunTable]:
     """Returns results.parquet, then the tables of all other tests of the same checkpoint, newest first."""
     own = ResultsTable(folder)
     others = sorted(folder.glob(f"{RESULTS}_*.parquet"), key=lambda file: file.stat().st_mtime, reverse=True)
-    examples = _settings_of_examples(own)
+    own_settings = own.settings
     tests = [RunTable(read_table(own.parquet), same_examples=True)]
     checkpoint = tests[0].rows["checkpoint"].iloc[0]
     for file in others:
         rows = read_table(file)
         if len(rows) and rows["checkpoint"].iloc[0] == checkpoint:
-            settings = _settings_of_examples(ResultsTable(folder, file.stem))
-            tests.append(RunTable(rows, same_examples=settings is not None and settings == examples))
+            settings = ResultsTable(folder, file.stem).settings
+            same = None if own_settings is None or settings is None else _have_same_examples(own_settings, settings)
+            tests.append(RunTable(rows, same_examples=same))
     return tests
 
 
-def _settings_of_examples(table: ResultsTable) -> dict[str, Any] | None:
-    """Returns the settings that choose the tested examples; None if the table has no settings."""
-    names = ("data.", "trainer.limit_test_batches")
-    without = "data.init_args.eval_batch_size"
-    settings = table.settings
-    return settings and {name: value for name, value in settings.items() if name.startswith(names) and name != without}
+def _have_same_examples(own: Mapping[str, Any], settings: Mapping[str, Any]) -> bool:
+    """Returns whether two tests with these settings use the same examples."""
+    limit = "trainer.limit_test_batches"
+    same_data = hash_of_test_data(without_new_options(settings, own)) == hash_of_test_data(own)
+    return same_data and settings.get(limit) == own.get(limit)
 
 
 @dataclass(frozen=True)
@@ -215,25 +219,32 @@ class ResultsTable:
         evaluation has moved away.
         """
         kept = self.kept(settings)
+        recalled = kept.exists
         if stem := self._stem_of_earlier(settings):
             self.move_pages(stem)
             self.move(stem)
-        if kept.exists:
+        if recalled or not self.csv.exists():  # a kill may have moved only some of the files
             kept.move(self.stem)
         for page in sorted(kept.heatmaps_dir.glob("*.html")):
-            self.heatmaps_dir.mkdir(exist_ok=True)
-            page.replace(self.heatmaps_dir / page.name)
+            target = self.heatmaps_dir / page.name
+            if recalled or not target.exists() or not self._had(target):
+                self.heatmaps_dir.mkdir(exist_ok=True)
+                page.replace(target)
+
+    def _had(self, page: Path) -> bool:
+        """Returns whether a page was drawn before the table was written, and thus for the same test."""
+        return not self.exists or page.stat().st_mtime <= self.parquet.stat().st_mtime
 
     def move_pages(self, stem: str) -> None:
-        """Moves the pages with heatmaps to the folder for the table's new stem `stem`, unless a page is there already.
+        """Moves the pages with heatmaps to the folder for the table's new stem `stem`.
 
-        A page that is there already shows the same evaluation: a move before was killed, or `predict` drew it. It is
-        kept, because the other one may be a page that a killed test has drawn for another evaluation.
+        A page that is there already is replaced, unless the page to move was drawn after the table was written: then a
+        killed test may have drawn it for another evaluation, and it is removed.
         """
         target = ResultsTable(self.folder, stem).heatmaps_dir
         for page in sorted(self.heatmaps_dir.glob("*.html")):
-            if (target / page.name).exists():
+            if (target / page.name).exists() and not self._had(page):
                 page.unlink()
             else:
                 target.mkdir(exist_ok=True)
-                page.rename(target / page.name)
+                page.replace(target / page.name)

@@ -1,5 +1,8 @@
 """Tables of results keep what they were made with, and an evaluation does not overwrite another one."""
 
+import os
+import time
+
 import pandas as pd
 import pytest
 
@@ -62,7 +65,7 @@ def test_pages_follow_their_table_and_replace_no_others(tmp_path):
     folders = {folder.name: {file.name: file.read_text() for file in folder.iterdir()} for folder in pages(tmp_path)}
     assert folders == {
         "heatmaps": {"test.html": "3"},
-        f"heatmaps_{hash_of_evaluation(SMALL)}": {"test.html": "0"},  # that of number 2 shows the same evaluation
+        f"heatmaps_{hash_of_evaluation(SMALL)}": {"test.html": "2"},
         f"heatmaps_{hash_of_evaluation(LARGE)}": {"test.html": "1", "validation.html": "by predict"},
     }
 
@@ -93,8 +96,17 @@ def test_pages_of_a_test_whose_repetition_was_killed_come_back(tmp_path):
     table.write(rows(0.5), SMALL)
     table.keep_pages(LARGE)
     page.write_text("drawn before the kill")
+    os.utime(page, (time.time() + 60, time.time() + 60))
     table.recall(SMALL)
     assert (table.settings, page.read_text()) == (SMALL, "first")
+
+
+def test_a_recall_that_was_killed_is_finished_by_the_next_one(tmp_path):
+    table = ResultsTable(tmp_path)
+    table.write(rows(0.5), SMALL)
+    table.csv.rename(table.kept(SMALL).csv)  # the first step of a recall of another table
+    table.recall(SMALL)
+    assert pd.read_csv(table.csv)["value"].tolist() == [0.5] and table.settings == SMALL
 
 
 def evaluated(value: float, *methods: str, split: str = "test") -> pd.DataFrame:
@@ -105,8 +117,15 @@ def evaluated(value: float, *methods: str, split: str = "test") -> pd.DataFrame:
 def test_results_of_a_split_and_a_preset_come_from_one_test(tmp_path):
     other = {"data.init_args.max_examples.test": 8}
     ResultsTable(tmp_path).write(evaluated(0.5, "attention"), SMALL)
-    ResultsTable(tmp_path, "results_methods").write(evaluated(0.6, "attention", "random"), SMALL | {"more": 1})
+    more = {"data.init_args.num_workers": 4}  # the examples are the same
+    ResultsTable(tmp_path, "results_methods").write(evaluated(0.6, "attention", "random"), SMALL | more)
+    preset = evaluated(0.9, "random").assign(preset="edin")
+    ResultsTable(tmp_path, "results_preset").write(preset, SMALL | more)
     later = pd.concat([evaluated(0.7, "random"), evaluated(0.8, "random", split="imdb")])
     ResultsTable(tmp_path, "results_examples").write(later, SMALL | other)
     found = run_results(tmp_path)
-    assert found[["split", "method", "value"]].values.tolist() == [["test", "attention", 0.5], ["imdb", "random", 0.8]]
+    values = {(row.split, row.preset, row.method): row.value for row in found.itertuples()}
+    kept = {("test", "er", "attention"): 0.5, ("imdb", "er", "random"): 0.8, ("test", "edin", "random"): 0.9}
+    assert values == kept
+    (tmp_path / "results.json").unlink()  # as an older version left it
+    assert len(run_results(tmp_path)) == 3
