@@ -27,6 +27,7 @@ from lightning_xai.report.comparison.tables_and_pictures import (
 )
 from lightning_xai.report.names import common_folder, experiment_names
 from lightning_xai.report.scatter import PointPanel, scatter_figure
+from lightning_xai.report.tables import terminal_width
 from lightning_xai.runs.experiment import report_dir, runs_of
 from lightning_xai.runs.files.whole_files import write_whole
 
@@ -112,8 +113,9 @@ def compare(
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(folder / "results.csv", lambda file: rows.to_csv(file, index=False))
     written = [folder / "results.csv"]
-    tables = [means_table(scores, "split", title=f"{metric} in percent, mean (sample deviation) over seeds", width=100)]
-    tables += plausibility_tables(rows, plausibility, preset, width=100)
+    title, width = f"{metric} in percent, mean (sample deviation) over seeds", terminal_width()
+    tables = [means_table(scores, "split", title=title, width=width)]
+    tables += plausibility_tables(rows, plausibility, preset, width=width)
     print("\n\n".join(["\n".join([tables[0], *missed_bounds(folders)]), *tables[1:]]))
     if unknown:
         remedy = "--plausibility takes the names of other metrics in results.csv, and --preset their preset"
@@ -144,7 +146,7 @@ def _write_agreement(folders: Sequence[Path], split: str, output: Path) -> list[
     names = experiment_names(folders)
     groups = {name: [run.path for run in runs_of(f) if run.is_tested] for name, f in zip(names, folders, strict=True)}
     frame = agreement_frame(groups, split)
-    print(f"\n{agreement_table(frame, split, width=100)}")
+    print(f"\n{agreement_table(frame, split, width=terminal_width())}")
     write_whole(output / "agreement.csv", lambda file: frame.to_csv(file, index=False))
     return [output / "agreement.csv", save_figure(agreement_figure(frame), output / "agreement.png")]
 

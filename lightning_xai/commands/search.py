@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +20,7 @@ from lightning_xai.commands.parser.term_files import with_merged_terms
 from lightning_xai.commands.searched_run import SearchedRun, with_value
 from lightning_xai.commands.stage_runs import run_stages
 from lightning_xai.report.search import best_trials_table
+from lightning_xai.report.tables import terminal_width
 from lightning_xai.runs.files.whole_files import write_whole
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.locks.lock import FOLDER_LOCK, take
@@ -86,7 +86,7 @@ def search(plan: SearchPlan, argv: Sequence[str], *, experiment: str) -> None:
             _write_table(studies, run.run)
     _write_table(studies, run.run)
     best = {tag: study.best(tag) for study in studies for tag in study.directions}
-    print(best_trials_table(best, list(plan.settings), shutil.get_terminal_size((80, 24)).columns))
+    print(best_trials_table(best, list(plan.settings), terminal_width()))
     for tag, row in best.items():
         if row is not None:
             file = run.run.path / f"best_{_study_name(tag)}.yaml"

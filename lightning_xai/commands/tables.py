@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 from lightning_xai.commands.parser.typed_command import run_command
 from lightning_xai.commands.racu import default_output
 from lightning_xai.report.model_tables.report import write_models_report
+from lightning_xai.report.tables import terminal_width
 
 
 def tables_command(argv: Sequence[str]) -> None:
@@ -56,7 +56,7 @@ def tables(
         if not place.exists():
             raise ValueError(f"{place} does not exist: give the folder of an experiment with finished runs")
     folder = Path(output) if output else default_output(places)
-    width = max(shutil.get_terminal_size((80, 24)).columns, 80)
+    width = max(terminal_width(), 80)
     print(
         write_models_report(
             places, folder, names=names, unsupervised=unsupervised, supervised=supervised, split=split, preset=preset,

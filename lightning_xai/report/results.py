@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pandas as pd
 
-from lightning_xai.report.tables import Column, text_table, wrap
+from lightning_xai.report.tables import Column, terminal_width, text_table, wrap
 
 GROUPS = ("1 + K", "up to 16", "up to N", "more")  # groups of methods by number of passes, as in the column pass_group
 
@@ -33,7 +31,7 @@ def results_tables(results: pd.DataFrame, width: int | None = None) -> str:
               accuracy
         test    0.8750
     """
-    width = width or shutil.get_terminal_size((80, 24)).columns
+    width = width or terminal_width()
     tables = []
     classification = results[results["preset"] == ""]
     if len(classification):

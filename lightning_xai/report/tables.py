@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -10,6 +11,16 @@ from itertools import groupby
 GAP = 2  # spaces before a column
 INDENT = "  "  # indentation of the second and later lines of a row name that is wrapped
 HEADER_WIDTH = 10  # headers are wrapped at this width, or at the width of the widest cell or word if that is larger
+
+
+def terminal_width() -> int:
+    """Returns the number of characters in a line of the terminal; 80 if the output goes to a file or pipe.
+
+    Example:
+        >>> terminal_width() > 0
+        True
+    """
+    return shutil.get_terminal_size((80, 24)).columns
 
 
 @dataclass(frozen=True)

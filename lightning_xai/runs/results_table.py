@@ -205,6 +205,8 @@ class ResultsTable:
         for old, new in [(self.csv, target.csv), (self.parquet, target.parquet)]:
             if old.exists():
                 old.replace(new)
+        if target.exists and not target.csv.exists():  # lost when an earlier move was killed
+            write_whole(target.csv, partial(read_table(target.parquet).to_csv, index=False))
         self.settings_file.unlink(missing_ok=True)
         return target
 
@@ -227,12 +229,12 @@ class ResultsTable:
             kept.move(self.stem)
         for page in sorted(kept.heatmaps_dir.glob("*.html")):
             target = self.heatmaps_dir / page.name
-            if recalled or not target.exists() or not self._had(target):
+            if recalled or not target.exists() or not self._is_older(target):
                 self.heatmaps_dir.mkdir(exist_ok=True)
                 page.replace(target)
 
-    def _had(self, page: Path) -> bool:
-        """Returns whether a page was drawn before the table was written, and thus for the same test."""
+    def _is_older(self, page: Path) -> bool:
+        """Returns whether a page is older than the table. A test draws its pages just before it writes its table."""
         return not self.exists or page.stat().st_mtime <= self.parquet.stat().st_mtime
 
     def move_pages(self, stem: str) -> None:
@@ -243,7 +245,7 @@ class ResultsTable:
         """
         target = ResultsTable(self.folder, stem).heatmaps_dir
         for page in sorted(self.heatmaps_dir.glob("*.html")):
-            if (target / page.name).exists() and not self._had(page):
+            if (target / page.name).exists() and not self._is_older(page):
                 page.unlink()
             else:
                 target.mkdir(exist_ok=True)

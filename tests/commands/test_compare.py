@@ -57,6 +57,15 @@ def test_tables_have_a_row_for_each_experiment_and_a_column_for_each_split_or_me
     assert AUROC not in missing and "--plausibility" in missing
 
 
+@pytest.mark.parametrize(("columns", "num_blocks"), [(80, 2), (200, 1)])
+def test_tables_of_many_methods_fit_the_terminal(columns, num_blocks, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    numbers = {("test", "er", f"method_number_{i}", AUROC): 0.5 for i in range(12)}
+    write_results(tmp_path / "baseline", 0, {("test", "", "", "macro_f1"): 0.9, **numbers})
+    lines = [line for line in command("compare", tmp_path / "baseline").splitlines() if "method_" in line]
+    assert len(lines) == num_blocks and max(map(len, lines)) <= columns
+
+
 def test_correlations_are_over_all_runs_and_their_pictures_are_written(tmp_path):
     printed = command("compare", *experiments(tmp_path))
     assert f"{AUROC} of attention on test: r = 1.00 [1.00, 1.00], 6 runs" in printed

@@ -57,8 +57,9 @@ def test_other_evaluation_of_a_finished_run_only_tests(run_copy, tmp_path):
     config = configuration(tmp_path, callbacks=[METHODS, HEATMAPS])
     argv = ["fit", "--config", config, "--runs_dir", run_copy.parents[1]]
     earlier, trained, begun = numbers(run_copy / "results.csv"), trained_at(run_copy), settings_of(run_copy)
-    page = (run_copy / "heatmaps" / "test.html").read_bytes()
+    page, logs = (run_copy / "heatmaps" / "test.html").read_bytes(), sorted(run_copy.glob("events*"))
     printed = command(*argv)
+    assert sorted(run_copy.glob("events*")) == logs and list((run_copy / "test").glob("events*"))
     assert f"{run_copy} is trained already, so it is only tested" in printed and trained_at(run_copy) == trained
     kept = f"results_{hash_of_evaluation(begun)}"
     assert tables(run_copy) == {"results.csv", f"{kept}.csv"} and numbers(run_copy / f"{kept}.csv").equals(earlier)

@@ -131,7 +131,9 @@ def test_test_on_other_examples_keeps_the_results_of_the_run(plain, plain_copy):
 @pytest.mark.parametrize("subcommand", ["test", "predict"])
 def test_a_command_on_other_examples_keeps_the_heatmaps_of_the_run(fitted, run_copy, subcommand):
     page = "heatmaps/test.html"
+    logs = sorted(run_copy.glob("events*"))
     printed = command(subcommand, "--config", run_copy / "config.yaml", "--data.init_args.max_examples", '{"test": 2}')
+    assert sorted(run_copy.glob("events*")) == logs and list((run_copy / subcommand).glob("events*"))
     assert (run_copy / page).read_bytes() == (fitted.path / page).read_bytes()
     (beside,) = run_copy.glob("heatmaps_*/test.html")
     assert f"written: {beside}" in printed

@@ -1,8 +1,12 @@
-"""A test says which weights it measures."""
+"""A test says which weights it measures, and only results of the same weights are recalled."""
 
+import pandas as pd
 import pytest
+from lightning import Callback, Trainer
 
-from lightning_xai.commands.tested import facts_of_test
+from lightning_xai.attributions.gradient import Gradient
+from lightning_xai.chains.fresh import FRESH
+from lightning_xai.commands.tested import facts_of_test, recall_results
 from lightning_xai.objectives.supervised import Supervised
 from lightning_xai.runs.folder import RunFolder
 from tests.conftest import tiny_classifier
@@ -24,3 +28,22 @@ def test_checkpoint_of_a_training_that_has_not_ended_is_named(plain_copy, capsys
     facts_of_test(run, Supervised(tiny_classifier("bert")), path, {}, command=subcommand)
     line = f"{run.path}: training has not ended, so best.ckpt comes from an early epoch\n"
     assert capsys.readouterr().out == (line if says_so else "")
+
+
+OTHER = {"trainer.limit_test_batches": 1}
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "callbacks", "is_recalled"),
+    [(None, [], True), ("of an earlier training", [], False), (None, [FRESH({"gradient": Gradient()})], False)],
+    ids=["same weights", "other weights", "chain"],
+)
+def test_results_of_the_same_weights_are_recalled(plain_copy, checkpoint, callbacks: list[Callback], is_recalled):
+    run = RunFolder(plain_copy)
+    settings = (run.settings or {}) | OTHER
+    rows = pd.DataFrame({"checkpoint": [checkpoint or run.results_table.checkpoint], "value": [0.5]})
+    run.results_table.kept(settings).write(rows, settings)
+    before = run.results_table.csv.read_bytes()
+    recall_results(run, settings, Trainer(accelerator="cpu", logger=False, callbacks=callbacks))
+    assert (run.results_table.csv.read_bytes() != before) == is_recalled
+    assert run.results_table.kept(settings).exists != is_recalled

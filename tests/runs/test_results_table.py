@@ -109,6 +109,17 @@ def test_a_recall_that_was_killed_is_finished_by_the_next_one(tmp_path):
     assert pd.read_csv(table.csv)["value"].tolist() == [0.5] and table.settings == SMALL
 
 
+def test_a_csv_file_that_killed_moves_have_lost_is_written_again(tmp_path):
+    table = ResultsTable(tmp_path)
+    table.write(rows(0.5), SMALL)
+    kept = table.move(EARLIER)
+    kept.csv.rename(table.csv)  # a recall was killed after this step
+    table.write(rows(0.75), LARGE)
+    table.recall(SMALL)
+    assert pd.read_csv(table.csv)["value"].tolist() == [0.5]
+    assert pd.read_csv(table.kept(LARGE).csv)["value"].tolist() == [0.75]
+
+
 def evaluated(value: float, *methods: str, split: str = "test") -> pd.DataFrame:
     row = {"checkpoint": "abc", "preset": "er", "metric": "auroc", "split": split, "value": value}
     return pd.DataFrame([row | {"method": method} for method in methods])
