@@ -16,7 +16,7 @@ class NamesFiles(Protocol):
     Example:
         >>> from lightning_xai.callbacks.results import ResultsFile
         >>> from lightning_xai.runs.facts import RunFacts
-        >>> results = ResultsFile(RunFacts("tm", seed=0))  # it learns of another test by `begin`
+        >>> results = ResultsFile(RunFacts("tm", seed=0))  # before `begin`, the suffix is empty
         >>> isinstance(results, NamesFiles), results.file_suffix
         (True, '')
     """

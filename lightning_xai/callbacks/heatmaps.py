@@ -35,8 +35,8 @@ from lightning_xai.runs.splits import VALIDATION, log_prefix
 class Heatmaps(ExplainedCallback):
     """Draws heatmaps for the first documents in each split when the evaluation ends.
 
-    The HTML pages are `heatmaps/<split>.html` in the run's folder. They are beside the table of results: if the table
-    of a test is `results_<hash>.csv`, its pages are in `heatmaps_<hash>`.
+    The HTML pages are `heatmaps/<split>.html` in the run's folder. The pages of a test whose results are in
+    `results_<hash>.csv` are in `heatmaps_<hash>`.
 
     Args:
         num_documents: number of documents per split; the documents with the lowest indices are drawn.

@@ -31,7 +31,7 @@ from lightning_xai.runs.progress import say
 from lightning_xai.runs.splits import VALIDATION
 
 MAX_TOKENS = 4096  # largest number of tokens, including padding, in the batch on which speed is measured
-FEW_TOKENS = 512  # the same, if only a training on the CPU is estimated
+FEW_TOKENS = 512  # used instead of MAX_TOKENS on the CPU if only the training is estimated
 SHORT = 60.0  # a training of fewer estimated seconds is not announced
 
 
@@ -43,7 +43,8 @@ class Forecast(Callback):
 
     The estimate is the product of three numbers: the passes that methods and metrics (or the objective and its terms)
     declare, the tokens in the explained (or training) examples, and the measured time per token of a forward pass. The
-    estimate is too low for methods whose passes take longer than a plain forward pass.
+    estimate is too low for methods whose passes take longer than a plain forward pass, and for trainings, because the
+    optimizer's steps are not counted.
 
     Some networks cut texts into segments, and encode a segment only once even if several erased versions of a text
     contain it. For these networks, a second line gives the mean number of segments that are encoded for an erased

@@ -57,8 +57,9 @@ def training_work(trainer: Trainer, module: LightningModule) -> TrainingWork | N
     epoch = len(data.sampler("train", shuffle=True))
     read = min(epoch, limit) if isinstance(limit, int) else int(epoch * limit)
     epochs = trainer.max_epochs or 0
-    micro_batches = getattr(module, "accumulate_grad_batches", trainer.accumulate_grad_batches)  # of a step
-    batches = [trainer.max_steps * micro_batches] if trainer.max_steps > 0 else []
+    # a constrained objective accumulates gradients itself, so the trainer's setting is 1
+    batches_per_step = getattr(module, "accumulate_grad_batches", trainer.accumulate_grad_batches)
+    batches = [trainer.max_steps * batches_per_step] if trainer.max_steps > 0 else []
     batches += [read * epochs] if epochs > 0 else []
     if not read or not batches or not min(batches):
         return None

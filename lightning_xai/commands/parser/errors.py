@@ -177,9 +177,9 @@ class _Explanation:
         return f"run.py --help {short} lists its arguments"
 
     def _classes_with(self, argument: str) -> str:
-        """Returns the end of a sentence that names the classes of the same kind with this argument; "" if many or none.
+        """Returns a parenthesis that names the imported classes of the same kind that have an argument.
 
-        Only imported classes are known.
+        Returns "" if no class has the argument, or if more than MOST_CLASSES have it.
         """
         assert self.owner is not None
         argument = argument.partition(".")[0]

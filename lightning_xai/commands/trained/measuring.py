@@ -29,7 +29,7 @@ from lightning_xai.data.sources.files import Files
 from lightning_xai.objectives.evaluation import Evaluation
 from lightning_xai.runs.class_paths import imported_class
 from lightning_xai.runs.facts import RunFacts
-from lightning_xai.runs.progress import quiet
+from lightning_xai.runs.progress import quiet, say
 from lightning_xai.runs.splits import VALIDATION
 
 OPTIONAL_COLUMNS = {"text_pair": "text_pair_column", "id": "id_column"}
@@ -188,11 +188,10 @@ def files_of(
     columns = [str(column) for table in splits.values() for column in table.columns]
     rationales = [name for name in RATIONALE_COLUMNS if name in columns]
     optional: dict[str, Any] = {argument: name for name, argument in OPTIONAL_COLUMNS.items() if name in columns}
-    known = ["text", *LABEL_COLUMNS, *RATIONALE_COLUMNS, *OPTIONAL_COLUMNS]
-    if not rationales and (unread := [name for name in columns if name not in known]):
-        print(
-            f"no rationales are read: the columns {', '.join(dict.fromkeys(unread))} are not among {', '.join(known)}"
-        )
+    known = {"text", *LABEL_COLUMNS, *OPTIONAL_COLUMNS}
+    if not rationales and (unread := [name for name in dict.fromkeys(columns) if name not in known]):
+        wanted = " or ".join(RATIONALE_COLUMNS)
+        say(f"no column is named {wanted}, so there are no rationales; columns that are not read: {', '.join(unread)}")
     return Files(
         {split: str(folder / f"{split}.jsonl") for split in splits},
         label_column=next((name for name in LABEL_COLUMNS if name in columns), LABEL_COLUMNS[0]),
