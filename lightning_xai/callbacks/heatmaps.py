@@ -18,16 +18,19 @@ from lightning_xai.callbacks.base import (
     data_of,
     decision_threshold_of,
     is_dry_run,
+    test_splits,
 )
 from lightning_xai.callbacks.file_suffix import file_suffix_of
 from lightning_xai.callbacks.preflight.preflight_metrics import made_up_batch
 from lightning_xai.callbacks.preflight.preflight_run import PreflightRun
 from lightning_xai.functional.classes.targets import gold_classes, predicted_classes
+from lightning_xai.functional.text.quantity import quantity
 from lightning_xai.report.heatmap import ExplainedClass, ExplainedDocument
 from lightning_xai.report.heatmap_image import image
 from lightning_xai.report.heatmap_page import html_page
 from lightning_xai.runs.files.whole_files import write_whole
 from lightning_xai.runs.folder import RunFolder
+from lightning_xai.runs.progress import say
 from lightning_xai.runs.ranks import gather
 from lightning_xai.runs.splits import VALIDATION, log_prefix
 
@@ -115,9 +118,13 @@ class Heatmaps(ExplainedCallback):
 
     def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._draw(trainer)
+        splits = [split for split in test_splits(trainer) if split != VALIDATION]
+        self._say_if_limited_away(trainer, trainer.limit_test_batches, "limit_test_batches", splits)
 
     def on_predict_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._draw(trainer)
+        limit, split = trainer.limit_predict_batches, data_of(trainer).predict_split
+        self._say_if_limited_away(trainer, limit, "limit_predict_batches", [split])
 
     def _document(self, explained: ExplainedBatch, row: int, probs: Tensor) -> ExplainedDocument:
         """Returns the example at `row` of a batch as a document. `probs` [B, C] are the batch's probabilities."""
@@ -169,6 +176,17 @@ class Heatmaps(ExplainedCallback):
             for logger in trainer.loggers:
                 if isinstance(logger, TensorBoardLogger):
                     self._draw_images(logger, split, documents, trainer.global_step)
+
+    def _say_if_limited_away(self, trainer: Trainer, limit: int | float, option: str, splits: list[str]) -> None:
+        """Says which splits have no page because the batches in `limit` held none of their first documents."""
+        drawn = {split for part in gather(self._documents) for split in part}
+        missing = [split for split in splits if split not in drawn and (self.splits is None or split in self.splits)]
+        is_limited = isinstance(limit, int) or limit < 1.0  # the integer 1 is one batch, 1.0 all batches
+        if is_limited and missing and not is_dry_run(trainer):
+            say(
+                f"no heatmaps for {', '.join(missing)}: none of the first {quantity(self.num_documents, 'example')} is "
+                f"in the batches that trainer.{option} leaves; raise or remove this limit"
+            )
 
     def _draw_images(
         self, logger: TensorBoardLogger, split: str, documents: list[ExplainedDocument], global_step: int

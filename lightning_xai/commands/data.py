@@ -41,21 +41,23 @@ def data_command(argv: Sequence[str]) -> None:
         prog="run.py data", allow_abbrev=False, exit_on_error=False, description=__doc__,
         epilog="All options of fit are allowed too, such as --config tm.yaml or --data vader.yaml.",
     )  # fmt: skip
-    parser.add_argument("--list", action="store_true", help="list the encoded splits")
+    switch: dict[str, Any] = {"nargs": "?", "const": "true", "default": "false", "choices": ("true", "false")}
+    parser.add_argument("--list", **switch, help="list the encoded splits")
     parser.add_argument("--remove", nargs="+", metavar="NAME", help="remove these splits (names from --list), or all")
-    parser.add_argument("--verify", action="store_true", help="compare contents of all files, even unchanged ones")
+    parser.add_argument("--verify", **switch, help="compare contents of all files, even unchanged ones")
     parser.add_argument("--cache_dir", help="cache folder, with the encoded splits in its subfolder corpora")
     options, others = parser.parse_known_args(list(argv))
     cache = CorpusCache(cache_folder(options.cache_dir) / "corpora")
     if options.remove:
         remove(cache, options.remove)
-    elif options.list:
+    elif options.list == "true":
         print("\n".join(listing(cache)))
     else:
         if options.cache_dir is not None:
             others.append(f"--data.init_args.cache_dir={options.cache_dir}")
-        encode(others, verify=options.verify)
-        if options.verify:
+        verify = options.verify == "true"
+        encode(others, verify=verify)
+        if verify:
             print("the contents of all files were compared; a split whose contents had changed was encoded again")
 
 

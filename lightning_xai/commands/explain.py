@@ -124,6 +124,8 @@ def explain(
         raise ValueError("give exactly one of --text, --text_file and --file")
     if text_file is not None:
         text = whole_text(text_file)
+    elif text is not None and not text.strip():
+        raise ValueError("--text is empty: give a text with at least one word")
     for option, value, goes_with in (("html", html, text), ("output", output, file)):
         if value is not None and goes_with is None:
             other = "file" if option == "html" else "text"

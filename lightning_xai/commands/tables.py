@@ -42,8 +42,8 @@ def tables(
             a model's mean is better than the mean of this baseline.
         split: the split whose results are compared.
         preset: the preset whose results are compared, such as edin or edin_code.
-        output: folder for the report; by default `report` in the folder of the experiment or, if there are several, in
-            their common folder.
+        output: folder for the report; by default `report/tables_<preset>_<split>` in the folder of the experiment or,
+            if there are several, in their common folder.
 
     Raises:
         ValueError: no experiment is given, an experiment does not exist, `supervised` or `unsupervised` is not the name
@@ -55,7 +55,7 @@ def tables(
     for place in places:
         if not place.exists():
             raise ValueError(f"{place} does not exist: give the folder of an experiment with finished runs")
-    folder = Path(output) if output else default_output(places)
+    folder = Path(output) if output else default_output(places) / f"tables_{preset}_{split}"
     width = max(terminal_width(), 80)
     print(
         write_models_report(

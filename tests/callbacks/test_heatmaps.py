@@ -33,6 +33,21 @@ def test_page_is_drawn_in_every_stage(objective, tmp_path, stage):
     assert [document["name"][-2:] for document in page["documents"]] == ["-0", "-1", "-2", "-3"]
 
 
+@pytest.mark.parametrize("stage", ["test", "predict"])
+def test_a_limit_that_leaves_no_document_to_draw_is_reported(objective, tmp_path, capsys, stage):
+    def printed(splits: list[str]) -> str:
+        run = trainer(tmp_path, compute(Random()), Heatmaps(1, splits), **{f"limit_{stage}_batches": 1})
+        data = planted_data(eval_batch_size=1)
+        first = data.split("test").lengths.argmax()
+        assert first != 0  # the longest example comes first, so that the limit leaves out the example with index 0
+        getattr(run, stage)(objective, datamodule=data)
+        return capsys.readouterr().out
+
+    line = f"no heatmaps for test: none of the first 1 example is in the batches that trainer.limit_{stage}_batches"
+    assert line in printed(["test"])
+    assert "no heatmaps" not in printed(["other"])
+
+
 def test_methods_stand_side_by_side_for_every_class(objective, tmp_path):
     for document in drawn(tmp_path, objective)["documents"]:
         assert [chosen["name"] for chosen in document["classes"]] == ["class0", "class1", "class2"]

@@ -96,6 +96,12 @@ def test_a_command_without_data_is_one_line():
         main(["data"])
 
 
+def test_switches_also_take_true_and_false(cache, capsys):
+    assert printed(capsys, "--list", "true", *cache)[0].startswith("0 corpora")
+    with pytest.raises(SystemExit, match=r"error: argument --verify: invalid choice: 'yes' \(choose from"):
+        main(["data", *PLANTED, "--verify", "yes"])
+
+
 def test_a_missing_tokenizer_is_one_line(cache):
     with pytest.raises(SystemExit, match="error: .*TokenizerEncoder has no path"):
         main(["data", "--data", "vader.yaml", *cache])

@@ -58,6 +58,10 @@ def test_a_file_without_a_text_is_refused(tmp_path, text, message):
         raise AssertionError(refusal("explain", "--ckpt", tmp_path, "--text_file", tmp_path / "note.txt"))
 
 
+def test_an_empty_text_is_refused(tmp_path):
+    assert "--text is empty: give a text" in refusal("explain", "--ckpt", tmp_path, "--text", " ")
+
+
 @pytest.mark.slow
 def test_released_weights_are_tested_with_their_classes_threshold_tokenizer_and_length(tmp_path):
     folder, _ = write_released(tmp_path)
