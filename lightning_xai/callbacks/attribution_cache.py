@@ -24,9 +24,9 @@ from lightning_xai.runs.stores.stored_scores import CLASS_NAMES, NO_CLASS, TEXT_
 class AttributionCacheWriter(ExplainedCallback):
     """Stores the scores of every explained example and class in the folder `<cache_dir>/<split>/<method>`.
 
-    The folder is a RaggedStore with one shard per process. Its subfolder `tokens` is another RaggedStore. It
-    holds a token mask for each example: 1 where a token may be explained, 0 elsewhere. The subfolder `hashes` holds a
-    hash of each example's token ids, so that `Cached` notices if the texts have changed.
+    The folder is a RaggedStore with one shard per process, and has two subfolders, which are also RaggedStores. The
+    subfolder `tokens` holds a token mask for each example: 1 where a token may be explained, 0 elsewhere. The subfolder
+    `hashes` holds a hash of each example's token ids, so that `Cached` notices if the texts have changed.
 
     Scores that are already stored, for example by an interrupted test, are not written again. A test also stores the
     scores of the validation split, because a later test that reads the scores with `Cached` may tune thresholds on this

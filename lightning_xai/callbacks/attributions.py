@@ -52,8 +52,8 @@ class ComputeAttributions(Callback):
     explains the validation split only if a receiver's attribute `needs_validation_in_test` is true.
 
     The explained classes are chosen from float32 probabilities, which the metrics also use. If the run's precision is
-    not float32, the predicted classes of some texts may change with the precision. A line at the end of the evaluation
-    then gives the number of these texts.
+    not float32, some texts may have other predicted classes in the run's precision than in float32. A line at the end
+    of the evaluation then gives the number of these texts.
 
     Args:
         methods: name in tables and plots -> attribution method.
@@ -207,8 +207,8 @@ class ComputeAttributions(Callback):
     def _finish(self, trainer: Trainer) -> None:
         """Merges the costs of all processes, and prints lines that report what was counted during the evaluation.
 
-        The lines give the number of texts whose predicted classes change with the run's precision, and the counts that
-        methods keep. For example, fAML counts at which step it found a text's best scores.
+        The lines give the number of texts whose predicted classes in the run's precision differ from those in float32,
+        and the counts that methods keep. For example, fAML counts at which step each explanation had its best scores.
         """
         gathered = gather((self.costs, self._changed_classes, counts_of_methods(self.methods)))
         self.costs = {name: Cost.total(costs[name] for costs, _, _ in gathered) for name in self.methods}

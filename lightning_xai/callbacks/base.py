@@ -27,7 +27,7 @@ class ResultRow(CostPerExample, MetricSegments):
     value: float
     num_examples: int
     num_skipped: int
-    num_evidence_cut: int  # number of examples skipped because truncation removed all of their evidence
+    num_evidence_cut: int  # number of skipped explanations that lost all their evidence to truncation
     selected_on: NotRequired[str]  # metric by which the method chose among several scores; "" if it did not choose
 
 
@@ -53,7 +53,7 @@ class ExplainedBatch:
     Attributes:
         batch: the explained examples, at least one.
         attributions: name of the method -> attributions of the examples in `batch`.
-        predict: function that returns the network's probabilities. Those of `batch.inputs` are computed only once.
+        predict: function that returns the network's probabilities. It computes those of `batch.inputs` only once.
         split: name of the split.
         magnitudes: names of the methods whose scores have no sign, and so are never negative.
 
@@ -106,7 +106,7 @@ class AttributionSource(Protocol):
 class ExplainedReceiver(Protocol):
     """A callback that receives every explained batch from the nearest AttributionSource before it.
 
-    A test explains the validation split only for receivers whose attribute `needs_validation_in_test` is true.
+    If `needs_validation_in_test` of any receiver is true, a test also explains the validation split, for all receivers.
 
     Example:
         >>> class LargestScore(Callback):
@@ -132,7 +132,7 @@ class ExplainedCallback(Callback, ABC):
 
     Raises:
         ValueError: at setup, if no ComputeAttributions precedes this callback, or if `during_fit` is True here but
-            False in that ComputeAttributions.
+            False in the nearest ComputeAttributions before it.
 
     Example:
         >>> from lightning_xai.types import TextInputs

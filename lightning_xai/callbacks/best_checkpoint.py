@@ -15,11 +15,12 @@ STOPPED = "training_stopped"  # key in a checkpoint; the value tells whether tra
 class BestCheckpoint(ModelCheckpoint):
     """A ModelCheckpoint whose state is fully restored, even if the run was killed or its folder was moved.
 
-    When a fit is resumed, ModelCheckpoint does not restore `current_score`. If the folder was moved, it does not
-    restore the best score either, so the next epoch would replace a better checkpoint. Lightning also does not store
-    that EarlyStopping has ended the training. A fit that is killed just after that, and then resumed, would train for
-    more epochs. `state_key` equals the key of ModelCheckpoint, so that either class can load the state that the other
-    saved.
+    This class closes three gaps. When a fit is resumed, ModelCheckpoint does not restore `current_score`. If the folder
+    was moved, ModelCheckpoint does not restore the best score either, so the next epoch would replace a better
+    checkpoint. Lightning also does not store that EarlyStopping has ended the training, so a fit that is killed just
+    after its early stop, and then resumed, would train for more epochs.
+
+    `state_key` equals the key of ModelCheckpoint, so that either class can load the state that the other saved.
 
     Example:
         >>> import tempfile
@@ -62,7 +63,7 @@ class BestCheckpoint(ModelCheckpoint):
             trainer.should_stop = checkpoint.get(STOPPED, False)
 
     def _moved_here(self, state: dict[str, Any]) -> dict[str, Any]:
-        """Returns the state. If the best checkpoint is in `self.dirpath`, the paths in the state point to it."""
+        """Returns the state, with paths into `self.dirpath` if the best checkpoint is in this folder."""
         folder = Path(str(self.dirpath))
         if not state["best_model_path"] or not (folder / Path(state["best_model_path"]).name).is_file():
             return state

@@ -13,7 +13,7 @@ class ChangedClasses:
     """Compares the classes predicted in the run's precision and in float32, for each split and example.
 
     Under mixed precision, the classification table is computed in the run's precision. Explanations, the choice of
-    explained classes, and attribution metrics are computed in float32.
+    explained classes, and attribution metrics use float32.
 
     Example:
         >>> import torch

@@ -19,8 +19,8 @@ class ConstrainedStopping(EarlyStopping):
 
     Args:
         monitor: name of a logged loss.
-        patience: number of epochs in a row without a new lowest loss after which training ends, as long as no epoch
-            has met the bounds.
+        patience: as long as no epoch has met the bounds, training ends after this many epochs in a row without a new
+            lowest loss.
         patience_when_met: the value that replaces `patience` once an epoch has met the bounds.
 
     Example:

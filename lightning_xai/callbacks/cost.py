@@ -22,7 +22,7 @@ PASS_GROUPS = ("1 + K", f"up to {FEW_PASSES}", "up to N", "more")  # limits on p
 
 
 def pass_group(forward: float, backward: float, num_targets: float, num_tokens: float) -> str:
-    """Returns the first of PASS_GROUPS whose limit is not exceeded by a method's forward and backward passes together.
+    """Returns the first of PASS_GROUPS whose limit is at least the sum of a method's forward and backward passes.
 
     Args:
         forward: mean number of forward passes per example.

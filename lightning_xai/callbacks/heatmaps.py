@@ -36,7 +36,7 @@ from lightning_xai.runs.splits import VALIDATION, log_prefix
 
 
 class Heatmaps(ExplainedCallback):
-    """Draws heatmaps for the first documents in each split when the evaluation ends.
+    """When an evaluation ends, draws heatmaps of the first documents of each split.
 
     The HTML pages are `heatmaps/<split>.html` in the run's folder. The pages of a test whose results are in
     `results_<hash>.csv` are in `heatmaps_<hash>`.
@@ -78,9 +78,9 @@ class Heatmaps(ExplainedCallback):
             raise ValueError("Heatmaps needs the texts of a TextDataModule: pass a TextDataModule to the trainer")
         if getattr(data_of(trainer), "text_is_private", False):
             raise ValueError(
-                "Heatmaps writes texts into the run's folder, but the data are private: remove this callback or, if "
-                "your data use agreement covers that folder and all of its readers, set `allow_text: true` for the "
-                "source"
+                "Heatmaps writes texts into the run's folder, but the data are private: remove this callback, or set "
+                "`allow_text: true` for the source if your data use agreement covers that folder and everyone who can "
+                "read it"
             )
         self._documents = {}
 

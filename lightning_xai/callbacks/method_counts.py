@@ -1,4 +1,4 @@
-"""Reports what methods have counted. For example, fAML counts at which step it found the best scores of each text."""
+"""Reports what methods have counted. For example, fAML counts at which step each explanation had its best scores."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def lines_of_counts(gathered: Sequence[MethodCounts]) -> list[str]:
     Example:
         >>> steps, tokens = Counter({0: 1, 2: 3}), Counter(scored=1200, nearest=6)
         >>> print(*lines_of_counts([{"faml": {"kept_steps": steps, "aligned_tokens": tokens}}]), sep="\\n")
-        faml: steps with the best scores (and number of explanations): 0 (1), 2 (3)
+        faml: tuning steps that gave the best scores (number of explanations): 0 (1), 2 (3)
         faml: 6 of 1,200 tokens share no character with a token of the scorer, so they have the score of the nearest ...
     """
     lines = []
@@ -51,7 +51,7 @@ def lines_of_counts(gathered: Sequence[MethodCounts]) -> list[str]:
         steps, tokens = (sum((counts[method][key] for counts in gathered), Counter()) for key in NAMES)
         if steps:
             shown = ", ".join(f"{step} ({steps[step]})" for step in sorted(steps))
-            lines.append(f"{method}: steps with the best scores (and number of explanations): {shown}")
+            lines.append(f"{method}: tuning steps that gave the best scores (number of explanations): {shown}")
         if tokens:
             lines.append(
                 f"{method}: {tokens['nearest']:,} of {tokens['scored']:,} tokens share no character with a token of "

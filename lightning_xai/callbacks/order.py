@@ -10,7 +10,7 @@ from lightning_xai.callbacks.base import AttributionSource, ExplainedReceiver
 
 
 def check_order(callbacks: Sequence[Callback]) -> None:
-    """Raises ValueError if a callback would receive no attributions, or if no callback would use computed attributions.
+    """Raises ValueError if a callback would receive no attributions, or if one of several AttributionSources is unused.
 
     Example:
         >>> class Printed(Callback):

@@ -50,9 +50,9 @@ def classification_rows(results: TestResults) -> list[ResultRow]:
 class ResultsFile(Callback):
     """At the end of a test, writes the results of the objective and of every callback that is a ResultSource.
 
-    At the end of `validate`, the callback sets `table` but writes no files. A test writes these files only if
-    `begin` was called before. Each test also logs the settings of model and data, and the classification metrics,
-    to TensorBoard's HParams.
+    A test writes the result files only if `begin` was called before. At the end of `validate`, the callback sets
+    `table` but writes no files. Each test also logs the settings of model and data, and the classification metrics, to
+    TensorBoard's HParams.
 
     Args:
         run: facts about the run. Its experiment and seed become columns of the table. If `run.tests_after_fit` is

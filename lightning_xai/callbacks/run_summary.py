@@ -36,7 +36,7 @@ def data_lines(summary: dict[str, Any]) -> list[str]:
         if facts["truncated_fraction"]:
             line += f", {facts['truncated_fraction']:.0%} truncated"
         if facts["evidence_kept_fraction"] is not None:
-            line += f", {weak} kept {facts['evidence_kept_fraction']:.0%}"
+            line += f", {facts['evidence_kept_fraction']:.0%} of {weak} kept"
         lines.append(line)
     return lines
 

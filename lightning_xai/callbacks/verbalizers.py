@@ -24,7 +24,7 @@ class _Text(NamedTuple):
     label: int
     predicted: int
     mass: float  # total probability that the next token is a verbalizer
-    filled: tuple[int, ...]  # for each fill token, the class predicted if it replaces every explainable token
+    filled: tuple[int, ...]  # for each fill token, the class predicted if this token replaces every explainable token
 
 
 def shares(texts: Sequence[_Text], class_names: Sequence[str], fills: Sequence[str]) -> dict[str, float]:
@@ -64,8 +64,8 @@ class Verbalizers(Callback):
 
     The values are, for each class, the fraction of texts for which this class is predicted; the mean probability that
     the next token is a verbalizer; and, for each fill token, the accuracy on texts in which this token replaces every
-    explainable token. If this accuracy is far from chance, the fill token is itself evidence for a class. To erase
-    tokens by replacing them with it is then not neutral.
+    explainable token. If this accuracy is far from chance, the fill token is itself evidence for a class, so erasing
+    tokens by replacing them with this fill token is not neutral.
 
     Args:
         fills: fill tokens: "mask", "pad", "unk" or any string that the tokenizer turns into exactly one token. Each

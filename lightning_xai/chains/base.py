@@ -96,7 +96,7 @@ class ChainCallback(Callback, ABC):
 
     @abstractmethod
     def erasures_by(self, stage: Stage) -> dict[str, dict[str, Any]]:
-        """Returns name -> facts about each erasure that a stage decides after its test.
+        """Returns the erasures that a stage decides after its test: name -> facts about the erasure.
 
         The stage uses its best checkpoint to decide which tokens are erased. The facts have JSON types and include
         "method", the name of the method that scores the tokens.
@@ -106,14 +106,14 @@ class ChainCallback(Callback, ABC):
     def keep_masks(
         self, module: LightningModule, batch: Batch, split: str, keep: Tensor, erasures: dict[str, dict[str, Any]]
     ) -> dict[str, Tensor]:
-        """Returns, for the name of each erasure, a mask [B, T] bool that is True at tokens that are not erased.
+        """Returns name of an erasure -> mask [B, T] bool, True at the tokens that this erasure does not erase.
 
         Args:
             module: objective with the network of the best checkpoint.
             batch: examples of this run's data.
             split: name of the split that `batch` comes from.
             keep: [B, T] bool, False at tokens that are already erased in this run's data.
-            erasures: name -> facts of each erasure to decide, as returned by `erasures_by`.
+            erasures: the erasures to decide, name -> facts, as returned by `erasures_by`.
         """
 
     @abstractmethod
@@ -123,7 +123,10 @@ class ChainCallback(Callback, ABC):
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         if network_of(pl_module).multilabel:
             name = type(self).__name__
-            raise ValueError(f"{name} explains one {self.explained} class per example: use single-label data")
+            raise ValueError(
+                f"{name} explains one {self.explained} class per example, but the data are multi-label: use "
+                "single-label data"
+            )
         give_data(self.methods.values(), data_of(trainer))
         give_texts(self.methods.values(), text_rows(data_of(trainer)))
 
@@ -210,10 +213,10 @@ class ChainCallback(Callback, ABC):
         """Returns the options of the next stage. If there is no next stage, writes the report and returns [].
 
         The next stage is the first unfinished stage. If all stages are finished, and the stage of this run has no
-        `config`, the first stage with a `config` is next, so that its command checks whether this file has changed.
+        `config`, the first stage with a `config` is next: its command checks whether this configuration file changed.
 
         Raises:
-            ValueError: a finished stage has other settings than the root, or was trained on other erasures.
+            ValueError: the chain cannot go on, for a reason that `Chain.check_finished` lists.
         """
         if is_dry_run(trainer):
             return []

@@ -77,7 +77,8 @@ def check_complete(folder: Path, facts: ErasureFacts) -> None:
     written = read_complete(folder)
     if written is not None and written != facts:
         raise ValueError(
-            f"{folder} was written by another run ({written}, now {facts}): remove this folder and repeat the command"
+            f"{folder} was written by another run (its facts are {written}, but this run has {facts}): remove this "
+            "folder and repeat the command"
         )
 
 
@@ -146,7 +147,7 @@ def _write_split(
         writers = _open_writers(trainer, stores, metadata)
     missing = np.setdiff1d(data.unerased_split(split).index, stored)
     methods = ", ".join(dict.fromkeys(str(facts[name].get("method", name)) for name in stores))
-    counted = Counted(f"{split}: choosing the tokens to erase by {methods}", len(missing) / trainer.world_size)
+    counted = Counted(f"{split}: tokens to erase are chosen by {methods}", len(missing) / trainer.world_size)
     for batch in counted.over(
         data.ordered_dataloader(split), lambda batch: int(np.isin(batch.index.numpy(), missing).sum())
     ):

@@ -1,4 +1,4 @@
-"""FRESH: an attribution method finds the most important tokens for one network; another trains only on these tokens."""
+"""FRESH: an attribution method finds the most important tokens for one network; another network sees only these."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def fresh_stages(methods: Sequence[str], classifier: str | None) -> list[Stage]:
 
     Args:
         methods: names of attribution methods.
-        classifier: configuration file whose settings override the command's settings when classifiers are trained; None
-            trains the classifiers with the settings of the extractor.
+        classifier: configuration file whose settings override the command's settings when classifiers are trained. If
+            None, the classifiers are trained with the settings of the extractor.
 
     Example:
         >>> [(stage.name, stage.title) for stage in fresh_stages(["gradient"], None)]
@@ -86,7 +86,7 @@ def fresh_stages(methods: Sequence[str], classifier: str | None) -> list[Stage]:
 
 
 class FRESH(ChainCallback):
-    """Trains one classifier on each method's rationales, and compares it with a classifier that sees full texts.
+    """For each method, trains a classifier on the rationales, and compares it with a classifier that sees full texts.
 
     The run with this callback trains the classifier of full texts, called the extractor, with any objective. The
     extractor's best checkpoint predicts a class for every example of all splits, including test sets of other domains.
@@ -104,7 +104,7 @@ class FRESH(ChainCallback):
         selection: "top" takes the tokens with the highest scores; "contiguous" takes the window of neighboring tokens
             with the largest sum of scores.
         classifier: configuration file whose settings override the command's settings when classifiers are trained; it
-            must not set trainer.callbacks. None trains the classifiers with the settings of the extractor.
+            must not set trainer.callbacks. If None, the classifiers are trained with the settings of the extractor.
         metric: the metric in the printed table; `fresh.csv` has all metrics.
 
     Raises:
@@ -141,7 +141,7 @@ class FRESH(ChainCallback):
         ratios = {"ratio": ratio, **{f"split_ratios.{name}": value for name, value in (split_ratios or {}).items()}}
         for name, value in ratios.items():
             if not 0 < value <= 1:
-                raise ValueError(f"{name} is {value}: give a fraction of the tokens above 0 and at most 1")
+                raise ValueError(f"{name} is {value}: give a fraction of the tokens, above 0 and at most 1")
         super().__init__(methods, fresh_stages(list(methods), classifier))
         self.ratio = ratio
         self.split_ratios = split_ratios or {}

@@ -120,9 +120,9 @@ class Chain:
         return next((run for run in alike if run.has_begun), self.root)
 
     def to_compare(self, current: Stage) -> list[Stage]:
-        """Returns a list of the first stage with a `config`, so that its command checks whether this file has changed.
+        """Returns a list with the first stage that has a `config`, or [] if there is none or `current` has a `config`.
 
-        The list is empty if no stage has a `config`, or if `current` has one.
+        The command of that stage checks whether this configuration file has changed.
         """
         return [stage for stage in self.stages if stage.config is not None and current.config is None][:1]
 
@@ -163,10 +163,11 @@ class Chain:
             write_json(run.trained_on_file, with_format(facts))
 
     def check_finished(self) -> None:
-        """Raises ValueError if a finished run has other settings than the root, or was trained on other erased data.
+        """Raises ValueError if a finished run does not fit the chain, or if the root's last evaluation failed.
 
-        Such a run belongs to another root, which was removed or trained by another command. The error is also raised if
-        the root's last evaluation failed, because the root then has only the results of an earlier evaluation.
+        A run does not fit if it was trained on other erasures, or has other settings than the first run with the same
+        `config`. Such a run belongs to another root: one that was removed, or one that another command trained. If the
+        root's last evaluation failed, the root has only the results of an earlier evaluation.
         """
         root = self.root
         if root.is_finished and root.is_tested and not is_evaluated_with(root, root.settings or {}):
@@ -196,8 +197,8 @@ class Chain:
         if trained_on != facts:
             raise ValueError(
                 f"{run.path} trained on other erasures ({trained_on}) than {self.erasures(stage.erasures)} holds now "
-                f"({facts}): remove that run and all other stages of an earlier chain with the root {self.root.path}, "
-                "or choose another --experiment"
+                f"({facts}): remove that run and all other stages that an earlier chain with the root "
+                f"{self.root.path} left, or choose another --experiment"
             )
 
     def _check_settings(self, stage: Stage) -> None:

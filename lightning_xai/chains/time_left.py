@@ -11,7 +11,7 @@ from typing import Any
 
 from lightning_xai.runs.folder import RunFolder
 
-ERASURE_PASS = "erasure_pass"  # key in the manifest for the times that the run took to choose tokens to erase
+ERASURE_PASS = "erasure_pass"  # key in the manifest; its value tells how long the run took to choose tokens to erase
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ class Encoder(ABC):
 
     @property
     def needs_fit(self) -> bool:
-        """Whether `fit` must be called before anything can be encoded."""
+        """Whether the encoder is not ready yet. `take_classes` must be called and, if this remains True, `fit`."""
         return False
 
     @property
@@ -108,7 +108,7 @@ class Encoder(ABC):
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Loads the `state_dict` from a checkpoint, which replaces everything that this encoder has learned.
+        """Loads the `state_dict` of a checkpoint. It replaces everything that this encoder has learned.
 
         Raises:
             ValueError: the vocabulary of this encoder is fixed.
@@ -149,7 +149,7 @@ class Encoder(ABC):
         }
 
     def with_max_length(self, max_length: int) -> Encoder:
-        """Returns a copy of this encoder that truncates examples to `max_length` tokens. The learned state is the same.
+        """Returns a copy that truncates examples to `max_length` tokens, and keeps the learned state of this encoder.
 
         Raises:
             ValueError: the encoder does not truncate examples, or `max_length` leaves no room for a text.

@@ -75,8 +75,8 @@ class FastTokenizerEncoder(Encoder):
 
     Long texts are truncated on the right, before the final special token. If an example has two texts, the longer text
     is truncated first. The tokenizer's pre-tokenizer splits texts into words. If there is no pre-tokenizer, or it does
-    not split, words end at white space. A text that yields no token at all becomes one unknown or end-of-text token,
-    which counts as special.
+    not split, words end at white space. A text that yields no token at all becomes one token that counts as special:
+    the unknown token or, if the vocabulary has none, the end-of-text or padding token.
 
     Args:
         tokenizer: the tokenizer.
@@ -138,11 +138,13 @@ class FastTokenizerEncoder(Encoder):
     def _set_max_length(self, max_length: int) -> None:
         num_special = self.tokenizer.num_special_tokens_to_add(pair=True)
         if max_length <= num_special:
-            raise ValueError(f"max_length={max_length} must be above {num_special}, the number of special tokens")
+            raise ValueError(
+                f"max_length={max_length} must be above {num_special}, the number of special tokens around two texts"
+            )
         self.max_length = max_length
 
     def id_of_fill(self, fill: str) -> int:
-        """Returns `fill_id` of this encoder's tokenizer: the id of the token that replaces erased tokens."""
+        """Returns the id of the token that `fill` names, as the function `fill_id` does."""
         return fill_id(self.tokenizer, fill)
 
     def _check_offsets(self, encoding: Any, name: str) -> None:
@@ -155,7 +157,7 @@ class FastTokenizerEncoder(Encoder):
             spelled = self.tokenizer.convert_tokens_to_string([token]).removeprefix("##").strip()
             if spelled.casefold() != _PROBE[begin:end].strip().casefold():
                 raise ValueError(
-                    f"{name}: offsets of token {token!r} point at {_PROBE[begin:end]!r} in {_PROBE!r}; "
+                    f"{name}: the offsets of token {token!r} wrongly point at {_PROBE[begin:end]!r} in {_PROBE!r}; "
                     "upgrade the library tokenizers, or rebuild tokenizer.json"
                 )
 

@@ -8,7 +8,7 @@ from typing import Any
 
 
 def arguments_of(cls: type, self: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the arguments of a constructor call by name, defaults included.
+    """Returns name -> argument for a constructor call, defaults included.
 
     Example:
         >>> class Words:
@@ -17,8 +17,8 @@ def arguments_of(cls: type, self: Any, args: Sequence[Any], kwargs: Mapping[str,
         >>> arguments_of(Words, None, [3], {})
         {'count': 3, 'lowercase': True}
     """
-    # `bind_partial` accepts missing arguments, but `bind` does not. Copying an object calls __new__ without arguments;
-    # in all other calls, __init__ itself raises the error for a missing argument
+    # unlike `bind`, `bind_partial` accepts missing arguments. They are normal if an object is copied, because copying
+    # calls __new__ without arguments. In all other calls, __init__ itself raises the error for a missing argument
     bound = inspect.signature(cls.__init__).bind_partial(self, *args, **kwargs)  # type: ignore[misc]
     bound.apply_defaults()
     return {name: value for name, value in bound.arguments.items() if name != next(iter(bound.signature.parameters))}

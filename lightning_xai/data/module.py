@@ -28,7 +28,7 @@ MAIN_SPLITS = ("train", VALIDATION, "test")
 
 
 class TextDataModule(LightningDataModule, NetworkArguments):
-    """Encodes the splits of a source once into memory-mapped files, and batches rows of similar length.
+    """Encodes the splits of a source once into memory-mapped files, and makes batches of rows of similar length.
 
     An example's index is its row number in the full split, before `max_examples` leaves rows out.
 
@@ -41,8 +41,7 @@ class TextDataModule(LightningDataModule, NetworkArguments):
         num_workers: number of loader processes, which does not affect the batches.
         seed: seed of the shuffling, and of the random choice of training examples if `max_examples` limits them.
         max_examples: largest number of examples, chosen at random: one number for every split, or split -> number.
-        extra_test_splits: splits to test on besides "test"; by default, all splits of the source except "train",
-            "validation" and "test".
+        extra_test_splits: splits to test besides "test"; by default, all except "train", "validation" and "test".
         predict_split: the split that `trainer.predict` reads.
         tune_on_validation: whether tests begin with the validation split, to tune thresholds on it.
         erasures: folder that has, for every split, a store of the tokens to erase; None to erase nothing.
@@ -270,7 +269,7 @@ class TextDataModule(LightningDataModule, NetworkArguments):
         return self.ordered_dataloader(self.predict_split)
 
     def ordered_dataloader(self, split: str) -> DataLoader:
-        """Returns a loader for this process's share of a split, sorted by length and without shuffling."""
+        """Returns a loader for this process's share of a split. The rows are sorted by length, the longest first."""
         return self._loader(split, shuffle=False)
 
     def example(self, split: str, index: int) -> dict[str, Any]:
@@ -284,14 +283,15 @@ class TextDataModule(LightningDataModule, NetworkArguments):
         return data.encoded[data.position(index)]
 
     def padding_fraction(self, split: str) -> float:
-        """Returns the fraction of padding among all tokens in the batches of one epoch of the split."""
+        """Returns which fraction of the tokens in one epoch of a split is padding."""
         sampler = self.sampler(split, shuffle=split == "train")
         return padding_fraction(sampler.lengths, sampler.batches())
 
     def summary(self) -> dict[str, Any]:
         """Returns facts about the source, the encoder and the splits. The key "report" holds the source's report.
 
-        Under the name of each split in use: the facts from `EncodedSplit.summary`, its `padding_fraction`, its `rows`.
+        The name of each split in use is a key, too. Its value has the facts from `EncodedSplit.summary`, the
+        `padding_fraction`, and `rows`: the number of rows in the full split.
         """
         facts = self.source.summary() | self.encoder.summary() | {"report": self.encoded_source.table.report}
         for name, data in self.splits.items():

@@ -52,10 +52,10 @@ class PromptEncoder(TokenizerEncoder):
         trust_remote_code: whether Python code in the folder at `path` may run.
 
     Raises:
-        ValueError: there are no verbalizers, the template does not contain {text} once, or `shots` is negative.
-            `take_classes` raises ValueError if a class has no answer; if an answer has no class, is not exactly one
-            known token, or is the answer of another class, too; if a shot has an unknown class, or its text is in an
-            evaluated split; or if the prompt leaves no room for a text.
+        ValueError: there are no verbalizers, the template does not contain {text} exactly once, or `shots` is
+            negative. `take_classes` raises ValueError if a class has no answer; if an answer has no class, is not
+            exactly one known token, or is the answer of another class, too; if a shot has an unknown class, or its
+            text is in an evaluated split; or if the prompt leaves no room for a text.
 
     Example:
         >>> import tempfile
@@ -133,7 +133,7 @@ class PromptEncoder(TokenizerEncoder):
                 )
         leaked = next((text for text in evaluated if text in texts), None) if texts else None
         if leaked is not None:
-            raise ValueError(f"the shot {leaked[:40]!r} is in a split that is evaluated: give a text of train only")
+            raise ValueError(f"the shot {leaked[:40]!r} is in a split that is evaluated: give one that only train has")
         self._build()
 
     def fit(self, examples: Iterable[dict[str, Any]]) -> None:
@@ -182,14 +182,14 @@ class PromptEncoder(TokenizerEncoder):
         return TokenTable.of(self.encode_batch(examples))
 
     def _encodings(self, examples: Sequence[dict[str, Any]]) -> tuple[list[Any], list[int]]:
-        """Returns the encodings of the texts alone, truncated so that the prompt fits, and [] (there are no pairs)."""
+        """Returns the encodings of bare texts, truncated to leave room for the prompt, and [] (there are no pairs)."""
         room = self.max_length - len(self._head) - len(self._tail)
         texts = [example["text"] for example in examples]
         batch = self.tokenizer(texts, add_special_tokens=False, truncation=True, max_length=room, padding=False)
         return [e if len(e) else OneSpecialToken([self._empty_id], e.overflowing) for e in batch.encodings], []
 
     def _with_lead(self, example: dict[str, Any]) -> dict[str, Any]:
-        """Returns the example with the template's spaces before its text, and with its evidence spans moved along."""
+        """Returns the example with the template's spaces before its text, and its evidence spans shifted to match."""
         n = len(self._lead)
         rationales = example.get("rationales") or []
         moved = [{**r, "spans": [[begin + n, end + n] for begin, end in r["spans"]]} for r in rationales]

@@ -107,7 +107,7 @@ def draw_shots(texts: Sequence[str], labels: Sequence[str], num_shots: int, seed
     for turn in range(max(map(len, by_class.values()), default=0)):
         chosen += [by_class[name][turn] for name in classes if turn < len(by_class[name])]
     if len(chosen) < num_shots:
-        raise ValueError(f"{num_shots} shots need as many training rows, but there are {len(chosen)}: lower `shots`")
+        raise ValueError(f"`shots` is {num_shots}, but only {len(chosen)} training rows can be drawn: lower `shots`")
     shuffled = random.permutation(num_shots).tolist()
     return [Shot(text=texts[chosen[i]], label=labels[chosen[i]]) for i in shuffled]
 

@@ -25,7 +25,7 @@ def remove_tokens(
         table: tokens of the examples.
         keep: [N] bool, False at the tokens to remove.
         removal: "mask" replaces removed tokens by the fill token. "delete" drops removed tokens from all arrays.
-            "positions" replaces removed tokens by the fill token, and all other tokens that may be erased by the
+            "positions" replaces removed tokens by the fill token. All other tokens that may be erased become the
             unknown token, so that a model sees only which positions are kept.
         unk_token_id: id of the unknown token; only "positions" needs it.
 
@@ -107,5 +107,5 @@ class StoredErasures:
         return remove_tokens(table, keep, self.removal, unk_token_id=self.unk_token_id)
 
     def of_example(self, encoded: Encoded, index: int) -> Encoded:
-        """Returns the tokens of the example with the given index after erasure."""
+        """Returns the tokens of an example after erasure. `index` is the index of the example in the full split."""
         return self.applied(TokenTable.of([encoded]), np.array([index])).encoded(0)

@@ -1,4 +1,4 @@
-"""Checks splits: whether they exist, for unknown tokens, and for classes without training rows."""
+"""Checks splits for unknown tokens and for classes without training rows, and makes the error for a missing split."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def missing_split(name: str, existing: str) -> ValueError:
     message = f"there is no split {name!r}: {existing}"
     if name == VALIDATION:
         message += (
-            "; add it to the data, or, to test with presets that tune nothing (such as er), set "
+            "; add this split to the data, or, to test with presets that tune nothing (such as er), set "
             "data.init_args.tune_on_validation to false"
         )
     return ValueError(message)

@@ -34,7 +34,7 @@ def with_special_tokens(inputs: TextInputs) -> Tensor:
 class PredictOnce:
     """Predicts probabilities for the metrics of one batch. Results that several metrics need are computed only once.
 
-    They are the probabilities of the unchanged inputs, and the values in `memo`. Neither depends on attributions.
+    These are the probabilities of the unchanged inputs, and the values in `memo`. Neither depends on attributions.
 
     Args:
         predict: function that returns the probabilities of inputs.
@@ -83,7 +83,7 @@ class PredictOnce:
 
     @property
     def for_versions(self) -> ForVersions | None:
-        """The method `predict.for_versions`, plus a check that its results are finite. None if `predict` lacks it."""
+        """The method `predict.for_versions`, with a check for finite results. None if `predict` has no such method."""
         if (entry := for_versions_of(self.predict)) is None:
             return None
 
@@ -135,7 +135,7 @@ class AttributionMetric(Metric, Selector, ABC):
     reads_rationales: bool = False  # True if `measure` compares scores with human evidence
     needs_tuning: bool = False  # True if `tune_from` must be called before `compute`
     columns: tuple[str, ...]  # names of the numbers in a record
-    selections: tuple[str, ...] = ()  # values with a name that starts with one of these use only some rows
+    selections: tuple[str, ...] = ()  # a value whose name starts with one of these uses only some rows
     keys: list[Tensor]  # state: tensors that concatenate to [n, 2] long; each row's example index and class
     records: list[Tensor]  # state: tensors that concatenate to [n, len(columns)] float64
     evidence_cut: list[Tensor]  # state: tensors that concatenate to [n] bool, the results of `cut_rows`
@@ -171,7 +171,7 @@ class AttributionMetric(Metric, Selector, ABC):
         return dict(zip(self.columns, records.nanmean(dim=0), strict=True))
 
     def tune(self) -> dict[str, float]:
-        """Tunes settings on this metric's rows, which are from the validation split. Returns them for other splits."""
+        """Tunes settings on this metric's rows, which are from the validation split. Returns the settings."""
         return {}
 
     def tune_from(self, validation: AttributionMetric) -> None:
@@ -186,14 +186,14 @@ class AttributionMetric(Metric, Selector, ABC):
             self.tuned = validation.tune()
 
     def require_selection(self) -> None:
-        """Checks that the metric can select explanations: one value, `higher_is_better` set, no labels or evidence."""
+        """Checks that the metric can select explanations: it has one value and a direction, and uses no gold data."""
         name, remedy = type(self).__name__, f"choose another metric than {self.name} to select explanations"
         if self.explained in ("gold", "missed") or self.reads_rationales:
             raise ValueError(f"{name} reads gold labels or rationales: {remedy}")
         if self.higher_is_better is None:
             raise ValueError(f"{name} does not say whether higher is better: {remedy}")
         if set(self.aggregate(torch.zeros(1, len(self.columns), dtype=torch.float64))) != {""}:
-            raise ValueError(f"{name} has several values: {remedy}, or set its `aggregate`, if it has one, to 'mean'")
+            raise ValueError(f"{name} has several values: {remedy}, or set its own `aggregate`, if any, to 'mean'")
 
     def rate(self, attribution: Attribution, batch: Batch, network: Any) -> Tensor:
         """Returns [B, K] on the CPU: the metric's value for each single row; `network` is the explained Classifier."""

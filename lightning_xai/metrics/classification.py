@@ -55,8 +55,9 @@ def confusion(predicted: Tensor, gold: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def class_margins(logits: Tensor, *, multilabel: bool) -> Tensor:
     """Returns the log-odds [B, C] of every class in float64. They rank examples in the order of exact probabilities.
 
-    Float32 probabilities would not, because those near 1 are rounded to 1. In multi-label tasks, the log-odds are the
-    logits. In single-label tasks, the log-odds of a class are its logit minus the logsumexp of all other logits.
+    Float32 probabilities would lose this order, because those near 1 are rounded to 1. In multi-label tasks, the
+    log-odds are the logits. In single-label tasks, the log-odds of a class are its logit minus the logsumexp of all
+    other logits.
 
     Args:
         logits: [B, C].
@@ -120,7 +121,7 @@ def mean_over_examples(scores: Tensor, gold: Tensor) -> Tensor:
 class ClassificationMetrics(Metric):
     """Computes F1, AUROC, log loss and other metrics of predictions.
 
-    The others are accuracy in single-label tasks, and micro scores, exact match and mAP in multi-label tasks.
+    In single-label tasks, the others include accuracy; in multi-label tasks, micro scores, exact match and mAP.
 
     In multi-label tasks, `map` is the average precision, averaged over classes. `example_map`, `present_micro_f1` and
     `present_macro_f1` cover only classes with a gold example in the split, so false positives of other classes do not

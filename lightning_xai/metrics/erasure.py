@@ -23,7 +23,7 @@ _MASK_ELEMENTS = 2**25  # largest number of mask entries in memory at once
 
 @dataclass(frozen=True)
 class RankedRows:
-    """R rows (example, class) of a batch. For each of J numbers k, `top` marks the top k units of each row.
+    """R rows (example, class) of a batch. For J numbers k, `top` marks the top k units of each row.
 
     All tensors except those of `inputs` are on the CPU.
 
@@ -47,7 +47,7 @@ class RankedRows:
 
 
 class ErasureMetric(AttributionMetric):
-    """Base class of metrics that erase the top k units of each text, or all other units, for each of several numbers k.
+    """Base class of metrics that erase the top k units of a text, or all other units, for several numbers k.
 
     The top k units are the k most important units. A record holds one value for each k.
 
@@ -63,8 +63,7 @@ class ErasureMetric(AttributionMetric):
             erased.
         erasure: how tokens are erased; `erase` describes the options.
         aggregate: how the n values of a row, one for each k, are combined. "mean" averages the values,
-            "sum_over_n_plus_1" divides the sum of the values by n + 1, and "per_k" reports each value by
-            itself.
+            "sum_over_n_plus_1" divides the sum of the values by n + 1, and "per_k" reports each value by itself.
         explained: see AttributionMetric.
         name: see AttributionMetric.
 
@@ -108,13 +107,13 @@ class ErasureMetric(AttributionMetric):
 
     @abstractmethod
     def row_records(self, rows: RankedRows, predict: PredictOnce) -> Tensor:
-        """Returns [R, J] float64 on the CPU: the records of R rows, each with one value for each of J numbers k."""
+        """Returns [R, J] float64 on the CPU: the records of R rows. A record has a value for each of J numbers k."""
 
     def passes(self, num_units: int, num_methods: int) -> float:
         return float(num_methods * len(set(self.sizes.of(torch.tensor([num_units]))[0].tolist())))
 
     def erased_units(self, num_units: int) -> Tensor:
-        """Ranks M units at random. Returns [J, M] bool: True for the units that are erased for each of J numbers k."""
+        """Ranks M units at random. Returns [J, M] bool; row j is True at the units erased for the j-th number k."""
         ranks = torch.randperm(num_units, generator=torch.Generator().manual_seed(0))
         top = ranks < self.sizes.of(torch.tensor([num_units])).T
         return top if self.erases_top else ~top
@@ -138,7 +137,7 @@ class ErasureMetric(AttributionMetric):
         return records.to(attribution.scores.device)
 
     def changed(self, rows: RankedRows, predict: PredictOnce) -> Tensor:
-        """Returns [R, J] float64: the probability of each row's class after the erasure for each of J numbers k."""
+        """Returns [R, J] float64; entry [r, j] is the probability of row r's class after the erasure for the j-th k."""
         versions = Versions(rows.example, keep=~rows.top if self.erases_top else rows.top)
         return predict_erased(
             predict, rows.inputs, versions, rows.target, rows.probs, erasure=self.erasure, pad_id=predict.pad_id

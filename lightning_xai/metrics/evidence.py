@@ -125,7 +125,7 @@ class EvidenceMetric(AttributionMetric):
 
     @property
     def num_compared(self) -> int:
-        """Number of columns that `compare` returns. Subclasses override it if their `measure` adds more columns."""
+        """Number of columns that `compare` returns. Override this property if `measure` adds more columns."""
         return len(self.columns)
 
     def measure(self, attribution: Attribution, batch: Batch, predict: PredictOnce) -> Tensor:

@@ -133,7 +133,7 @@ def repeated_examples_count_once(make: MakeMetric) -> None:
     """An example that occurs twice counts once."""
     attribution, batch = explained_batch(LENGTHS)
     again = [(attribution, batch), (attribution[:3], batch[:3])]
-    remedy = "do not override `update`, which counts each batch.index once"
+    remedy = "do not override `update`, which stores batch.index so that repeats can be dropped"
     _require_same(make, again, "repeated examples change", remedy)
 
 
@@ -175,7 +175,7 @@ def arguments_stay_as_they_were(make: MakeMetric) -> None:
             tensor = getattr(part, field.name)
             same = tensor is None or torch.equal(tensor, getattr(kept, field.name))
             rule = f"{_name(metric)}: `update` changes {type(part).__name__}.{field.name}"
-            require(same, rule, "change only copies of it")
+            require(same, rule, "change only copies of this tensor")
     changed = changed_parts(process, process_state())
     rule = f"{_name(metric)}: `update` changes {', '.join(changed)}"
     require(not changed, rule, "draw random numbers from a torch.Generator of your own")
@@ -210,7 +210,7 @@ def single_precision_and_single_labels_are_accepted(make: MakeMetric) -> None:
 
 
 def every_value_has_its_number_of_rows(make: MakeMetric) -> None:
-    """Every value has a count of rows `num_examples/<value>`, from `num_examples` up to the number of all rows.
+    """Every value has a count `num_examples/<value>`, which lies between `num_examples` and the number of all rows.
 
     Only values whose names begin with an entry of `selections` may have a count below `num_examples`.
     """

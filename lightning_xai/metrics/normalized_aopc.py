@@ -42,7 +42,8 @@ class OrderSearch:
     """Settings of the search for the best and the worst order of erasure.
 
     Args:
-        beam_size: number of partial orders that the search keeps at each length, for each of the two orders.
+        beam_size: number of partial orders of each length that a search keeps. The best and the worst order are found
+            by separate searches.
         exact_up_to: texts with at most this many units are searched exactly, with 2^N predictions for N units.
         max_units: texts with more units are not searched; their rows count as skipped.
 
@@ -93,10 +94,10 @@ class NormalizedAOPC(AttributionMetric):
     where all units are erased, although this term is the same for every order. Negative differences are not clipped.
     Special tokens are never erased.
 
-    The smallest and the largest AOPC over all orders, `lower` and `upper`, differ between models and texts. The
-    value (AOPC - lower) / (upper - lower) is therefore comparable between models, unlike AOPC. All attributions and
-    metrics of a batch share one search for these bounds. Sufficiency is the AOPC of the reverse order, so sufficiency
-    has the same bounds.
+    The smallest and the largest AOPC over all orders, `lower` and `upper`, differ between models and texts. The value
+    (AOPC - lower) / (upper - lower) is therefore comparable between models, unlike AOPC. All attributions and metrics
+    of a batch share one search for these bounds. Sufficiency is the AOPC of the reverse order, so sufficiency has the
+    same bounds.
 
     The bounds are exact for short texts. For longer texts they come from a beam search, and an attribution's AOPC may
     lie outside the bounds; a larger beam makes this rarer. One row costs about b N^2 predictions for beam size b. The

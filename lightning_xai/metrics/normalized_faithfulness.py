@@ -20,9 +20,9 @@ Empty = Literal["zero_embeddings", "zero_ids"]
 def normalized_comprehensiveness(prob: Tensor, removed: Tensor, empty: Tensor, *, capped: bool = True) -> Tensor:
     """Returns a / b for two drops in the probability, a and b. Higher is better.
 
-    Both drops are compared with the whole input. a is the drop when the most important units are removed, or 0 if this
-    drop is negative. b is the drop when the input is replaced by the empty input. The result is NaN where b is not
-    positive.
+    Both drops start from the probability for the whole input. a is the drop when the most important units are removed,
+    or 0 if this drop is negative. b is the drop when the input is replaced by the empty input. The result is NaN where
+    b is not positive.
 
     Args:
         prob: probability for the whole input.
@@ -42,9 +42,9 @@ def normalized_comprehensiveness(prob: Tensor, removed: Tensor, empty: Tensor, *
 def normalized_sufficiency(prob: Tensor, kept: Tensor, empty: Tensor) -> Tensor:
     """Returns 1 - a / b, clipped to [0, 1], for two drops in the probability, a and b. Higher is better.
 
-    Both drops are compared with the whole input. a is the drop when only the most important units are kept. b is the
-    drop when the input is replaced by the empty input. The result is 1 if a is at most 0, and 0 if a is at least b. The
-    result is NaN where b is not positive.
+    Both drops start from the probability for the whole input. a is the drop when only the most important units are
+    kept. b is the drop when the input is replaced by the empty input. The result is 1 if a is at most 0, and 0 if a is
+    at least b. The result is NaN where b is not positive.
 
     Args:
         prob: probability for the whole input.

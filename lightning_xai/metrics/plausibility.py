@@ -88,8 +88,8 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
 
     Tokens above a threshold are selected. `precision`, `recall` and `f1` come from token counts summed over all
     examples. Three values are means over examples: `empty`, which is 1 if no token is selected; `span_recall`, the
-    fraction of spans with a selected token; and `span_cover`, the fraction of the tokens of such spans that are
-    selected, or 0 without such spans.
+    fraction of spans with a selected token; and `span_cover`, the fraction of selected tokens among the tokens of such
+    spans, or 0 without such spans.
 
     The remaining values need no threshold. `auprc`, `precision_at_k` and `recall_at_k` (of the top k tokens) come from
     counts summed over all examples. `iou` and `kl` are means over examples: `iou` compares the n evidence tokens with
@@ -123,7 +123,7 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
         Records", arXiv 2406.08958, section 4.
     Differs: the published code (and the preset edin_code) selects among 101 thresholds from 0 to 0.1, and computes the
         area by trapezoids over 101 thresholds from 0 to 1. The paper's tables swap span_recall and span_cover. The
-        paper does not give the threshold for "zeroed"; the authors' result files use the threshold without zeroing.
+        paper does not give the threshold for "zeroed"; the authors' result files use that of the unzeroed scores.
     """
 
     def __init__(
@@ -226,8 +226,8 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
         """
         counts = self._counts(self._records_of("all", self.table()[1]))
         if not len(counts["num_hits"]):
-            reason = f"{self.name} has no evidence in the validation split to tune its threshold on"
-            raise ValueError(f"{reason}: give rationales, remove this metric or, if tests have some, set `threshold`")
+            reason = f"{self.name} cannot tune its threshold, because the validation split has no evidence"
+            raise ValueError(f"{reason}: give rationales, remove the metric, or set `threshold` if tests have evidence")
         sums = (counts[name].sum(dim=0) for name in ("num_hits", "num_selected", "num_evidence"))
         return {"threshold": best_f1_threshold(self.thresholds, *sums)}
 

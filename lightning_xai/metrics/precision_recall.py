@@ -14,7 +14,7 @@ Area = Literal["trapezoid", "step"]
 
 
 def counts_above(scores: Tensor, weights: Tensor, thresholds: Tensor) -> Tensor:
-    """Returns [R, G] float64: for each row and each of G thresholds, the total weight of scores above the threshold.
+    """Returns [R, G] float64; entry [r, g] is the total weight of the scores in row r above the g-th of G thresholds.
 
     `scores` and `weights` are [R, T], with one weight for each score.
 

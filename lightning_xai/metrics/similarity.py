@@ -52,7 +52,7 @@ def jaccard(scores: Tensor, percentage: float) -> Tensor:
 
     Args:
         scores: [R, T] scores of R networks for the T tokens of one text, T at least 1.
-        percentage: percent of the tokens that count as most important, rounded up to whole tokens.
+        percentage: percentage of tokens that count as most important; their number is rounded up.
 
     Example:
         >>> scores = torch.tensor([[4.0, 3.0, 2.0, 1.0], [4.0, 1.0, 2.0, 3.0]])
@@ -108,6 +108,6 @@ def kendall(scores: Tensor, *, chunk_size: int = 256) -> Tensor:
 
 
 def _correlation(products: Tensor) -> Tensor:
-    """Returns the dot products [R, R] of R vectors, divided by the norms of both vectors."""
+    """Divides the dot products [R, R] of R vectors by the norms of both vectors."""
     lengths = products.diagonal().sqrt()
     return products / (lengths.unsqueeze(0) * lengths.unsqueeze(1))

@@ -1,4 +1,4 @@
-"""The share of tokens without an ASCII letter or digit among all tokens, evidence tokens and top tokens."""
+"""The share of tokens without an ASCII letter or digit, separately for all tokens, evidence tokens and top tokens."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from lightning_xai.types import Attribution, Batch
 
 
 class SymbolShare(ReadsSymbols, AttributionMetric):
-    """Share of tokens without an ASCII letter or digit among all tokens, evidence tokens and top tokens, in [0, 1].
+    """Share in [0, 1] of symbols, separately for all tokens, evidence tokens and top tokens.
 
-    The share among all tokens counts each text once. The other two shares count a text once for each explained class.
+    A symbol is a token without an ASCII letter or digit. The share among all tokens counts each text once. The other
+    two shares count a text once for each explained class. Special tokens of the tokenizer do not count.
     Special tokens of the tokenizer do not count.
 
     Args:
@@ -38,7 +39,7 @@ class SymbolShare(ReadsSymbols, AttributionMetric):
         (0.5, 0.6667)
 
     Reference: Edin et al. (2024), "An Unsupervised Approach to Achieve Supervised-Level Explainability in Healthcare
-        Records", arXiv 2406.08958, section 5. The paper calls such tokens special tokens.
+        Records", arXiv 2406.08958, section 5. The paper calls symbols "special tokens".
     """
 
     columns = ("symbols", "tokens", "evidence_symbols", "evidence_tokens", "top_symbols", "top_tokens")

@@ -1,4 +1,4 @@
-"""Tunes thresholds on the validation split. A class is predicted, or a token selected, if its score is higher."""
+"""Tunes thresholds on the validation split. A score above the threshold predicts a class, or selects a token."""
 
 from __future__ import annotations
 

@@ -187,7 +187,7 @@ class Window(Counts):
             raise ValueError(f"window is {self.window}: give at least 1 unit")
 
     def of(self, totals: Tensor) -> Tensor:
-        """Returns [B, J] long: the number of top units of each of B texts for each of the J numbers k.
+        """Returns [B, J] long; entry [i, j] is the number of top units of text i for the j-th number k.
 
         Text i has `totals[i]` units.
         """

@@ -55,20 +55,20 @@ class Classifier(nn.Module, ABC):
       If the constructor has an argument for the size of the vocabulary, its name is `vocab_size`.
     - `model(x).logits` equals `model(x, model.embed(x)).logits`. If embeddings and inputs differ in the number of rows
       or tokens, `forward` raises ValueError (see `check_embeds`).
-    - Logits do not depend on padding or its side, on the batch size, or on the other texts of the batch. If tokens are
-      outside the attention mask, logits are the same as without these tokens. A text without any token gets finite
-      logits and gradients.
+    - Logits do not depend on the presence or side of padding, on the batch size, or on the other texts of the batch.
+      If tokens are outside the attention mask, logits are the same as without these tokens. A text without any token
+      gets finite logits and gradients.
     - The readout [B, 1 or C, T] holds the weights with which the head averages the last hidden state. Each row sums to
       1 over the tokens of the text, unless the text has no tokens. If the class defines `head_layers`, these layers map
       readout @ last hidden state to the logits.
     - The output has hidden states only if `output_hidden_states` is True. Column t of the readout and of the hidden
       states belongs to token t, even if padding is on the left.
     - Inside the attention mask, a token with the padding id is treated like any other token: it has its own position.
-    - With "eager" attention and `output_attentions`, the output has one attention tensor fewer than hidden states, and
-      all these tensors are in the autograd graph of the logits. If `output_attentions` is True without "eager", or with
-      padding on the left, `forward` raises ValueError.
-    - With "eager", a gradient with respect to embeddings can be differentiated again with respect to every weight of
-      the encoder.
+    - If `output_attentions` is True, the output has one attention tensor for each layer (one fewer than hidden states),
+      and the attention tensors are in the autograd graph of the logits. If attention is not "eager", or if padding is
+      on the left, `forward` raises ValueError instead.
+    - With "eager" attention, a gradient with respect to embeddings can be differentiated again with respect to every
+      weight of the encoder.
     - A forward pass leaves no hooks behind, even if it fails. `predict` returns the probabilities of a forward pass.
     - `attention_implementation` is the name last given to `set_attention`, or "sdpa" before the first call. "eager" and
       "sdpa" give the same logits, up to rounding. A network without attention between tokens stores the name, but
@@ -125,7 +125,7 @@ class Classifier(nn.Module, ABC):
     num_classes: int
     multilabel: bool
     pad_id: int  # id of the padding token
-    weight_gaps: WeightGaps = WeightGaps()  # weights that only the network has, or only its pretrained folder
+    weight_gaps: WeightGaps = WeightGaps()  # weights that are only in the network, or only in its pretrained folder
     init_args: dict[str, Any]  # constructor arguments (primitives), from which checkpoints rebuild the network
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Classifier:
@@ -134,7 +134,7 @@ class Classifier(nn.Module, ABC):
         # If arguments are missing in a normal call, __init__ reports them
         bound = inspect.signature(cls.__init__).bind_partial(self, *args, **kwargs)
         bound.apply_defaults()
-        # nn.Module.__init__ has not run yet, so nn.Module.__setattr__ would raise an error
+        # nn.Module.__init__ has not run yet, so the attribute is set without nn.Module.__setattr__
         object.__setattr__(self, "init_args", {k: v for k, v in bound.arguments.items() if k != "self"})
         return self
 

@@ -18,7 +18,7 @@ MaskRow = Literal["zero", "random"]
 
 
 class BiLSTM(nn.Module):
-    """Two LSTMs that read the kept tokens of each row, one in each direction.
+    """Two LSTMs, one in each direction, that read the kept tokens of each row.
 
     Padding may be before, between or after these tokens.
 
@@ -186,7 +186,7 @@ class BiLSTMAttention(Classifier):
     @torch.no_grad()
     def _start_rows(self, word_vectors: Tensor | None, zero_row: int | None) -> None:
         """Copies word vectors into the embedding table, and sets the padding token's row and row `zero_row` to 0."""
-        table = self.embedding.weight  # drawn from N(0, 1), 0 at padding
+        table = self.embedding.weight  # drawn from N(0, 1); the padding token's row is 0
         if word_vectors is not None:
             if word_vectors.shape != table.shape:
                 rows, width = word_vectors.shape

@@ -23,7 +23,7 @@ def random_inputs(model: Classifier, lengths: Sequence[int]) -> TextInputs:
     """Returns texts of random token ids, padded on the right. The global random state does not change.
 
     Args:
-        model: the classifier. Its vocabulary contains the ids; tokens of the texts never have its pad id.
+        model: the classifier. The ids are from its vocabulary. Only padding has its pad id, never a token of a text.
         lengths: number of tokens of each text.
 
     Example:
@@ -55,7 +55,8 @@ def contract_violations(model: Classifier, *, special_ids: Sequence[int] = (), s
     Args:
         model: classifier with attention between tokens.
         special_ids: ids of special tokens. Inside a text, the model must treat them like other tokens.
-        segmented: whether the model divides texts into segments, so that attentions have fewer columns than tokens.
+        segmented: whether the model divides texts into segments, so that attentions may have fewer columns than a text
+            has tokens.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -73,7 +74,7 @@ def contract_violations(model: Classifier, *, special_ids: Sequence[int] = (), s
 
 @torch.no_grad()
 def _changed_logits(model: Classifier, inputs: TextInputs, special_ids: Sequence[int]) -> list[str]:
-    """Returns a message for each change of the inputs that must not change logits, but does."""
+    """Returns a message for each change of the inputs that changes logits, although it must not."""
     long, short = _LENGTHS
     padded, alone = inputs[1:], inputs[1:].trim()
     padded_left = padded.map(lambda tensor: tensor.roll(long - short, dims=1))
@@ -90,8 +91,8 @@ def _changed_logits(model: Classifier, inputs: TextInputs, special_ids: Sequence
         "padding on the right changes logits": (model(alone).logits, model(padded).logits),
         "padding on the left changes logits": (model(padded_left).logits, logits[1:]),
         "a neighbor in the batch changes logits": (model(padded).logits, logits[1:]),
-        "ids at padding change logits": (model(other_padding).logits, logits),
-        "apart from their embeddings, pad or special ids inside the text change logits": (
+        "ids at padding positions alter logits": (model(other_padding).logits, logits),
+        "with the same embeddings, pad or special ids inside the text alter logits": (
             model(special).logits,
             model(inputs, model.embed(special)).logits,
         ),
@@ -103,7 +104,7 @@ def _changed_logits(model: Classifier, inputs: TextInputs, special_ids: Sequence
 
 @torch.enable_grad()
 def _unread_states(model: Classifier, inputs: TextInputs) -> list[str]:
-    """Returns a message if the head reads states of tokens with weight 0 in the readout, or no last hidden states."""
+    """Returns a message if the head does not read the last hidden state, or reads tokens whose readout weight is 0."""
     output = model(inputs, model.embed(inputs).detach().requires_grad_(), output_hidden_states=True)
     assert output.hidden_states is not None
     class_weights = torch.arange(1.0, output.logits.shape[1] + 1, device=inputs.device)
@@ -120,7 +121,7 @@ def _unread_states(model: Classifier, inputs: TextInputs) -> list[str]:
 
 @torch.no_grad()
 def _unusable_attentions(model: Classifier, inputs: TextInputs, *, segmented: bool) -> list[str]:
-    """Returns a message if the rows of eager attentions do not sum to 1, or their shape is not [B * N, H, S, S].
+    """Returns a message if eager attentions have another shape than [B * N, H, S, S], or rows that do not sum to 1.
 
     Each text consists of N segments of S tokens. A model that does not divide texts has N = 1 and S = T.
     """

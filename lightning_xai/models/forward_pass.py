@@ -25,7 +25,8 @@ class Needs(NamedTuple):
         double_backward: gradients that can be differentiated again, which need eager attention.
         own_attentions: eager attention in the network, because the reader runs a forward pass of its own and uses the
             attention weights of that pass.
-        readout: the weights with which the head reads token states. Without them, PLM-CA can use fused attention.
+        readout: the weights with which the head reads token states. If no reader needs these weights, PLM-CA can use
+            fused attention.
 
     Example:
         >>> Needs(embeds=True) | Needs(attentions=True)
@@ -164,5 +165,5 @@ class ForwardPass:
 
     def _embeds(self) -> Tensor:
         embeds = self.network.embed(self.inputs)
-        # if the embedding table is frozen, its output has no graph, so it is made a leaf that requires a gradient
+        # the output of a frozen embedding table has no graph, so this output is made a leaf that requires a gradient
         return embeds if embeds.requires_grad else embeds.detach().requires_grad_()

@@ -44,7 +44,7 @@ class HFClassifier(HuggingFaceClassifier):
         num_layers: number of layers to use, counted from the first; None uses all.
         embedding: the part whose output is explained and attacked: "word" (the table of word embeddings) or "module"
             (the whole embedding module with its LayerNorm).
-        config: a Hugging Face config with "model_type". Given instead of `path`, for a network with random weights.
+        config: a Hugging Face config with "model_type", given instead of `path` to build a network with random weights.
         trust_remote_code: whether Python code in the folder at `path` may run.
         lora: options of low-rank adapters: `rank`, `alpha`, `dropout` and `targets`, as in `LoraOptions`. Only the
             adapters and the head are then trained. Checkpoints contain the weights of these two, and only the path and
@@ -150,8 +150,8 @@ class HFClassifier(HuggingFaceClassifier):
 
     def architecture(self) -> dict[str, Any]:
         arguments = super().architecture()
-        # if a decoder's config has no pad id, `__init__` adds one. The added id is not stored, because a network that
-        # is rebuilt from a config with a pad id does not train the embedding of the token with this id
+        # if a decoder's config has no pad id, `__init__` adds one. The added id is not stored: if the config had this
+        # pad id, a rebuilt network would not train the embedding of the token that has the id
         if arguments["config"] is not None:
             arguments["config"]["pad_token_id"] = self._given_pad_id
             arguments["head_dropout"] = None  # already contained in the config
@@ -190,7 +190,7 @@ def random_bert(num_classes: int = 2) -> HFClassifier:
 
 @functools.cache
 def _random_bert(num_classes: int) -> HFClassifier:
-    """Returns the network that `random_bert` copies. It is built once: building takes 3 times as long as copying."""
+    """Returns the network that `random_bert` copies. It is cached, since building takes 3 times as long as copying."""
     sizes = {"vocab_size": 20, "hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 2}
     with torch.inference_mode(False), torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.default_generator.manual_seed(0)

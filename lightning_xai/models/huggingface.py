@@ -252,13 +252,13 @@ class HuggingFaceClassifier(Classifier):
         """
         reads_weights = self.init_args.get("path") is not None
         key = type(self), json.dumps(self.architecture(), sort_keys=True, default=str)
-        # autocast is off, because it would keep using its copies of weights after a loader has replaced the weights
+        # autocast is off, because it caches copies of weights, and would use them after a loader has replaced weights
         with torch.autocast(self.embedding_matrix.device.type, enabled=False):
             if reads_weights or key not in _accepted:
                 self.check_contracts()
             else:
-                # transformers registers hooks in a network's first forward pass. The preflight removes all hooks that
-                # are registered while it runs, so the first pass must come before it: here
+                # transformers registers hooks in a network's first forward pass. A preflight removes all hooks that are
+                # registered while it runs, so the first pass is run here, before any preflight
                 with evaluation_mode(self), torch.no_grad():
                     self(random_inputs(self, [1]), output_hidden_states=True)
         if not reads_weights:
@@ -289,7 +289,7 @@ class HuggingFaceClassifier(Classifier):
     def architecture(self) -> dict[str, Any]:
         if type(self.transformer).__module__.startswith("transformers_modules"):
             return self.init_args | {"pretrained": False}  # a config cannot rebuild a network that has its own code
-        if self.init_args.get("lora") is not None and self.base_names:  # the base's weights are only at `path`
+        if self.init_args.get("lora") is not None and self.base_names:  # only `path` holds the base's weights
             return self.init_args | {"lora": self.init_args["lora"] | {"base": self.base_hash}}
         rebuilt: dict[str, Any] = {"path": None, "lora": None} if "lora" in self.init_args else {"path": None}
         rebuilt |= {"config": architecture_config(self.transformer.config), "dropout": None}

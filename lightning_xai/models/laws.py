@@ -54,7 +54,7 @@ def readout_weighs_the_last_hidden_state(model: Classifier) -> None:
     states = output.hidden_states
     shaped = states is not None and states[-1].shape[:2] == inputs.input_ids.shape == output.readout.shape[::2]
     require(shaped, rule, "return the embeddings and the output of every layer if output_hidden_states is True")
-    require(model(inputs).hidden_states is None, f"{_name(model)}: unrequested hidden states", "return None instead")
+    require(model(inputs).hidden_states is None, f"{_name(model)} returns hidden states unasked", "return None instead")
     try:
         layers = model.head_layers()
     except ValueError:
@@ -74,7 +74,7 @@ def embeddings_give_the_same_logits(model: Classifier) -> None:
     inputs = _texts(model)
     logits, rule = model(inputs).logits, f"{_name(model)}: logits from embeddings differ from logits from ids"
     _close(model(inputs, model.embed(inputs)).logits, logits, rule, "use inputs_embeds like the result of embed")
-    _refused(lambda: model(inputs, model.embed(inputs)[:1]), f"{_name(model)}: calls with embeddings of too few texts")
+    _refused(lambda: model(inputs, model.embed(inputs)[:1]), f"{_name(model)}: inputs_embeds had too few rows")
 
 
 def neighbors_and_padding_change_no_logit(model: Classifier) -> None:
@@ -87,9 +87,9 @@ def neighbors_and_padding_change_no_logit(model: Classifier) -> None:
     _close(model(left).logits, logits[1:], f"{name}: padding on the left changes logits", mask)
     _close(model(left, model.embed(left)).logits, logits[1:], f"{name}: padding on the left changes logits", mask)
     ids = torch.where(inputs.attention_mask, inputs.input_ids, 7)
-    _close(model(replace(inputs, input_ids=ids)).logits, logits, f"{name}: ids at padding change logits", mask)
+    _close(model(replace(inputs, input_ids=ids)).logits, logits, f"{name}: ids at padding positions alter logits", mask)
     embeds = torch.where(inputs.attention_mask.unsqueeze(-1), model.embed(inputs), 100.0)
-    _close(model(inputs, embeds).logits, logits, f"{name}: embeddings at padding change logits", mask)
+    _close(model(inputs, embeds).logits, logits, f"{name}: embeddings at padding positions alter logits", mask)
 
 
 def masked_tokens_count_as_deleted(model: Classifier) -> None:
@@ -97,7 +97,7 @@ def masked_tokens_count_as_deleted(model: Classifier) -> None:
     text = random_texts([9], pad_id=model.pad_id)
     holes = replace(text, attention_mask=text.attention_mask & (torch.arange(9) != 3) & (torch.arange(9) != 4))
     deleted = text.map(lambda t: t[:, [0, 1, 2, 5, 6, 7, 8]] if t.dim() > 1 else t)
-    rule = f"{_name(model)}: logits differ between masking and deleting tokens inside a text"
+    rule = f"{_name(model)}: logits of a text with masked inner tokens differ from logits without these tokens"
     _close(model(holes).logits, model(deleted).logits, rule, "use attention_mask.cumsum for positions")
 
 
@@ -107,7 +107,7 @@ def pad_ids_move_no_position(model: Classifier) -> None:
     ids = inputs.input_ids.clone()
     ids[:, 2] = model.pad_id
     erased = replace(inputs, input_ids=ids)
-    rule = f"{_name(model)}: apart from its embedding, a padding id inside a text changes logits"
+    rule = f"{_name(model)}: with the same embeddings, a padding id inside a text changes logits"
     _close(model(inputs, model.embed(erased)).logits, model(erased).logits, rule, "find padding by attention_mask only")
 
 
@@ -148,9 +148,9 @@ def attentions_belong_to_the_graph(model: Classifier) -> None:
     reached = all(gradient is not None and bool(gradient.isfinite().all()) for gradient in gradients)
     require(reached, f"{name}: attentions are not in the graph of the logits", "return the tensors that the layers use")
     left = _padded_left(inputs)
-    _refused(lambda: model(left, output_attentions=True), f"{name}: requests for attentions with padding on the left")
+    _refused(lambda: model(left, output_attentions=True), f"{name}: attentions were requested with left padding")
     model.set_attention("sdpa")
-    _refused(lambda: model(inputs, output_attentions=True), f"{name}: requests for attentions without eager attention")
+    _refused(lambda: model(inputs, output_attentions=True), f"{name}: attentions were requested with sdpa attention")
 
 
 def kernels_give_the_same_logits(model: Classifier) -> None:
@@ -167,8 +167,8 @@ def kernels_give_the_same_logits(model: Classifier) -> None:
 def double_backward_reaches_encoder_weights(model: Classifier) -> None:
     """With eager attention, the norm of the logits' gradient with respect to embeddings can be differentiated again.
 
-    This second gradient is nonzero for each weight matrix of the encoder that logits depend on, except embedding
-    tables: the gradient with respect to embeddings need not depend on a table.
+    This second gradient is nonzero for each of the encoder's weight matrices that affect logits. Embedding tables are
+    excepted, because the gradient with respect to embeddings need not depend on them.
     """
     inputs, weights = _texts(model), encoder_matrices(model)
     model.set_attention("eager")
@@ -292,7 +292,7 @@ def _refused(call: Callable[[], object], rule: str) -> None:
         call()
     except ValueError:
         return
-    raise ValueError(f"{rule} are not refused: raise ValueError (see Classifier)")
+    raise ValueError(f"{rule}, but forward raised no error: raise ValueError (see Classifier)")
 
 
 def _close(actual: Tensor, expected: Tensor, rule: str, remedy: str) -> None:

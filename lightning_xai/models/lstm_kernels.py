@@ -31,8 +31,8 @@ def fused_kernels(*, cudnn: bool, onednn: bool) -> Iterator[None]:
 def onednn_computes(dtype: torch.dtype) -> bool:
     """Returns whether oneDNN can compute LSTMs in this dtype on this processor.
 
-    For half precision, oneDNN needs instructions that many processors lack (AVX-512 or AMX). Without them, its LSTM
-    raises an error instead of using the plain kernels.
+    For half precision, oneDNN needs AVX-512 or AMX instructions, which many processors lack. Without them, oneDNN's
+    LSTM raises an error instead of using the plain kernels.
 
     Example:
         >>> onednn_computes(torch.float32)

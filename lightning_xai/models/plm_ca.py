@@ -60,7 +60,8 @@ class PLMCA(HuggingFaceClassifier):
             sums to less than 1.
         embedding: the part whose output is explained and attacked: "word" (the table of word embeddings) or "module"
             (the whole embedding module with its LayerNorm).
-        config: a Hugging Face config with "model_type". Given instead of `path`, for an encoder with random weights.
+        config: a Hugging Face config with "model_type", given instead of `path` to build an encoder with random
+            weights.
         trust_remote_code: whether Python code in the folder at `path` may run.
 
     Raises:
@@ -155,7 +156,7 @@ class PLMCA(HuggingFaceClassifier):
     def _segment_call(
         self, inputs: TextInputs, inputs_embeds: Tensor | None, size: int, num_segments: int
     ) -> TransformerCall:
-        """Returns the transformer's inputs for texts [B, T] that are divided into `num_segments` segments of `size`."""
+        """Returns the transformer's inputs for texts [B, T], divided into `num_segments` segments of `size` tokens."""
         num_rows, length = inputs.input_ids.shape
         padding = num_segments * size - length
         padded = inputs.map(lambda tensor: F.pad(tensor, (0, padding)) if tensor.dim() > 1 else tensor)
@@ -189,8 +190,8 @@ class PLMCA(HuggingFaceClassifier):
                 classes.
             output_attentions: see Classifier.
             output_hidden_states: see Classifier.
-            output_readout: whether the readout is needed. If False, a readout [B, 0, T] without rows is returned, and
-                with "sdpa" attention, the head uses fused attention, which stores no weights [B, C, T] and has no
+            output_readout: whether the readout is needed. If False, the returned readout [B, 0, T] has no rows. With
+                "sdpa" attention, the head then uses fused attention, which stores no weights [B, C, T] and has no
                 second derivative.
         """
         options = {"output_attentions": output_attentions, "output_hidden_states": output_hidden_states}
@@ -290,8 +291,8 @@ class PLMCA(HuggingFaceClassifier):
     def head_layers(self) -> list[Callable[[Tensor], Tensor]]:
         if self.mask_mode == "legacy":
             raise ValueError(
-                "mask_mode is 'legacy': classes also attend to padding, whose part of the logits belongs to no token; "
-                "decompose a network with mask_mode 'correct'"
+                "mask_mode is 'legacy', so classes also attend to padding, and a part of the logits belongs to no "
+                "token: decompose a network with mask_mode 'correct'"
             )
         # rows of the readout sum to 1, so `value`, including its bias, can be applied after averaging the states
         return [self.value, self.norm, self.output]

@@ -34,8 +34,8 @@ class VerbalizerLM(HuggingFaceClassifier):
     The prompt's tokens before the text are the same in every row. In eval mode, the network processes them once, and
     later passes reuse their keys and values. This changes neither logits nor the gradients with respect to the text's
     embeddings, but the gradients with respect to the prompt's embeddings are then 0. The prompt is processed together
-    with the text if weights require gradients, if attentions or hidden states are requested, if modules have hooks, or
-    if the prompt's embeddings are not the network's own.
+    with the text if weights require gradients and gradients are enabled, if attentions or hidden states are requested,
+    if modules have hooks, or if the prompt's embeddings are not the network's own.
 
     Args:
         path: folder, hub id, "package:NAME/FOLDER" or GGUF file of a causal language model.
@@ -215,7 +215,7 @@ class VerbalizerLM(HuggingFaceClassifier):
                 messages.append(f"logits differ from the language model's own by {gap:.2g}")
             self.prompt_cache = shares
             if not (gap := float((self(inputs).logits - alone).abs().max())) <= tolerance:
-                messages.append(f"sharing the prompt changes logits by {gap:.2g}; set `prompt_cache: false`")
+                messages.append(f"sharing the prompt changes logits by {gap:.2g} (set `prompt_cache: false`)")
         return messages
 
 

@@ -36,10 +36,10 @@ from lightning_xai.types import Attribution, Batch, TextInputs
 class AML(Objective):
     """Pretrains a scorer that explains a frozen network. The loss is the dual-mask loss of AML.
 
-    The scorer reads a text and the network's prediction, and gives each token a mask value between 0 and 1. Where the
-    value is 1, the token's embedding is kept; where the value is 0, it is replaced by the fill token's embedding. The
-    scorer learns to give small mask values under which the network's prediction stays the same. When the mask is
-    inverted, the prediction should change. The attribution method `AMLAttribution` explains texts with the scorer.
+    The scorer reads a text and the network's prediction, and gives each token a mask value between 0 and 1. A value of
+    1 keeps the token's embedding; a value of 0 replaces this embedding (by default, by the fill token's). The scorer
+    learns to give small mask values under which the network's prediction stays the same. When the mask is inverted, the
+    prediction should change. The attribution method `AMLAttribution` explains texts with the scorer.
 
     Checkpoints contain the scorer, and the path and hash of the explained network instead of its weights. Loading a
     network from such a checkpoint returns the explained network.
@@ -163,8 +163,8 @@ class AML(Objective):
         trained = load_trained(path, trust_remote_code=bool(self.network.init_args.get("trust_remote_code")))
         if self.data_module is not None:
             check_class_order(trained.class_names, self.data_module.class_names, path)
-        # an empty `learned` makes this call compare the tokenizers and copy nothing: the texts are already encoded as
-        # token ids, so the data must not get the network's vocabulary now
+        # `learned` is emptied, so that this call only compares the tokenizers. The texts are already encoded as token
+        # ids, so it is too late to give the network's vocabulary to the data
         self.take_encoder(trained.encoder and {**trained.encoder, "learned": {}}, path)
         if self.scorer_settings.path is not None and self._tokenizer is None:
             self.take_encoder(tokenizer_at(self.scorer_settings.path), self.scorer_settings.path)
@@ -221,9 +221,9 @@ class AML(Objective):
     def conditions(self, inputs: TextInputs) -> Tensor:
         """Returns the scorer's second input [B, C]: probabilities, or one-hot classes if `scorer.condition` is "class".
 
-        Every second text gets the one-hot vector of its predicted class. Each of the other texts gets the one-hot
-        vector of a random class other than its predicted class. A random draw decides whether the texts at even or at
-        odd positions of the batch get their predicted class.
+        With "class", every second text gets the one-hot vector of its predicted class. Each of the other texts gets the
+        one-hot vector of a random class other than its predicted class. A random draw decides whether the texts at even
+        or at odd positions of the batch get their predicted class.
         """
         probs = self.network.probabilities(self.network(inputs).logits)
         if self.scorer.condition == "probabilities":
@@ -278,6 +278,6 @@ class AML(Objective):
         before, now = checkpoint.get(AML_KEY, {}).get("explained", {}), self._facts
         if before and now and before["hash"] != now["hash"]:
             raise ValueError(
-                f"the scorer explains the network {before['path']} with hash {before['hash']}, but now {now['path']} "
-                f"has hash {now['hash']}: restore the former network, or start a new run"
+                f"the checkpoint's scorer explains the network {before['path']} (hash {before['hash']}), but this run "
+                f"explains {now['path']} (hash {now['hash']}): restore the former network, or start a new run"
             )

@@ -36,9 +36,9 @@ class Objective(LightningModule, ABC):
     A subclass defines `losses`. If the loss contains a gradient, the subclass sets `needs_double_backward`. The
     network then uses eager attention, which can be differentiated twice.
 
-    A loss is a mean over the examples of a micro-batch. Lightning averages over the micro-batches and processes of an
-    optimizer step with equal weights, so an example in a smaller micro-batch has a larger weight. If an option makes
-    the loss depend on the micro-batches in any other way, the description of the option says so.
+    A loss is a mean over the examples of a micro-batch. In an optimizer step, Lightning gives equal weights to all
+    micro-batches and processes, so an example in a smaller micro-batch has a larger weight. If an option makes the loss
+    depend on the micro-batches in any other way, the description of the option says so.
 
     Args:
         network: the classifier. Every checkpoint stores its Python class and the arguments to rebuild it.
@@ -51,8 +51,8 @@ class Objective(LightningModule, ABC):
             If None, the names that are stored with the network are used.
 
     Attributes:
-        decision_threshold: [] probability above which a multi-label network predicts a class, tuned on the validation
-            split; 0.5 before tuning and for single-label networks.
+        decision_threshold: [] probability above which a multi-label network predicts a class. Validation tunes this
+            threshold; it is 0.5 before tuning and for single-label networks.
         val_metrics: classification metrics on the validation split, reset after every validation.
         test_metrics: name of a test split -> classification metrics on this split, in the order of the test loaders.
         test_results: name of a test split -> pair of a dictionary (metric name -> value) and the number of examples.
@@ -136,7 +136,7 @@ class Objective(LightningModule, ABC):
 
     @property
     def run_seed(self) -> int:
-        """The seed given to `seed_everything`, or torch's initial seed if this function was not called."""
+        """The seed given to `seed_everything`, or torch's initial seed if `seed_everything` was not called."""
         if self._run_seed is None:
             self._run_seed = int(os.environ.get("PL_GLOBAL_SEED", torch.initial_seed()))
         return self._run_seed
@@ -153,7 +153,7 @@ class Objective(LightningModule, ABC):
         return getattr(self._trainer, "datamodule", None)
 
     def take_encoder(self, stored: EncoderFacts | None, path: str) -> None:
-        """Gives the data the vocabulary that a network's text encoder learned, and checks that tokenizers are equal.
+        """Gives the data a network's learned vocabulary, and checks that network and data use the same tokenizer.
 
         Args:
             stored: facts about the network's text encoder; None if they are not known.

@@ -10,7 +10,7 @@ from lightning_xai.runs.settings import changed_settings
 
 BoundPreset = Literal["paper", "code"]
 LOGGED_STEPS = 50  # the authors' code logs the training loss only once in 50 batches
-MARGIN = 1.5  # a bound is this multiple of the smallest mean training loss
+MARGIN = 1.5  # the bound in training is this multiple of the smallest training loss
 # settings that affect how small a loss can get. They must be the same in the constrained run and in the runs that find
 # its bounds
 SHARED = (
@@ -30,9 +30,9 @@ class Bounds(NamedTuple):
 
 
 def bound_run(run: RunFolder, name: str, seed: int) -> RunFolder:
-    """Returns the folder of the run with the given seed that minimizes only the loss `name`.
+    """Returns the folder of the run that minimizes only the loss `name`, with the given seed.
 
-    All runs of an experiment, whatever their own seeds, share this folder.
+    The folder does not depend on the seed of `run`, so all runs of an experiment have the same bounds.
 
     Example:
         >>> from pathlib import Path
@@ -44,18 +44,18 @@ def bound_run(run: RunFolder, name: str, seed: int) -> RunFolder:
 
 
 def bounds_from(minima: Sequence[Mapping[str, float]], name: str, preset: BoundPreset = "paper") -> Bounds:
-    """Returns the bounds of a loss that follow from runs that minimized only this loss.
+    """Returns the bounds of a loss, computed from runs that minimized only this loss.
 
     The bound in training is 1.5 times the mean, over these runs, of the smallest training loss. The bound in validation
     is the mean, over these runs, of the smallest validation loss.
 
     Args:
         minima: for each run, a dictionary of its smallest losses: "train/<name>" -> the smallest mean over a training
-            epoch, "val/<name>" -> the smallest mean over the validation split, and "batch/<name>" -> the smallest among
-            the losses of every 50th training batch.
+            epoch, "val/<name>" -> the smallest mean over the validation split, and "batch/<name>" -> the smallest loss
+            of a micro-batch, where only every 50th step counts.
         name: name of the loss.
-        preset: which training losses are used. "paper" takes means over epochs. "code" takes losses of single batches,
-            as the authors' code does, which makes the bounds smaller.
+        preset: which training losses are used. "paper" takes means over epochs. "code" takes losses of single
+            micro-batches, as the authors' code does; the bound in training is then smaller.
 
     Raises:
         ValueError: `preset` is "code", but a run has fewer than 50 steps.
@@ -80,7 +80,7 @@ def bounds_from(minima: Sequence[Mapping[str, float]], name: str, preset: BoundP
 
 
 def check_same_settings(run: RunFolder, other: RunFolder, name: str) -> None:
-    """Raises ValueError if a run for a bound had other data, another network or another optimizer than `run`.
+    """Raises ValueError if a run for a bound differs from `run` in settings that affect the smallest loss.
 
     Args:
         run: the constrained run.

@@ -29,7 +29,7 @@ def check_uncompiled(network: nn.Module, objective: str) -> None:
     """
     if isinstance(network, OptimizedModule):
         raise ValueError(
-            f"{objective} differentiates the network twice, for which torch.compile computes wrong gradients without "
+            f"{objective} differentiates the network twice, but a compiled network then has wrong gradients, without "
             "an error (pytorch issue #91469): do not compile the network"
         )
 
@@ -43,7 +43,7 @@ def check_twice_differentiable(objective: nn.Module, network: nn.Module) -> None
     name = type(objective).__name__
     if getattr(objective, "_compiler_ctx", None) is not None:
         raise ValueError(
-            f"{name} differentiates the network twice, for which torch.compile computes wrong gradients without an "
+            f"{name} differentiates the network twice, but a compiled objective then has wrong gradients, without an "
             "error: do not compile the objective"
         )
     for path, module in network.named_modules():

@@ -45,9 +45,9 @@ class ComposedObjective(Objective):
         **kwargs: arguments of `Objective`.
 
     Attributes:
-        minima: "train/<term>", "val/<term>", "train/task" and "val/task" -> the smallest value so far of this loss's
-            mean over a training epoch or over the validation split. "task" stands for the objective's own loss.
-        expected_weights: for each term that weights examples: its name -> mean weight of a training example.
+        minima: "train/<name>" -> smallest mean so far of the loss <name> over a training epoch; "val/<name>" -> its
+            smallest mean so far over the validation split. The loss is a term, or "task", the objective's own loss.
+        expected_weights: name of a term that defines weights of examples -> mean weight of a training example.
 
     Raises:
         ValueError: a term has a reserved name, a weight is negative, all weights are 0, or a term cannot train the
@@ -86,7 +86,7 @@ class ComposedObjective(Objective):
             network.set_attention("eager")
         self.expected_weights: dict[str, float | None] = {}
         self.minima: dict[str, float] = {}
-        # "loss" -> mean of the objective's own loss over the validation split; the same for each term with `validate`
+        # means over the validation split: "loss" -> the objective's own loss, name -> the term (if `validate` is True)
         self._means = {name: ExampleMean() for name in (["loss", *self._validated_terms()] if terms else [])}
         self._epoch = EpochMeans()
 

@@ -55,11 +55,11 @@ class Constrained(Supervised):
         averaging: factor of the moving average of violations, as in `DualAscent`.
         accumulate_grad_batches: number of micro-batches in an optimizer step.
         gradient_clip_val: largest L2 norm of the network's gradient; None for no clipping.
-        bound_seeds: number of runs, each with its own seed, from which a bound is computed if it is "auto".
-        bound_preset: the training losses from which `bounds_from` computes a bound that is "auto": "paper" uses means
-            over epochs, "code" the losses of single batches.
+        bound_seeds: number of runs, each with another seed, from which each bound "auto" is computed.
+        bound_preset: the training losses from which `bounds_from` computes each bound "auto": "paper" uses means over
+            epochs, "code" the losses of single micro-batches.
         only: name of a constraint. If given, only the loss of this constraint is minimized, and nothing is constrained.
-            The runs that find a bound for "auto" set this option.
+            The runs that find a bound "auto" set this option.
         **kwargs: arguments of `Supervised`.
 
     Attributes:
@@ -115,7 +115,7 @@ class Constrained(Supervised):
         if bound_seeds < 1:
             raise ValueError(f"bound_seeds is {bound_seeds}: give at least 1")
         if only is not None and only not in constraints:
-            raise ValueError(f"only is {only!r}, not the name of a constraint: choose one of {', '.join(constraints)}")
+            raise ValueError(f"`only` is {only!r}, which is no constraint: choose one of {', '.join(constraints)}")
         self.automatic_optimization = False
         self.bound_seeds = bound_seeds
         self.bound_preset: BoundPreset = bound_preset
@@ -127,7 +127,7 @@ class Constrained(Supervised):
         self.gradient_clip_val = gradient_clip_val
         self.register_buffer("bound_met", torch.tensor(False))
         self.may_be_best = False
-        self._violations: list[Tensor] = []  # one tensor [n] for each micro-batch of this step
+        self._violations: list[Tensor] = []  # one tensor [number of constraints] per micro-batch of this step
 
     def combined(self, own_loss: Tensor, values: Mapping[str, Tensor], weights: Mapping[str, float]) -> Tensor:
         if self.only is not None:
@@ -159,14 +159,14 @@ class Constrained(Supervised):
 
     @property
     def minimized_alone(self) -> str | None:
-        """Log tag of the loss of `only` in validation; None if `only` is None."""
+        """Log tag, in validation, of the loss that `only` names; None if `only` is None."""
         return None if self.only is None else logged_name(self.only)
 
     def runs_before(self, trainer: Trainer, data: LightningDataModule) -> list[str]:
-        """Returns command-line options for the next run that finds a bound for "auto", or [] if no run is needed.
+        """Returns command-line options for the next run that finds a bound "auto", or [] if no run is needed.
 
         Raises:
-            ValueError: a finished run for a bound had other data, another network or another optimizer than this run.
+            ValueError: a finished run for a bound differs from this run in settings that affect the smallest loss.
         """
         for name, seed, run in self._bound_runs(trainer):
             if not run.is_finished:

@@ -12,7 +12,7 @@ TASK = "task"  # name of the constraint on the objective's own loss
 
 
 def check_constraints(constraints: Mapping[str, Constraint], terms: Mapping[str, Term]) -> None:
-    """Raises ValueError if a constraint names an unknown term, or a constrained term's weight is not the default.
+    """Raises ValueError if there are no constraints, or if they name unknown terms or terms with a non-default weight.
 
     Example:
         >>> check_constraints({"guidance": Constraint(0.1)}, {})
@@ -31,6 +31,6 @@ def check_constraints(constraints: Mapping[str, Constraint], terms: Mapping[str,
         default = inspect.signature(type(term)).parameters.get("weight")
         if name in constraints and term.weight != (1.0 if default is None else default.default):
             raise ValueError(
-                f"the term {name} has the weight {term.weight}, but also a constraint, for which alpha replaces the "
-                "weight: leave out the weight or the constraint"
+                f"the term {name} has the weight {term.weight}, but also a constraint, whose multiplier alpha replaces "
+                "the weight: leave out the weight or the constraint"
             )

@@ -116,7 +116,7 @@ class DualAscent(nn.Module):
         self.alpha.clamp_(min=0)
 
     def optimizer_state(self) -> dict[str, Any] | None:
-        """Returns the state of the optimizer for a checkpoint; None before the first step."""
+        """Returns the state of the optimizer for a checkpoint; None if there was neither a step nor a loaded state."""
         return self._loaded if self._optimizer is None else self._optimizer.state_dict()
 
     def load_optimizer_state(self, state: dict[str, Any] | None) -> None:

@@ -26,8 +26,8 @@ class Evaluation(Objective):
         trust_remote_code: whether Python code in a Hugging Face folder may run.
         network_classes: for each class of the network, in the order of the logits, the name of this class in the data.
             If None, the names that are stored with the network are used.
-        network: the network to evaluate, if `path` is None. Its weights must be pretrained and need no more training,
-            as in a language model that classifies texts by a prompt.
+        network: the network to evaluate, if `path` is None. Its pretrained weights must already suffice for the task,
+            like those of a language model that classifies texts by a prompt.
 
     Raises:
         ValueError: there is no trained network at `path`, or some weights of `network` are random. `setup` raises it if

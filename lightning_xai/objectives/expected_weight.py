@@ -37,7 +37,7 @@ def examples(data: Any, split: str = "train") -> Iterator[Batch]:
 
 
 def first_batch(data: Any) -> Batch | None:
-    """Returns the first batch of `examples` of the training split; None if `data` is not a data module.
+    """Returns the first batch that `examples` yields for the training split; None if `data` is not a data module.
 
     Example:
         >>> first_batch(None) is None
@@ -61,9 +61,9 @@ def require_validation_examples(name: str, data: Any, weights: Callable[[Batch],
         return
     if not any(bool((weights(batch) > 0).any()) for batch in examples(data, VALIDATION)):
         raise ValueError(
-            f"no validation example counts for the term {name}, so val/{name} and val/loss are NaN, but the best "
-            "checkpoint, early stopping or a bound depends on them: use validation data with rationales, or monitor "
-            "another value and set `validate: false` for the term"
+            f"no validation example counts for the term {name}, so val/{name} is NaN, and val/loss is NaN if it "
+            "contains this term, but the best checkpoint, early stopping or a bound depends on one of the two: use "
+            "validation data with rationales, or monitor another value and set `validate: false` for the term"
         )
 
 

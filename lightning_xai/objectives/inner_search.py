@@ -14,8 +14,9 @@ from lightning_xai.functional.choices import require_choices
 StepRule = Literal["adamw", "sign"]
 Stop = Literal["example", "batch"]
 
-# Losses of inner searches are multiplied by this factor, and gradients divided by it, since the trainer does not scale
-# these losses, and small gradients would underflow in float16. A power of two causes no rounding.
+# Losses of inner searches are multiplied by this factor, and their gradients are divided by it. Otherwise, small
+# gradients would underflow in float16, since the trainer does not scale these losses. A power of two causes no
+# rounding.
 GRADIENT_SCALE = 1024.0
 
 

@@ -212,7 +212,7 @@ def fit_changes_the_weights(make: MakeObjective, *, multilabel: bool = True) -> 
 
 
 def resumed_fit_ends_equal(make: MakeObjective, *, multilabel: bool = True) -> None:
-    """A run that is resumed after an epoch ends with the same weights as an uninterrupted run."""
+    """If a run is resumed after an epoch, its final weights are the same as those of an uninterrupted run."""
 
     def fit(folder: Path, **arguments: Any) -> dict[str, Any]:
         seed_everything(5, verbose=False)

@@ -12,7 +12,7 @@ class Supervised(ComposedObjective):
     """Minimizes cross-entropy (binary cross-entropy for multi-label data). Edin et al. (2024) call this objective B_U.
 
     With the term `InputGradient`, it becomes the paper's IGR; with `PGD`, the paper's PGD; with `SupervisedAttention`,
-    the paper's B_S. Several of these terms are added up.
+    the paper's B_S. If several of these terms are given, they are added up.
 
     Example:
         >>> import torch

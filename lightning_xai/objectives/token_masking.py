@@ -47,10 +47,10 @@ class TokenMasking(ComposedObjective):
             student.
         masked_weight: factor of the second summand (lambda_3 in the paper).
         mask: "token" for one mask value per token, "dimension" for one value per embedding dimension of each token.
-        fidelity_weight: factor of the change in probabilities that the search minimizes (beta in the paper). The
-            paper's 0.01 is for documents of thousands of tokens. Short texts need a larger factor, because dropping one
-            of T tokens lowers the mean mask by 1 / T, which is large for small T. If the factor is too small, the
-            search drops every token, and `train/kept_fraction` is 0.
+        fidelity_weight: in the search, factor of the change of the probabilities (beta in the paper). The paper's 0.01
+            is for documents of thousands of tokens. Short texts need a larger factor, because dropping one of T tokens
+            lowers the mean mask by 1 / T, which is large for small T. If the factor is too small, the search drops
+            every token, and `train/kept_fraction` is 0.
         sparsity: how the search computes the size of the mask: as its "mean" or its "sum" over the tokens that are not
             padding.
         search: settings of the search. At a learning rate of 0.1, a mask value needs 20 steps to fall from its start,
@@ -143,8 +143,8 @@ class TokenMasking(ComposedObjective):
             align_classes(trained.network, trained.class_names, self.data_module.class_names, path)
         teacher = trained.network
         if stage == "fit":
-            # an empty `learned` makes this call compare the tokenizers and copy nothing: the texts are already encoded
-            # as token ids, so the data must not get the teacher's vocabulary now
+            # `learned` is emptied, so that this call only compares the tokenizers. The texts are already encoded as
+            # token ids, so it is too late to give the teacher's vocabulary to the data
             self.take_encoder(trained.encoder and {**trained.encoder, "learned": {}}, path)
             copy_weights(teacher, self.network, path)
         teacher.eval().requires_grad_(False)

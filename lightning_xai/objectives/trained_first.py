@@ -10,9 +10,10 @@ from lightning_xai.runs.folder import RunFolder
 
 
 class TrainedFirst:
-    """A network that is loaded from a path, or that a run with the settings of a YAML file (`.yaml`) trains first.
+    """A network that is loaded from a path, or that a separate run trains first.
 
-    For the run runs/NAME/seedN, the network is trained in runs/NAME_teacher/seedN.
+    If the path is a YAML file (`.yaml`), a run with the settings of this file trains the network. If the objective's
+    run is runs/NAME/seedN, the network is trained in runs/NAME_teacher/seedN.
 
     Args:
         path: a checkpoint, run folder, model folder or YAML file.
@@ -35,7 +36,7 @@ class TrainedFirst:
 
     @property
     def is_trained_here(self) -> bool:
-        """Whether `path` is a YAML file, so that this command first trains the network in a separate run."""
+        """Whether `path` is a YAML file, so that the network is first trained in a separate run."""
         return self.path.endswith(".yaml")
 
     def runs_before(self, trainer: Trainer) -> list[str]:
@@ -59,7 +60,7 @@ class TrainedFirst:
         """Returns the path from which the network is loaded, and checks that the network is trained.
 
         Args:
-            trainer: the trainer of the objective, which is needed if the network is trained first.
+            trainer: the trainer of the objective; may be None if the network is loaded from `path`.
 
         Raises:
             ValueError: the run that trains the network is not finished.

@@ -46,7 +46,7 @@ def printable(text: str) -> str:
 
 
 def direction(text: str) -> TextDirection | None:
-    """Returns the side on which the lines of a text start. Its first letter decides this; without letters, it is None.
+    """Returns the side on which a text's lines start: that of the first letter, or None for a text without letters.
 
     Example:
         >>> direction("12 good"), direction("\\u05e9\\u05dc"), direction("3.")

@@ -20,7 +20,7 @@ from PIL import Image
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F3C8D", "#8C6D31")
 MARKERS = "osD^vPX*"
 REFERENCE_COLOR = "#555555"
-CONTROLS_LABEL = "their positions only"  # legend entry for controls: networks that see only which positions are erased
+CONTROLS_LABEL = "erased positions only"  # legend entry of controls: networks that see only which positions are erased
 DOTS_PER_INCH = 150
 
 Role = Literal["curve", "control", "reference"]

@@ -70,7 +70,7 @@ class Explanations(Sequence[ExplainedDocument]):
         return html_page(self.title, self.documents)
 
     def _repr_html_(self) -> str:
-        """Returns the heatmaps' page inside an iframe, so that its styles and script do not affect the notebook."""
+        """Returns the page in an iframe, so that the styles and the script of the page do not affect the notebook."""
         page = html.escape(self.to_html(), quote=True)
         style = f"width: 100%; height: {FRAME_HEIGHT}px; border: 0"
         return f'<iframe srcdoc="{page}" sandbox="allow-scripts" style="{style}"></iframe>'

@@ -1,4 +1,4 @@
-"""Chooses a font for each character of the texts in images: the first available font that has a glyph for it."""
+"""Chooses fonts for texts in images. Each grapheme cluster gets the first available font with all its characters."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WITHOUT_SHAPE = frozenset("\u200c\u200d\ufe0e\ufe0f")  # joiners and variation 
 # font families that cover many scripts, tried before other installed fonts
 _PREFERRED = ("NotoColorEmoji", "NotoSans", "NotoSansCJK", "SourceHanSans", "WenQuanYi", "DroidSansFallback", "Unifont")
 _STYLES = ("Bold", "Black", "Light", "Thin", "Italic", "Oblique", "Medium")  # tried after regular styles
-_BITMAP_SIZES = (109, 160, 128, 96, 64)  # pixel sizes that fonts with colored pictures as glyphs may have
+_BITMAP_SIZES = (109, 160, 128, 96, 64)  # possible pixel sizes of fonts whose glyphs are colored pictures
 
 
 class GlyphRun(NamedTuple):

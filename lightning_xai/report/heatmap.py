@@ -169,7 +169,7 @@ def method_pieces(document: ExplainedDocument, explained: ExplainedClass, method
 
 
 def class_status(explained: ExplainedClass) -> str:
-    """Returns a phrase that says whether a class is gold (if this is known), and that it is predicted (if it is).
+    """Returns "gold" or "not gold" (if the labels are known) and "predicted" (if the class is predicted) in one text.
 
     Example:
         >>> class_status(ExplainedClass("positive", 0.75, gold=False, predicted=True, scores={}))

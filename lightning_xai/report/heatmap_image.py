@@ -92,7 +92,7 @@ def image(document: ExplainedDocument, class_position: int = 0, width: int = 100
         y += 14
     if missing:
         named = ", ".join(f"U+{ord(character[0]):04X}" for character in missing[:3])
-        note = f"no installed font has {len(missing)} of the characters ({named}): install a font, such as Noto Sans"
+        note = f"no installed font has glyphs for {len(missing)} characters ({named}): install a font such as Noto Sans"
         _write(canvas, y - 6, note, SMALL_SIZE, GRAY)
     return np.asarray(canvas)
 

@@ -104,7 +104,7 @@ def racu_table(summary: pd.DataFrame, *, width: int = 80) -> str:
     if (summary["num_seeds"] > 1).any():
         notes.append("+ and -: distances to the ends of the 95 % interval over seeds (BCa bootstrap)")
     if summary["mean"].isna().any():
-        notes.append("-: undefined, because there is a seed in which erasing all tokens does not lower the score")
+        notes.append("-: undefined, because there is a seed in which random erasures do not lower the score")
     return "\n\n".join([*parts, *("\n".join(wrap(note, width)) for note in notes)])
 
 
@@ -134,7 +134,7 @@ def _cell(mean: float, low: float, high: float) -> str:
 def write_racu_report(
     folders: Sequence[Path], output: Path, *, metrics: Sequence[str], split: str = "test", events: Path | None = None
 ) -> str:
-    """Writes the report on ROAR chains. Returns a text with the RACU tables and the paths of the files.
+    """Writes the report on ROAR chains. Returns a text with the RACU tables and the paths of racu.csv and the figures.
 
     The files are racu.csv, racu_seeds.csv and roar.png. If experiments were tested with the preset "sparsity", the file
     sparsity.png shows their sparsity curves.

@@ -15,9 +15,9 @@ def results_tables(results: pd.DataFrame, width: int | None = None) -> str:
     A table of attribution metrics has a row for each method. If the methods need very different numbers of passes, the
     rows are grouped by these numbers. In the names of the groups, K is the number of explained classes, and N is the
     number of tokens. The columns are the metrics and the cost of explaining one example: forward and backward passes,
-    seconds, and the largest growth of memory. Some networks cut texts into segments. If several erased versions of a
-    text have a segment in common, such a network encodes this segment only once. Another column then shows two means
-    over the versions: how many segments were encoded for a version, and how many segments a version has.
+    seconds, and the largest growth of memory. Some networks cut texts into segments, and encode a segment only once
+    even if several erased versions of a text contain it. For these networks, another column shows two means over the
+    versions: how many segments were encoded for a version, and how many segments a version has.
 
     Args:
         results: rows of results.csv.
@@ -95,7 +95,7 @@ def selection_notes(rows: pd.DataFrame) -> list[str]:
 def segment_notes(rows: pd.DataFrame) -> list[str]:
     """Returns a list with one line: for each metric, how many of an erased version's segments were encoded (means).
 
-    Returns [] if no metric evaluated erased versions.
+    Returns [] if no metric evaluated erased versions, or if the network does not cut texts into segments.
 
     Example:
         >>> segments = {"metric_version_segments": [47.0, 47.0], "metric_encoded_segments": [1.02, 1.34]}
@@ -127,7 +127,7 @@ def _table(rows: pd.DataFrame, index: str, costs: list[Column], title: str, widt
         return f"{underlined}\nno metric is defined for these examples"
     metrics = [str(metric) for metric in values.columns]
     families = {metric.split("/")[0] for metric in metrics if "/" in metric}
-    # if all metrics have the same prefix before "/", the headers leave this prefix out
+    # if there is only one prefix before "/", the headers leave this prefix out
     headers = [metric.split("/")[-1] if len(families) == 1 else metric for metric in metrics]
     columns = [
         Column(header, [_number(value) for value in values[metric]])

@@ -56,8 +56,9 @@ def read_chains(folders: Sequence[Path], metrics: Sequence[str], split: str) -> 
         split: the split whose rows are returned.
 
     Raises:
-        ValueError: `metrics` has neither one metric nor a metric for each experiment; or an experiment has no finished
-            chain, a chain of another format, a roar.csv that lacks a column, or no rows for the metric and split.
+        ValueError: the number of `metrics` is neither 1 nor the number of experiments; or an experiment has no finished
+            chain, a chain in another format, a roar.csv that is damaged or lacks a column, or no rows for the metric
+            and split.
 
     Example:
         >>> import tempfile

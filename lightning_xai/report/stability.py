@@ -1,4 +1,4 @@
-"""Reports the similarities between explanations of all pairs of runs, as a table, a CSV file and an image."""
+"""Reports the similarity of explanations for each pair of runs, as a table, a CSV file and an image."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def check_positions(stored: EncoderFacts | None, current: EncoderFacts, folder: 
         folder: folder of the stored positions.
 
     Raises:
-        ValueError: the tokenizers differ, or the encoders differ in OPTIONS.
+        ValueError: the encoders differ in their tokenizers, their prompts or their OPTIONS.
 
     Example:
         >>> now = {"class_path": "Words", "init_args": {"max_length": 9}, "vocab_size": 9, "fingerprint": "12ab"}
@@ -165,7 +165,7 @@ def encoder_metadata(store: Path, current: EncoderFacts) -> dict[str, Any]:
     """Returns the part of a store's metadata that describes the encoder, as {"encoder": facts}.
 
     If the store does not exist yet, the facts are the `short_facts` of the current encoder. If it exists, the facts are
-    those that it already has; {} is returned if an older version of this package wrote the store without them.
+    those in its metadata, or {} if an older version of this package wrote the store without facts.
 
     Args:
         store: folder of the store, which may exist.

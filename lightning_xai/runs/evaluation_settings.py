@@ -17,7 +17,7 @@ ONLY_EVALUATION = {
     "data.init_args.eval_batch_size", "data.init_args.extra_test_splits", "data.init_args.tune_on_validation",
     "trainer.limit_test_batches", "trainer.limit_predict_batches",
 }  # fmt: skip
-# settings that change no number: the split of `predict` is a part of the names of its files
+# settings that change neither weights nor test results; files of `predict` have the name of the split in their names
 NEITHER = {"data.init_args.predict_split", "trainer.log_every_n_steps"}
 TRAINING_AND_EVALUATION = {"trainer.precision"}
 # the number is missing if `trainer.callbacks` is a single callback instead of a list

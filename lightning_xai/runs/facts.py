@@ -18,7 +18,7 @@ class RunFacts:
     Attributes:
         experiment: name of the experiment.
         seed: the run's random seed.
-        tests_after_fit: whether the command is a fit that a test follows.
+        tests_after_fit: whether the command is a fit, followed by a test.
         settings: the settings on which the run's results depend, from `run_settings`.
 
     Example:
@@ -86,9 +86,10 @@ def table_of_prediction(
 ) -> ResultsTable:
     """Returns the table whose suffix the predictions and heatmaps of `predict` and `validate` get.
 
-    These commands write no table. The suffix is "" for the checkpoint, examples and evaluation settings of the run's
-    current table; without a table, for the run's best checkpoint and the settings of its fit. Otherwise, the suffix
-    consists of hashes: of the checkpoint and of the examples if they differ, and of the evaluation settings.
+    These commands write no table. The suffix is "" if checkpoint, examples and evaluation settings are those of the
+    run's current table or, without a table, the best checkpoint and those of the fit. Otherwise, the suffix consists of
+    the hash of the checkpoint (if the checkpoint differs), the hash of the examples (if the examples differ), and the
+    hash of the evaluation settings.
 
     Args:
         run: the run.

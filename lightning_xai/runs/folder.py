@@ -18,8 +18,8 @@ from lightning_xai.runs.results_table import RESULTS, ResultsTable, read_table
 from lightning_xai.runs.settings import hash_of_test_data
 
 OLD_RUN = (
-    "choose another --experiment, or use the version that wrote this run; its checkpoint can still be read by the "
-    "command explain, with evaluate.yaml, and as a teacher"
+    "choose another --experiment, or use the version that wrote this run; this version can still use the run's "
+    "checkpoint in the command explain, in evaluate.yaml, and as a teacher"
 )
 RUN_AGAIN = "repeat the run with this version"  # remedy in the messages of commands that only read runs
 
@@ -101,7 +101,9 @@ class RunFolder:
         return RunFolder(self.experiment_dir / name / self.path.name)
 
     def root_of_stage(self, name: str) -> RunFolder | None:
-        """Returns the root of the chain in which this run is the stage `name`; None if this run's path does not fit.
+        """Returns the root of the chain in which this run is the stage `name`.
+
+        Returns None if `experiment_dir` does not end with `name`.
 
         Example:
             >>> RunFolder(Path("runs/roar/gradient/030/seed0")).root_of_stage("gradient/030").path.as_posix()
@@ -145,7 +147,7 @@ class RunFolder:
         return self.path / "checkpoints"
 
     def heatmap_page(self, split: str, suffix: str = "") -> Path:
-        """HTML page with the heatmaps of a split. `suffix` is that of all files of the command (see NamesFiles)."""
+        """HTML page with the heatmaps of a split. All files of a command have the same `suffix` (see NamesFiles)."""
         return ResultsTable(self.path, f"{RESULTS}{suffix}").heatmaps_dir / f"{split}.html"
 
     @property
@@ -154,7 +156,7 @@ class RunFolder:
         return self.path / "attributions"
 
     def predictions_file(self, split: str, suffix: str = "") -> Path:
-        """File with the predictions on a split. `suffix` is that of all files of the command (see NamesFiles).
+        """File with the predictions on a split. All files of a command have the same `suffix` (see NamesFiles).
 
         Example:
             >>> RunFolder(Path("runs/tm/seed0")).predictions_file("test").name
@@ -273,7 +275,7 @@ class RunFolder:
         """Returns a short hash of the test examples of `settings` if they differ from this run's test examples.
 
         The run's test examples are those of its fit or, without a fit, of its current results table. Returns "" if the
-        test examples do not differ, or if the run has neither.
+        test examples do not differ, or if the run has neither a fit nor a table.
         """
         own = self.settings or self.results_table.settings
         if own is None:

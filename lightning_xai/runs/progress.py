@@ -95,7 +95,7 @@ def _short_warning(
 
 
 def say(message: str) -> None:
-    """Prints a message immediately, in the first process only, on a separate line above an unfinished progress bar.
+    """Prints a message immediately, in the first process only. If a progress bar is shown, the message goes above it.
 
     Example:
         >>> say("resuming")

@@ -211,14 +211,14 @@ class ResultsTable:
         return target
 
     def kept(self, settings: Mapping[str, Any]) -> ResultsTable:
-        """Returns the table under which `write` keeps the results of an evaluation with these settings."""
+        """Returns the table to which `write` renames earlier results with these evaluation settings."""
         return ResultsTable(self.folder, f"{self.stem}_{hash_of_evaluation(settings)}")
 
     def recall(self, settings: Mapping[str, Any]) -> None:
-        """Makes the kept table of an earlier evaluation with these settings the current one, and keeps the current one.
+        """Makes the kept table with these evaluation settings current again, and keeps the table that was current.
 
-        If the current table already has these settings, only its pages are moved back, which a killed test of another
-        evaluation has moved away.
+        If the current table already has these settings, only those of its pages are moved back that a killed test with
+        other settings has moved away.
         """
         kept = self.kept(settings)
         recalled = kept.exists
@@ -240,8 +240,8 @@ class ResultsTable:
     def move_pages(self, stem: str) -> None:
         """Moves the pages with heatmaps to the folder for the table's new stem `stem`.
 
-        A page that is there already is replaced, unless the page to move was drawn after the table was written: then a
-        killed test may have drawn it for another evaluation, and it is removed.
+        If that folder has a page of the same name, the moved page replaces it. Only a page that was drawn after the
+        table was written is removed instead of moved, because a killed test may have drawn it for another evaluation.
         """
         target = ResultsTable(self.folder, stem).heatmaps_dir
         for page in sorted(self.heatmaps_dir.glob("*.html")):

@@ -10,7 +10,7 @@ def test_counts_of_all_processes_are_summed_and_methods_without_counts_have_no_l
     first = counts_of_methods({"faml": SimpleNamespace(kept_steps=Counter({10: 1, 2: 3})), "random": object()})
     second = counts_of_methods({"faml": SimpleNamespace(kept_steps=Counter({2: 1})), "random": object()})
     assert lines_of_counts([first, second]) == [
-        "faml: steps with the best scores (and number of explanations): 2 (4), 10 (1)"
+        "faml: tuning steps that gave the best scores (number of explanations): 2 (4), 10 (1)"
     ]
 
 

@@ -59,7 +59,7 @@ def test_a_run_explains_its_network_and_says_what_chose_the_scores(fitted, tmp_p
         "faml": ["comprehensiveness"],
     }
     assert "selected on comprehensiveness: faml" in printed
-    (kept,) = re.findall(r"faml: steps with the best scores \(and number of explanations\): (.*)", printed)
+    (kept,) = re.findall(r"faml: tuning steps that gave the best scores \(number of explanations\): (.*)", printed)
     assert sum(map(int, re.findall(r"\((\d+)\)", kept))) == 7 + 16  # a metric tunes on validation
     assert weights_hash(load_trained(str(run)).network) == weights_hash(load_trained(str(fitted.path)).network)
 

@@ -27,7 +27,7 @@ def printed(capsys, *argv) -> list[str]:
 
 def test_data_are_encoded_described_listed_and_removed(cache, capsys, tmp_path):
     lines = printed(capsys, *PLANTED, *cache)
-    assert lines[0].startswith("  train: 20 examples of ") and "evidence kept 100%" in lines[0]
+    assert lines[0].startswith("  train: 20 examples of ") and "100% of evidence kept" in lines[0]
     counts = [int(count) for count in re.findall(r"class\d (\d+)", lines[1])]
     assert len(counts) == 2 and sum(counts) == 20
     assert re.fullmatch(rf"    [\d,]+ tokens in {tmp_path}/corpora/\w+, \d\.\d MB", lines[2])

@@ -103,7 +103,7 @@ def test_beside_its_student_it_is_refused_with_the_argument_that_makes_it_teach(
 
 def test_it_is_refused_for_resuming(data, tmp_path):
     objective = Supervised(build_network(read_checkpoint(CHECKPOINT)["network"]))
-    with pytest.raises(ValueError, match="has format 1, but runs continue only in format 2") as error:
+    with pytest.raises(ValueError, match="has format 1, but only checkpoints of format 2 can be resumed or") as error:
         quiet_trainer(tmp_path, max_steps=2).fit(objective, data, ckpt_path=CHECKPOINT)
     assert "\n" not in str(error.value)
 

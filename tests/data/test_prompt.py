@@ -130,7 +130,7 @@ def test_drawn_shots_are_balanced_seeded_and_not_in_an_evaluated_split(folder):
     copy = prompt_encoder(folder, shots=4, max_length=300)
     copy.load_state_dict(encoders[2].state_dict())
     assert copy.facts()["prompt"] == encoders[2].facts()["prompt"] != encoders[0].facts()["prompt"]
-    with pytest.raises(ValueError, match="2 shots need as many training rows, but there are 1: lower `shots`"):
+    with pytest.raises(ValueError, match="`shots` is 2, but only 1 training rows can be drawn: lower `shots`"):
         draw_shots(["a"], ["bad"], 2, 0)
 
 

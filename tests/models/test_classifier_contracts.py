@@ -141,7 +141,7 @@ class DividesByZero(BagOfWords):
     ("network", "message"),
     [
         (SeesPadding, "padding or other texts change logits by up to .*use attention_mask"),
-        (IgnoresEmbeds, "calls with embeddings of too few texts are not refused"),
+        (IgnoresEmbeds, "inputs_embeds had too few rows, but forward raised no error: raise ValueError"),
         (ReadsTooMuch, "sums of the readout's rows differ from 1"),
         (ForgetsTheKernel, "attention_implementation is 'sdpa': store the last given name"),
         (MakesFloat32, "logits from embeddings differ from logits from ids"),

@@ -168,13 +168,13 @@ def test_a_changed_or_moved_network_is_refused_with_both_hashes(explained, tmp_p
     fit(explained, tmp_path, callbacks=[ModelCheckpoint(tmp_path, "last")])
     file, before = str(tmp_path / "last.ckpt"), checkpoint_hash(explained)
     Path(explained).rename(tmp_path / "elsewhere.ckpt")
-    with pytest.raises(ValueError, match=f"explains .*explained.ckpt with hash {before}, but it is gone"):
+    with pytest.raises(ValueError, match=rf"explains .*explained.ckpt \(hash {before}\), which is gone"):
         load_trained(file)
     save_teacher(tiny_classifier("bert", seed=2), Path(explained))
     now = checkpoint_hash(explained)
-    with pytest.raises(ValueError, match=f"with hash {before}, but the file's hash is now {now}"):
+    with pytest.raises(ValueError, match=rf"\(hash {before}\), but this file now has the hash {now}"):
         load_trained(file)
-    with pytest.raises(ValueError, match=f"with hash {before}, but .* has hash {now}"):
+    with pytest.raises(ValueError, match=rf"\(hash {before}\), but this run explains .* \(hash {now}\)"):
         fit(explained, tmp_path, max_epochs=2, ckpt_path=file)
     with pytest.raises(ValueError, match="but this network has"):
         load_scorer(file).check_explains(load_trained(explained).network)

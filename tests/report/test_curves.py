@@ -44,7 +44,7 @@ def test_band_spans_the_interval():
 
 def test_legend_names_every_curve_once_and_the_controls_together():
     figure = curves_figure([panel(curve("a"), curve("a", "control"), curve("random", "reference"))] * 2)
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["a", "random", "their positions only"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["a", "random", "erased positions only"]
 
 
 def test_panels_beyond_a_row_start_another():

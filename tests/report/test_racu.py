@@ -54,7 +54,7 @@ def test_undefined_racu_is_a_dash_with_a_reason(tmp_path):
     flat = [0.5, 0.5, 0.5]
     table = racu_table(summary_of(chain(tmp_path / "roar", random=flat, gradient=flat)))
     assert ["gradient", "-"] in [line.split() for line in table.splitlines()]
-    assert "undefined, because there is a seed in which erasing" in table
+    assert "undefined, because there is a seed in which random erasures" in table
 
 
 def test_undefined_seed_is_not_skipped(tmp_path):

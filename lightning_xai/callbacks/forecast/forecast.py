@@ -1,4 +1,4 @@
-"""Estimates how long a training, explanations and their metrics will take, before they are computed."""
+"""Estimates how long training, explaining and measuring will take, before this work starts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from lightning_xai.runs.splits import VALIDATION
 
 MAX_TOKENS = 4096  # largest number of tokens, including padding, in the batch on which speed is measured
 FEW_TOKENS = 512  # used instead of MAX_TOKENS on the CPU if only the training is estimated
-SHORT = 60.0  # a training of fewer estimated seconds is not announced
+SHORT = 60.0  # seconds; a training with a shorter estimate is not announced
 
 
 class Forecast(Callback):
@@ -43,12 +43,12 @@ class Forecast(Callback):
 
     The estimate is the product of three numbers: the passes that methods and metrics (or the objective and its terms)
     declare, the tokens in the explained (or training) examples, and the measured time per token of a forward pass. The
-    estimate is too low for methods whose passes take longer than a plain forward pass, and for trainings, because the
-    optimizer's steps are not counted.
+    estimate is too low for methods whose passes take longer than a plain forward pass. It is also too low for
+    trainings, because it does not count the optimizer's steps.
 
     Some networks cut texts into segments, and encode a segment only once even if several erased versions of a text
-    contain it. For these networks, a second line gives the mean number of segments that are encoded for an erased
-    version, for each method and metric.
+    contain it. For these networks, a second line gives, for each method and metric, the mean number of segments that
+    are encoded for an erased version.
 
     Args:
         tests_after_fit: whether a test follows the fit.
@@ -69,7 +69,7 @@ class Forecast(Callback):
         if self._can_say(trainer) and not resumes:
             work = training_work(trainer, pl_module)
             if work is not None:
-                # on a GPU, the time of a small batch is not proportional to its tokens
+                # on a GPU, the time of a small batch is not proportional to its number of tokens
                 max_tokens = FEW_TOKENS if pl_module.device.type == "cpu" else MAX_TOKENS
                 measured = measured or seconds_per_token(trainer, pl_module, "train", max_tokens)
                 self._say_training(work, work.seconds(measured), trainer.world_size)
@@ -126,7 +126,7 @@ def line_of(num_methods: int, counts: Sequence[str]) -> str:
 
 
 def line_of_segments(segments: Mapping[str, float], segments_of_text: int) -> str:
-    """Returns a line with the mean number of segments encoded for an erased version, for each method and metric.
+    """Returns a line that gives, for each method and metric, the mean number of segments encoded for an erased version.
 
     Example:
         >>> line_of_segments({"occlusion": 1.0, "lime": 47.0, "eraser/aopc": 1.0}, 47)

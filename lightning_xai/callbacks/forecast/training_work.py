@@ -30,7 +30,7 @@ class TrainingWork(NamedTuple):
 
 
 def step_passes(module: LightningModule, num_tokens: int) -> float:
-    """Returns the cost of a training step, in forward passes: that of the objective and of its terms.
+    """Returns the cost of a training step, in forward passes: the sum of the costs of the objective and its terms.
 
     Args:
         module: the objective. A module of another package counts as one forward and one backward pass.

@@ -123,7 +123,7 @@ def workload_of(trainer: Trainer, source: Any, splits: list[str], network: Any =
             new = None if length is None else _new_segments(method, mean, length)
             if new is not None:
                 segments[name] = new
-                # the text costs one pass; an erased version costs only the part of a pass that its new segments need
+                # the text costs one pass; an erased version costs only the part of a pass that encodes its new segments
                 forward = min(forward, 1 + forward * new / segments_of_text)
             parts[name] = forward + BACKWARD * backward
         for preset in presets:

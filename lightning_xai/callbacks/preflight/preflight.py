@@ -39,14 +39,14 @@ class LeftOutRow(ResultRow):
 
 
 class Preflight(Callback):
-    """Tries the network, methods, metrics and erasures on two short texts of every split, before the run starts.
+    """Tries the objective, network, methods, metrics and erasures on short texts, before the run starts.
 
-    The texts are cut to eight explainable tokens; one has evidence and one has none, if the split has both. Methods
-    take only a few steps or samples. A method that needs passes through the network is tried on the first split, and on
-    a further split only if texts there have another form, such as pairs. Metrics are tried on made-up scores of both
-    texts, and then on the scores of each method for one text. Before a fit, the gold class counts as predicted, because
-    an untrained network predicts at random. Finally, the network makes a forward pass over the longest text, and a
-    backward pass if a method needs backward passes.
+    Two texts of every split are cut to eight explainable tokens; one has evidence and one has none, if the split has
+    both. Methods take only a few steps or samples. A method that needs passes through the network is tried on the first
+    split, and on a further split only if texts there have another form, such as pairs. Metrics are tried on made-up
+    scores of both texts, and then on the scores of each method for one text. Before a fit, the gold class counts as
+    predicted, because an untrained network predicts at random. Finally, the network makes a forward pass over the
+    longest text, and a backward pass if a method needs backward passes.
 
     All processes try the same texts. The preflight logs nothing and writes no results. Afterwards, random generators,
     gradients, modes, hooks, the attention kernel and costs are as before. Under FSDP, there is no preflight.
@@ -62,7 +62,7 @@ class Preflight(Callback):
     Raises:
         ValueError: at the start of the fit, test, validation or prediction, if a method, metric or other part fails;
             the message lists all failures. At setup: a callback with `on_explained` has no ComputeAttributions before
-            it, or no callback uses the attributions of a ComputeAttributions.
+            it, or no callback uses the attributions of one of several ComputeAttributions.
 
     Example:
         >>> Preflight(skip_unfit=True).left_out

@@ -54,8 +54,8 @@ def try_metrics(preflight: PreflightRun, evaluation: Any) -> None:
     Args:
         preflight: the preflight.
         evaluation: a callback with a `preset`, a list of `metrics`, the `source` of the attributions, and a set
-            `left_out`. If a metric that fails on a method's scores is left out, the pair (method, metric) is added to
-            this set.
+            `left_out`. If a metric fails on a method's scores and is left out for this method, the pair (method,
+            metric) is added to this set.
     """
     made: dict[str, ExplainedBatch] = {}
 
@@ -95,10 +95,10 @@ def _try_scores(preflight: PreflightRun, evaluation: Any, metric: AttributionMet
 
 
 def _measure_scores(preflight: PreflightRun, metric: AttributionMetric, scores: Mapping[str, Scored]) -> None:
-    """Measures the scores of several methods with a copy of a metric. All scores are those of one text.
+    """Measures the scores of several methods with a copy of a metric. Only each method's scores for one text are used.
 
-    They are put into a batch, as if each method had explained a different text. The text is the preflight's first text,
-    which has evidence if any text of the preflight has evidence.
+    This is the first text that the method explained, if possible one with evidence. The scores of methods that
+    explained the same texts are put into one batch, as if each of these methods had explained a different text.
     """
     if not scores:
         return

@@ -165,7 +165,7 @@ def _explain(
         may_be_stored = not any(check_passes(method))
         examples = examples_with_targets(preflight, source, split) if may_be_stored else np.zeros(0, dtype=np.int64)
         if len(examples) and not np.isin(batch.index.tolist(), examples).all():
-            batch = preflight.examples(split, examples[:2])  # only these examples must have stored scores
+            batch = preflight.examples(split, examples[:2])  # stored scores must exist only for `examples`
         # before a fit, gold classes count as predicted: the untrained network would predict random classes, for which
         # `Cached` may find no stored scores
         confident = confident_probs(batch, preflight.network.num_classes)

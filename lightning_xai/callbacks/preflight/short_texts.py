@@ -149,8 +149,8 @@ def text_forms(inputs: TextInputs) -> set[tuple[int, bool, bool]]:
 def typical_rows(rows: Any, limit: int) -> list[int]:
     """Returns the positions of two of the first `limit` examples, if possible one with evidence and one without.
 
-    Only evidence for the example's gold class counts; if no example has any, evidence for other classes counts too.
-    `rows` is an EncodedSplit.
+    The first has evidence for its gold class or, if no example has such evidence, for another class. The second has
+    no evidence for any class. `rows` is an EncodedSplit.
     """
     with_evidence = rows.with_evidence()
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 def real_tokens(batch: Any) -> Tensor:
-    """Returns the number of tokens in a batch without padding, as a long tensor []; 0 if `batch` is not a Batch.
+    """Returns the number of tokens in a batch, excluding padding, as a long tensor []; 0 if `batch` is not a Batch.
 
     Example:
         >>> from lightning_xai.types import Batch, TextInputs
@@ -23,7 +23,7 @@ def real_tokens(batch: Any) -> Tensor:
 
 
 class TokenRate:
-    """Counts processed tokens and the seconds that pass, not counting pauses.
+    """Counts the tokens that are processed, and the seconds that pass outside of pauses.
 
     Args:
         clock: function that returns the time in seconds.

@@ -50,7 +50,8 @@ class TrainingLines:
     def __init__(self, trainer: Trainer, pace: Pace | None = None) -> None:
         self.pace = pace or Pace()
         self.rate = TokenRate()
-        self._first_step = trainer.global_step  # above 0 if the run was resumed; the speed counts only later steps
+        # above 0 if the run was resumed; the time left is estimated from later steps only
+        self._first_step = trainer.global_step
         self._total: float | None = None
 
     def add(self, batch: Any) -> None:

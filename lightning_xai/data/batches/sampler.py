@@ -1,4 +1,7 @@
-"""Batches of rows of similar length, limited in rows and in tokens (padding included), and divided among processes."""
+"""Puts rows of similar length into batches, and divides the batches among processes.
+
+A batch has a limited number of rows and of tokens (padding included).
+"""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class BilledCodes:
     Attributes:
         codes: admission -> its codes with their decimal points, distinct and sorted; only admissions with a code.
         patients: admission -> patient.
-        known: the codes of all admissions in the tables, including those in no list.
+        known: the codes of all admissions in the tables, including admissions that are in no list.
     """
 
     codes: dict[int, tuple[str, ...]]
@@ -91,6 +91,6 @@ def read_billed(folder: Path, systems: Sequence[System], admissions: Container[i
 
 def _without_zeros(problem: str) -> ValueError:
     return ValueError(
-        f"{problem}, so codes have lost their leading zeros, because a program saved them as numbers: copy the "
-        "original table again"
+        f"{problem}, so a program must have saved the codes as numbers, without leading zeros: copy the original "
+        "table again"
     )

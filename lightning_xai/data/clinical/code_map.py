@@ -15,7 +15,7 @@ class CodeMap:
         systems: the code systems in use; codes of other systems are dropped.
         known: the codes that occur in MIMIC-III. Any other code is shortened by `cut_to_known`, and dropped if that
             fails. If None, no code is shortened, but `replaced_code` replaces some ICD-10 codes.
-        classes: the classes of a checkpoint; all other codes are dropped. If None, all codes are kept.
+        classes: the classes of a checkpoint; all other codes are dropped. If None, every code is a class.
 
     Attributes:
         dropped: reason -> number of annotations or billed codes that were dropped.

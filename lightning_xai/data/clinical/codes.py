@@ -43,7 +43,7 @@ def replaced_code(code: str, system: str) -> str:
 
 
 def cut_to_known(code: str, known: Container[str]) -> str | None:
-    """Returns the longest prefix of a code that is itself a known code of at least 3 characters; None if there is none.
+    """Returns the longest prefix of `code` that is a known code of at least 3 characters; None if there is none.
 
     Args:
         code: a code with its decimal point.

@@ -1,4 +1,4 @@
-"""Counts the admissions, notes, codes and spans of a medical corpus, and prints them beside the published numbers."""
+"""Counts the admissions, notes, codes and spans of a medical corpus, and reports them beside published numbers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PUBLISHED = {
 }
 # another published corpus; its test set consists of MDACE's training and test admissions
 LARGER = {"train": 47_719, "validation": 60, "test": 242}
-# number of test admissions -> how many (document, code) pairs and evidence tokens the results of Edin et al. have
+# number of test admissions -> numbers of (document, code) pairs and of evidence tokens in the results of Edin et al.
 OF_RESULTS = {61: "586 with 2,091 evidence tokens, or 583 with 2,079", 242: "2,441 with 9,074 evidence tokens"}
 
 
@@ -96,7 +96,10 @@ class CountReport:
             line += "" if of_results is None else f" (published results: {of_results})"
             line += f", {self.spans[split]:,} spans" if self.corpus != "mimic" else ""
             if (before := self.annotated.get(split)) is not None:
-                line += f"; before mapping: {before.notes:,} notes, {before.pairs:,} pairs, {before.spans:,} spans"
+                line += (
+                    f"; before codes were mapped to classes: {before.notes:,} notes, {before.pairs:,} pairs, "
+                    f"{before.spans:,} spans"
+                )
             lines.append(line)
         if self.table:
             lines.append(

@@ -143,9 +143,9 @@ def annotated_document(
         span = list(trimmed(text, one.begin, one.end, trim))
         spans = spans_by_code.setdefault(code, [])
         if span[0] == span[1]:
-            dropped["spans empty after trimming"] += 1
+            dropped["spans that are empty after trimming"] += 1
         elif span in spans:
-            dropped["spans repeated after mapping"] += 1
+            dropped["spans that repeat another span of their class"] += 1
         else:
             spans.append(span)
     kept = {code: sorted(spans) for code, spans in sorted(spans_by_code.items())}

@@ -1,4 +1,4 @@
-"""Reads the lists of admissions that define the splits, in the three published formats, and lists of classes."""
+"""Reads lists of admissions, which define the splits, and lists of classes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def read_id_lists(splits: Splits | str) -> dict[str, list[int]]:
 
     Args:
         splits: split -> a file with one HADM_ID per line and no header (Mullenbach's and MDACE's lists), or several
-            such files. Instead of this mapping, one feather file with the columns "_id" and "split" (Edin's lists).
+            such files. A single path in place of this mapping is a feather file with the columns "_id" and "split"
+            (Edin's lists).
 
     Raises:
         ValueError: a file is missing or has a header, a list is empty, or an admission occurs twice or in two splits.
@@ -136,7 +137,7 @@ def _of_feather(path: Path) -> dict[str, list[int]]:
 def _whole(value: Any, location: str) -> int:
     if isinstance(value, str) and value.isascii() and value.isdecimal() or isinstance(value, int):
         return int(value)
-    raise ValueError(f"{location}: _id is not a whole number, unlike every HADM_ID; write it as an integer or as text")
+    raise ValueError(f"{location}: _id must be a whole number (a HADM_ID): write it as an integer or as text")
 
 
 def _require_file(path: Path) -> None:
@@ -170,7 +171,7 @@ def read_class_names(path: Path) -> list[str]:
         if of_run.is_file() and not path.is_file():
             names = read_json(of_run).get("class_names")
             if not names:
-                raise ValueError(f"{of_run} was written by an older version, without classes: give a list of codes")
+                raise ValueError(f"{of_run} is from an older version and names no classes: give a list of codes")
             return [str(name) for name in names]
     if not path.is_file():
         raise ValueError(f"the list of classes {path} is missing: give a JSON list of codes, or set `classes: null`")

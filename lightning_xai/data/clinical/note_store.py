@@ -1,4 +1,4 @@
-"""Keeps the texts of the notes in use on disk, with a small index in memory."""
+"""Keeps the texts of notes on disk, and a small index of the notes in memory."""
 
 from __future__ import annotations
 

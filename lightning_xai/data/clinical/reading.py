@@ -60,7 +60,7 @@ class DocumentSettings:
         mimic_dir: folder of MIMIC-III's tables.
         lists: split -> admissions.
         systems: code systems in use, all of one version.
-        classes: the classes of a checkpoint; None if the classes are all codes that are read.
+        classes: the classes of a checkpoint; None to make every code of the documents a class.
         charts: the annotations to read; None to read no annotations.
         needs_chart: whether every listed admission must have a chart.
         shared_patients: whether a patient may be in two splits.
@@ -149,14 +149,14 @@ def read_documents(settings: DocumentSettings) -> ClinicalDocuments:
             report.dropped["annotations repeated in a chart"] += sum(note.num_repeated for note in notes)
     report.shared_patients = num_shared_patients(lists, patients)
     report.dropped += codes.dropped
-    report.dropped["different codes shortened to a code of MIMIC-III"] = len(codes.cut)
+    report.dropped["distinct codes that were shortened to a code of MIMIC-III"] = len(codes.cut)
     codes_in_use = {code for part in documents.values() for document in part for code in document.codes}
     return ClinicalDocuments(store, documents, settings.classes or sorted(codes_in_use), report)
 
 
 @dataclass(frozen=True)
 class _Maker:
-    """Makes one document for each annotated note of an admission with a chart, else one for the whole admission."""
+    """Makes a document of each annotated note of an admission, or of the whole admission if it has no chart."""
 
     store: NoteStore
     charts: dict[int, list[AnnotatedNote]]
@@ -166,7 +166,7 @@ class _Maker:
     report: CountReport
     places: dict[int, list[int]]  # admission -> positions of its notes in the store
     place_of: dict[int, int]  # ROW_ID of a note -> its position in the store
-    prefix: str  # first characters of the ids of documents that are annotated notes
+    prefix: str  # how the ids of documents with annotations begin
 
     def documents(self, admissions: Sequence[int]) -> list[Document]:
         made = []
@@ -201,6 +201,7 @@ def _require_charts(lists: Mapping[str, list[int]], charts: Mapping[int, object]
         for admission in admissions:
             if admission not in charts:
                 raise ValueError(
-                    f"`splits` has admission {admission} in {split!r}, which has no chart: use the lists in "
-                    f"{options.mdace_dir / 'splits' / options.setting}, or the source MimicMdace, which needs no chart"
+                    f"`splits` has admission {admission} in {split!r}, but this admission has no chart: use the lists "
+                    f"in {options.mdace_dir / 'splits' / options.setting}, or the source MimicMdace, which needs no "
+                    "chart"
                 )

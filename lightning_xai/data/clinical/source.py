@@ -32,8 +32,8 @@ class ClinicalSource(TextSource):
         splits: the lists of admissions, in a form that `read_id_lists` accepts.
         code_systems: the code systems whose codes are labels, all of ICD-9 or all of ICD-10.
         classes: the classes of a checkpoint, in a form that `read_class_names` accepts. Other codes are dropped, and
-            documents without a remaining code are left out. By default, the classes are all codes of the splits, in
-            sorted order.
+            documents without a remaining code are left out. If None, the classes are all codes of the splits, in sorted
+            order.
         charts: the annotations of MDACE to read; None to read no annotations.
         shared_patients: whether a patient may be in two splits.
         allow_text: whether texts of notes may be written outside the folder of the encoded corpora, in heatmaps,

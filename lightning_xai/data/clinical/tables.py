@@ -52,8 +52,8 @@ def read_table_rows(folder: Path, name: str, columns: Sequence[str]) -> Iterator
         columns: the columns to return, in upper case. The file may spell them in any case.
 
     Raises:
-        ValueError: the file is missing, cut off, of MIMIC-IV or not UTF-8, or lacks a column; or a row has more or
-            fewer cells than the header. The message names file and line.
+        ValueError: the file is missing, cut off or not UTF-8, is a table of MIMIC-IV, or lacks a column; or a row has
+            more or fewer cells than the header. The message names file and line.
 
     Example:
         >>> import tempfile

@@ -123,7 +123,7 @@ class CorpusCache:
             note_use(folder)
             return corpus
         except (ValueError, OSError) as error:
-            say(f"{error}; the corpus is encoded again now")
+            say(f"a damaged corpus is encoded again now, so you need not do anything ({error})")
             set_aside(folder)
             return None
 

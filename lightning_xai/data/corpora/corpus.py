@@ -17,7 +17,7 @@ from lightning_xai.data.encoded import Encoded
 from lightning_xai.functional.model_files.file_digest import sha256_of
 from lightning_xai.runs.files.whole_files import read_json
 
-MOST_TABLES = 1024  # largest number of tables that stay in memory, one per block; a table of views needs only 3 KB
+MOST_TABLES = 1024  # largest number of blocks whose tables stay in memory; a table consists of views and needs 3 KB
 
 
 class Corpus:

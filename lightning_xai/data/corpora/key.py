@@ -21,7 +21,7 @@ from lightning_xai.data.corpora.writer import CorpusWriter
 from lightning_xai.data.sources.base import TextSource
 from lightning_xai.data.tokenizers.tokenizer_fingerprint import serialization_hash, tokenizer_fingerprint
 
-LAYOUT = 2  # raise this number whenever the files of a corpus or the meaning of their columns change
+LAYOUT = 2  # raise this number whenever the layout of a corpus's files or the meaning of their columns changes
 LIBRARIES = ("datasets", "pyarrow", "tokenizers", "transformers")
 
 
@@ -133,7 +133,7 @@ def code_hash(part: Any) -> str:
     """Returns a hash of the file that defines a class or function, and of all files of this package that it imports.
 
     Raises:
-        ValueError: the code is not in a file, or depends on variables of an enclosing function.
+        ValueError: the source code is missing, or uses variables of an enclosing function.
 
     Example:
         >>> code_hash(FileHashes) == code_hash(TextSource)  # they are in different files

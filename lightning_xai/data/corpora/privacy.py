@@ -36,8 +36,8 @@ def require_public(source: TextSource, reason: str, remedy: str) -> None:
 
     Args:
         source: the source.
-        reason: beginning of the error message, which says what would write the text.
-        remedy: part of the error message, which says what to do instead.
+        reason: the beginning of the error message. It says what would write the text.
+        remedy: another part of the error message. It says what to do instead.
 
     Raises:
         ValueError: the text is private.

@@ -13,7 +13,7 @@ class Shard:
     """The blocks of rows in one file, read from a memory map.
 
     After the first read of a block, only the positions of its arrays in the file stay in memory (72 bytes). Arrow's
-    objects would need 11 KB per block, which is a lot if documents are long, because a block then has few rows.
+    objects would need 11 KB per block, and a corpus of long documents has many blocks.
 
     Args:
         file: the file that CorpusWriter has written.

@@ -89,8 +89,8 @@ class CorpusWriter:
         self._form = self._form or form
         if form[1] != self._form[1] or -1 not in (form[0], self._form[0]) and form[0] != self._form[0]:
             raise ValueError(
-                f"the encoder changed from {self._form} to {form} (id of the fill token, whether there are token "
-                "types) within a split: correct the encoder"
+                "within a split, the pair (id of the fill token, whether there are token types) changed from "
+                f"{self._form} to {form}: correct the encoder"
             )
         self._form = max(self._form, form)
         batch = self._batch(table, examples)

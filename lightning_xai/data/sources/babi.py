@@ -45,8 +45,8 @@ def read_stories(path: Path) -> list[list[Question]]:
             number, _, rest = line.rstrip("\n").partition(" ")
             if not number.isdecimal() or not rest.strip() or (not stories and number != "1"):
                 raise ValueError(
-                    f"{path}, line {row}: {line[:60]!r} must begin with the number of the line in its story; the first "
-                    "line of a story has number 1"
+                    f"{path}, line {row}: {line[:60]!r} must be the number of the line in its story, a space and a "
+                    "text; the first line of a story has number 1"
                 )
             if number == "1":
                 stories.append([])
@@ -113,8 +113,8 @@ class BAbI(TextSource):
     Reference: Weston et al. (2015), "Towards AI-Complete Question Answering: A Set of Prerequisite Toy Tasks", arXiv
         1502.05698, Sec. 3.
     Differs: Madsen et al. (2022), arXiv 2110.08412, divide the 10,000 training questions, not the stories, into 8,500
-        for training and 1,500 for validation, so questions of one story can be in both splits. They use
-        every word as a class, not only the answers.
+        for training and 1,500 for validation, so questions of one story can be in both splits. They use every word as a
+        class, not only the answers.
     """
 
     name = "babi"

@@ -14,7 +14,7 @@ GET_VERBS = ["got", "grabbed", "took"]
 DROP_VERBS = ["dropped", "put down"]
 QUESTIONS_PER_STORY = 5
 # task -> probability that a question follows a sentence, once three sentences have been told since the last question;
-# with 0.1 in task 3, stories are as long as the published ones
+# the probability 0.1 makes the stories of task 3 as long as the published ones
 QUESTION_CHANCE = {2: 0.5, 3: 0.1}
 
 

@@ -19,7 +19,7 @@ from lightning_xai.data.tables.rationale_cells import is_whole, whole_spans
 from lightning_xai.functional.text.spans import check_spans
 from lightning_xai.runs.names import check_name
 
-LONGEST_PATH = 4096  # characters; a longer string is assumed not to be a path
+LONGEST_PATH = 4096  # characters; a string of at least this length is assumed not to be a path
 
 
 def rows_to_dataset(rows: Iterable[dict[str, Any]], multilabel: bool = False) -> Dataset:
@@ -216,14 +216,15 @@ class TextSource(ABC):
     def files(self) -> list[Path]:
         """Returns the files and folders that `load` reads. If their contents change, the rows are encoded again.
 
-        By default, these are the files of sources among the constructor arguments, and all arguments that are paths of
-        existing files. Existing folders count only if the name of their argument contains "path", "dir", "folder" or
-        "file". A source that reads other files must override this method. If a file is missing, `prepare` is called.
+        By default, these are all files whose paths are constructor arguments, and the files of all sources that are
+        constructor arguments. A folder whose path is a constructor argument is included only if the name of the
+        argument contains "path", "dir", "folder" or "file". A source that reads other files must override this method.
+        If a file is missing, `prepare` is called.
         """
         return paths_in(self.init_args)
 
     def remote_revision(self) -> str:
-        """Returns the version of the hub's data that `load` reads; "" if it reads no such data, or a fixed version."""
+        """Returns the version of the data that `load` reads from the hub; "" if it reads none, or a fixed version."""
         return ""
 
     def summary(self) -> dict[str, Any]:

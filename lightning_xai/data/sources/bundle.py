@@ -179,8 +179,8 @@ class Bundle(TextSource):
             text = next((filler[i] for i in order), None)
             if text is None:
                 raise ValueError(
-                    f"document {name} must have at least {num_filler} filler snippets and {goal} words in all, for "
-                    f"which {len(filler)} filler snippets are too few; lower filler_per_document or words_per_document"
+                    f"document {name} needs at least {num_filler} filler snippets and {goal} words in all, but its "
+                    f"split has only {len(filler)} filler snippets; lower filler_per_document or words_per_document"
                 )
             chosen.append((None, text))
             num_words += len(text.split())

@@ -133,7 +133,7 @@ class ColumnSource(TextSource):
 
     @property
     def _first_split(self) -> str:
-        """Name of the split from which the class names are taken."""
+        """The training split or, without it, the first split. Its ClassLabel feature, if any, names the classes."""
         return "train" if "train" in self._table else next(iter(self._table))
 
     @cached_property
@@ -168,7 +168,7 @@ class ColumnSource(TextSource):
         return [self._named(text, split) for text in texts if text is not None]
 
     def _named(self, label: str, split: str) -> str:
-        """Returns the class name that the column's ClassLabel feature has for the label; if none, the label itself."""
+        """Returns the label's class name in the column's ClassLabel feature or, if there is none, the label itself."""
         names, number = self._table[split].label_names, whole_number(label)
         if names is None or number is None or not 0 <= number < len(names):
             return label
@@ -264,7 +264,7 @@ class ColumnSource(TextSource):
 
 
 def _classes_of_names(names: list[str], class_names: list[str]) -> ClassNumbers:
-    """Returns a ClassNumbers for a column's class names, matched by name or, if no name is equal, by position."""
+    """Returns a ClassNumbers that maps a column's class names to classes: by name or, if no name fits, by position."""
     theirs, ours = comparable_names(names, class_names)
     by_name = {name: ours.index(same) for name, same in zip(names, theirs, strict=True) if same in ours}
     return ClassNumbers.of_names(by_name or {name: i for i, name in enumerate(names[: len(class_names)])})

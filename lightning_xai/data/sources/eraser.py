@@ -48,9 +48,9 @@ def document_ids(annotation: dict[str, Any]) -> list[str]:
 
 
 def evidence_spans(evidences: list[list[dict[str, Any]]], documents: dict[str, str], name: str) -> list[list[int]]:
-    """Returns the merged character spans of an annotation's evidence in the text of its documents.
+    """Returns the merged character spans of an annotation's evidence, as offsets into the text of the annotation.
 
-    The text consists of the documents, joined by line breaks.
+    The text consists of the annotation's documents, joined by line breaks.
 
     Args:
         evidences: groups of evidence. A group is a list of objects with the keys "docid", "start_token" and

@@ -133,7 +133,7 @@ class Files(ColumnSource):
             if disk_message(error) is not None:  # the cache of `datasets` could not be written
                 raise
             raise ValueError(
-                f"{', '.join(files)} cannot be read ({cause_of(error)}): write the files again, with the same columns"
+                f"{', '.join(files)} cannot be read ({cause_of(error)}): write the files again, all with equal columns"
             ) from error
 
     def _read(self, path: Path) -> Iterator[dict[str, Any]]:
@@ -170,7 +170,7 @@ class Files(ColumnSource):
 
 
 def files_of_pattern(pattern: str) -> list[Path]:
-    """Returns the file with the name `pattern` or, if it contains *, ? or [...], all files that match, sorted by name.
+    """Returns the file named `pattern`, or all files that match a pattern with *, ? or [...], sorted by name.
 
     Raises:
         ValueError: no file matches.
@@ -211,7 +211,7 @@ def _quiet() -> Iterator[None]:
 
 
 def cause_of(error: BaseException) -> str:
-    """Returns the first line of the message of an error's cause (or of the error itself), cut to 200 characters.
+    """Returns the first line of an error's message, or of its cause's message if it has a cause, cut to 200 characters.
 
     Example:
         >>> cause_of(ValueError("no columns\\nat all"))

@@ -14,7 +14,7 @@ CLASS_FOLDERS = ("neg", "pos")
 
 
 def read_reviews(folder: Path) -> list[dict[str, Any]]:
-    """Returns the reviews in folder/neg, then those in folder/pos, each sorted by the number in the file name.
+    """Returns the reviews in folder/neg and then those in folder/pos, both sorted by the number in the file name.
 
     Raises:
         ValueError: a folder has no reviews, or a file is not named "number_rating.txt".

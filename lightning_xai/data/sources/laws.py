@@ -1,4 +1,4 @@
-"""Checks of properties that every data source must have. `check_source` runs them all, on a source of any package."""
+"""Checks of properties that every data source must have. `check_source` runs all of them on a given source."""
 
 from __future__ import annotations
 
@@ -60,7 +60,9 @@ def rows_are_valid(source: TextSource, splits: Any) -> None:
     name = type(source).__name__
     remedy = "return rows_to_splits({'train': rows, ...})"
     require(
-        isinstance(splits, DatasetDict) and len(splits) > 0, f"{name}.load returned {type(splits).__name__}", remedy
+        isinstance(splits, DatasetDict) and len(splits) > 0,
+        f"{name}.load returned {type(splits).__name__}, not a DatasetDict with at least one split",
+        remedy,
     )
     for split, rows in splits.items():
         examples = checked_examples(rows, str(split), source)

@@ -1,4 +1,4 @@
-"""Discharge summaries of MIMIC-III, labeled by diagnosis codes: diabetes or not, or acute or chronic anemia."""
+"""Discharge summaries of MIMIC-III with labels from diagnosis codes, for two tasks: diabetes, and type of anemia."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def diabetes_label(codes: Collection[str]) -> int:
 
 
 def anemia_label(codes: Collection[str]) -> int | None:
-    """Returns 1 for acute anemia (ICD-9 285.1), 0 for anemia of chronic disease (285.2), else None (both or neither).
+    """Returns 1 for acute anemia (ICD-9 285.1), 0 for anemia of chronic disease (285.2), None for both or neither.
 
     Example:
         >>> anemia_label(["2851"]), anemia_label(["28521"]), anemia_label(["2851", "28521"])
@@ -162,7 +162,8 @@ class MimicLabels(TextSource):
     "anemia": admissions with the code 285.1 (acute anemia) are class 1, and those with 285.2 (anemia of chronic
     disease) class 0. Admissions with both codes or neither are left out.
 
-    The text of an admission consists of all its summaries and their addenda, joined and passed to `normalize_text`.
+    The text of an admission consists of its summaries and then their addenda, joined by spaces. Notes that are marked
+    as errors are left out. If `normalized`, the text is passed to `normalize_text`.
 
     Args:
         data_dir: folder with NOTEEVENTS.csv and DIAGNOSES_ICD.csv of MIMIC-III 1.4, or with the same files as .csv.gz.

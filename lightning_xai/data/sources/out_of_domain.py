@@ -22,8 +22,8 @@ def matched_classes(
     Args:
         names: class names of an added source.
         data_names: class names of the training source.
-        mapping: class of the added source -> name of the same class in `data_names`, or None to leave out the rows of
-            the class. All other classes are matched by name, ignoring case, hyphens, underscores and white space.
+        mapping: class of the added source -> name of the same class in `data_names`, or None to leave out the class.
+            All other classes are matched by name, ignoring case, hyphens, underscores and white space.
         owner: name of the added source, for error messages.
 
     Raises:
@@ -55,7 +55,7 @@ def matched_classes(
         else:
             raise ValueError(
                 f"{owner} has the class {name!r}, which is not one of {listed(data_names)}: set `classes: "
-                f"{{{owner}: {{{name}: ...}}}}`, where ... is one of these names, or null to leave out the rows"
+                f"{{{owner}: {{{name}: ...}}}}`, where ... is one of these names, or null to leave out this class"
             )
     if all(position is None for position in positions):
         raise ValueError(f"`classes` for {owner} leaves out all of {listed(names)}: keep at least one class")
@@ -103,12 +103,13 @@ class OutOfDomain(TextSource):
         max_lengths: name of the new split -> largest number of tokens of an example, special tokens included; by
             default, the encoder's limit. If truncation removes evidence, only the remaining evidence counts.
         classes: name of the new split -> mapping for its source. The mapping has an entry for each class that `source`
-            lacks or names differently: class -> class of `source`, or null to leave out the rows of the class.
+            lacks or names differently: class -> class of `source`, or null to leave out the class. Rows of a class that
+            is left out are dropped; multi-label rows only lose this label.
 
     Raises:
         ValueError: `others` is empty or has the name of a split of `source`; another option has a name that is not in
-            `others`; or some of the sources are multi-label and others are not. `load` raises the error if a source
-            lacks the split, or has a class without a counterpart.
+            `others`; or single-label and multi-label sources are mixed. `load` raises the error if a source lacks the
+            split that is read, or has a class without a counterpart.
 
     Example:
         >>> from lightning_xai.data.sources.planted import Planted
@@ -201,7 +202,7 @@ class OutOfDomain(TextSource):
         rows = other.row_streams() or other.load()
         if split not in rows:
             raise ValueError(
-                f"the source of {name!r} has no split {split!r}, only {', '.join(rows)}: name one in `splits`"
+                f"the source of {name!r} has no split {split!r}, only {', '.join(rows)}: name one of these in `splits`"
             )
         positions = matched_classes(other.class_names, self.class_names, self.classes.get(name, {}), name)
         columns = rows[split].column_names

@@ -95,8 +95,8 @@ def read_json_lines(folder: Path, part: str) -> Iterator[dict[str, Any]]:
 def read_highlights(folder: Path, part: str) -> Iterator[dict[str, Any]]:
     """Yields the rows of esnli_{part}.csv. The part "train" has two files, esnli_train_1.csv and esnli_train_2.csv.
 
-    The values of "premise_masks" and "hypothesis_masks" have one list per annotator: for each word, whether the
-    annotator marked it.
+    The values of "premise_masks" and "hypothesis_masks" are lists with one mask per annotator. A mask has a bool for
+    each word: True if the annotator marked the word.
 
     Raises:
         ValueError: a column is missing, or a marked sentence differs from its sentence in more than asterisks.
@@ -153,7 +153,7 @@ class SNLI(TextSource):
 
     Raises:
         ValueError: `main` is unknown. `load` raises the error if a folder has no such files, or if a row has a wrong
-            label or wrong marks. The message names file and line.
+            label or wrong marks. The message about a row says where the row is.
 
     Example:
         >>> import tempfile
@@ -201,7 +201,7 @@ class SNLI(TextSource):
         if Path(self.path).is_dir() and not is_saved_dataset(self.path):
             raise ValueError(
                 f"{self.path} holds no files of SNLI: it must have one of {', '.join(READERS)} for at least one "
-                "{part}: train, dev or test"
+                "{part} (train, dev or test)"
             )
         table = self._hub().load_table()
         for rows in table.values():

@@ -129,8 +129,8 @@ class SST(TextSource):
         rationale_threshold: a word is evidence if its phrase score (0, 0.5 or 1) is at least this number.
         min_words: sentences with fewer words are left out of every split. Punctuation marks count as words. Madsen et
             al. (2022), arXiv 2110.08412, use 6.
-        revision: commit, tag or branch on the hub; None for the newest version, which `datasets` cannot load,
-            because it is a script.
+        revision: commit, tag or branch on the hub; None for the newest version, which `datasets` cannot load, because
+            it is a script.
         hub_dir: the folder, in the hub's data set, that has the trees (column "ptb_tree"); None to read all folders.
 
     Raises:
@@ -198,7 +198,7 @@ class SST(TextSource):
         for split, rows in table.items():
             if COLUMN not in rows.column_names:
                 raise ValueError(
-                    f"{self.path}, split {split!r}: no column {COLUMN!r} with bracketed trees among "
+                    f"{self.path}, split {split!r} has no column {COLUMN!r} with bracketed trees, only "
                     f"{', '.join(rows.column_names)}; on the hub, the trees are in the configuration 'ptb': set "
                     "hub_dir to the folder of this configuration, or give a folder into which it was saved"
                 )

@@ -156,10 +156,9 @@ class Vader(TextSource):
     Args:
         domain: "movie" or "amazon" reviews, "nyt" (New York Times editorials), or "tweets". Its snippets are divided
             into train, validation and test.
-        threshold: a snippet has a label if the absolute value of its mean rating, which is in [-4, 4], exceeds this
-            number.
-        other_domains: domains whose labeled snippets become additional test splits, named by domain; None for all
-            other domains.
+        threshold: a snippet has a label if its mean rating in [-4, 4] is above this number or below minus this number.
+        other_domains: domains whose labeled snippets become additional test splits, named by domain; None for all other
+            domains.
         seed: seed of the random division into splits.
         validation_fraction, test_fraction: fractions of the domain's snippets.
         cache_dir: folder in which the data is kept; None for $LIGHTNING_XAI_CACHE or, if unset, ~/.cache/lightning_xai.

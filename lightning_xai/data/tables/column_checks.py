@@ -45,7 +45,7 @@ def missing_column(split: str, role: str, column: str, rows: Any, existing: Sequ
 
 
 def check_label_cell(cell: Any, location: str, separator: str, class_names: Collection[str]) -> None:
-    """Raises ValueError unless a cell holds a class name, a number, or a list of class names and numbers.
+    """Raises ValueError if a label in a cell is an object, bytes or a nested list, or if it is a list written as text.
 
     Args:
         cell: cell of a label column.

@@ -186,7 +186,7 @@ def _under(field: str, content: str, path: Path) -> Any:
 
 
 def _rows_of(value: Any) -> list[Any]:
-    """Returns the rows in a JSON value: a list of rows, an object with one list per column, or a single row."""
+    """Returns the rows of a JSON value, which is a list of rows, an object with a list per column, or a single row."""
     if isinstance(value, list):
         return value
     lists = list(value.values()) if isinstance(value, dict) else []

@@ -147,7 +147,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def comparable_names(names: Sequence[str], data_names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Returns both lists with normalized names. If normalization makes two names of a list equal, changes neither list.
+    """Returns both lists with normalized names, or unchanged if normalization makes two names of one list equal.
 
     Example:
         >>> comparable_names(["NO", "YES"], ["no", "yes"])

@@ -1,4 +1,4 @@
-"""Computes the outputs of a classifier for only some classes, such as the explained classes."""
+"""Computes the outputs of a classifier for chosen classes, such as the explained classes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FEW_CLASSES = 64
 
 
 def computes_by_class(model: EmbeddingModel) -> bool:
-    """Returns whether `model` saves time and memory by computing the logits of only some classes.
+    """Returns whether `model` can save time and memory by computing only the logits of chosen classes.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -106,10 +106,10 @@ def class_columns(classes: Tensor) -> Tensor:
 def segment_graph(
     model: EmbeddingModel, inputs: TextInputs, embeds: Tensor, classes: Tensor | None, *, output_readout: bool
 ) -> Any:
-    """Returns a forward pass that saves memory: it stores the autograd graph of only some segments at a time.
+    """Returns a forward pass that saves memory: it stores the autograd graph of only a few segments at a time.
 
-    The result is None if the model has no such pass. The class PLMCA builds one in its method `segment_graph`, but only
-    within the context `gradients_by_segment`.
+    The result is None if the model has no such pass. The class PLMCA builds such a pass in its method `segment_graph`,
+    but only within the context `gradients_by_segment`.
 
     Args:
         model: the classifier.

@@ -79,7 +79,7 @@ class BiasShares:
 
     @property
     def needs_products_only(self) -> bool:
-        """Whether the only inner products that the rule may need are those with the bias.
+        """Whether the rule needs no inner products other than those with the bias.
 
         If so, `record_products` can be called in place of `record`.
         """

@@ -37,7 +37,7 @@ class FrozenLayer:
     from a forward pass. If the feed-forward block has a gate, the activated gate is constant, too.
 
     The vectors of the sources pass through the layer in two steps: first `attend`, `attend_to_mixtures` or
-    `attend_to_tokens`, then `after_attention`. With gradients off, both steps overwrite their input vectors.
+    `attend_to_tokens`, then `after_attention`. With gradients off, both steps may overwrite their input vectors.
 
     Example:
         >>> from lightning_xai.functional.decomposition.encoder_layer import trace_layers
@@ -73,7 +73,7 @@ class FrozenLayer:
     def attend(self, vectors: Tensor) -> tuple[Tensor, None]:
         """Returns two results: the sums [R, c, D] of the attention block's input and output, without biases; and None.
 
-        The None tells `after_attention` to apply `up` itself. With gradients off, the sums overwrite `vectors`.
+        None means that `after_attention` must apply `up` itself. With gradients off, the sums may overwrite `vectors`.
 
         Args:
             vectors: [T, c, D], the vectors of c sources in the states of all T tokens.
@@ -162,8 +162,9 @@ class FrozenLayer:
 
         The result equals weights @ `after_attention(vectors)`. To save time, the sums are taken before the
         down-projection, which is then applied to W rows instead of R rows. So the vectors M v of single targets (M is
-        the matrix of the down-projection) are never computed. Their inner products with a bias b are computed with the
-        transposed matrix M': (M v) . b = v . (M' b). With gradients off, `vectors` and `units` are overwritten.
+        the matrix of the down-projection, v the units) are never computed. Their inner products with a bias b are
+        computed with the transposed matrix M': (M v) . b = v . (M' b). With gradients off, `vectors` and `units` are
+        overwritten.
 
         Args:
             vectors: [R, c, D], the input plus the output of the attention block.
@@ -188,7 +189,7 @@ class FrozenLayer:
     def _until_down(self, vectors: Tensor, at_bias: BiasHook, units: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """Computes the layer up to `down`. Returns the residual [R, c, D] and the units [R, c, F] before `down`.
 
-        The output of `down` is added to this residual. None replaces the units if the feed-forward block is left out.
+        The output of `down` is to be added to this residual. If the feed-forward block is left out, the units are None.
         """
         parts = self.parts
         block = at_bias("attention", vectors)

@@ -58,7 +58,7 @@ class SourceSums:
 
 
 def _enter_biases(layer: FrozenLayer, rule: BiasRule) -> tuple[BiasShares, Tensor]:
-    """Passes the layer's K biases through the rest of the layer. Returns its `BiasShares` and the results [R, K, D]."""
+    """Returns the layer's `BiasShares`, and its K biases [R, K, D] after they have passed through the rest of it."""
     shares = BiasShares(rule, layer.biases)
     no_columns = layer.hidden.new_zeros(len(layer.rows), 0, layer.hidden.shape[-1])
     # scratch is None, because `shares` keeps some of the columns, and the sources would overwrite scratch memory

@@ -95,8 +95,7 @@ class ForVersions(Protocol):
             classes: [R, K] long, the classes of each version, on the CPU.
             erasure: how tokens are erased, see `erase`.
             pad_id: id of the padding token.
-            chunk_size: a forward pass contains at most as many tokens as this many versions have; None lets the device
-                decide.
+            chunk_size: a forward pass has no more tokens than `chunk_size` versions have; None lets the device decide.
         """
         ...
 
@@ -180,12 +179,12 @@ def predict_of(model: ExplainedModel) -> Predict:
 
 
 def mapped(evaluate: Evaluate, function: Callable[[Tensor], Tensor], model: ExplainedModel) -> Evaluate:
-    """Returns `evaluate` with `function` applied to its outputs and to the outputs of its `for_versions`.
+    """Returns a function that applies `function` to the outputs of `evaluate` and of `evaluate.for_versions`.
 
     Args:
         evaluate: a function that returns the logits of `model`.
         function: a function that maps logits to outputs, such as probabilities. If the model is multi-label, this
-            function may get the logits of only some classes.
+            function may get the logits of a subset of the classes.
         model: the classifier.
 
     Example:

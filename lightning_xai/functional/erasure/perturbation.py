@@ -184,7 +184,7 @@ def predict_erased(
     erasure: Erasure,
     pad_id: int = 0,
 ) -> Tensor:
-    """Returns, for each row, the probabilities [R, J] float64 of the row's class, given each of the row's J versions.
+    """Returns [R, J] float64: entry [r, j] is the probability of row r's class, given version j of row r.
 
     Equal versions are evaluated only once. Versions that keep every token are not evaluated: their probabilities are
     taken from `unerased_probs`.

@@ -132,10 +132,10 @@ def segment_columns(
 
 
 def version_blocks(ids: Tensor, most_segments: int) -> Iterator[slice]:
-    """Yields slices of versions. The versions of a slice have at most `most_segments` distinct segments together.
+    """Yields slices of versions. Together, the versions of a slice have at most `most_segments` distinct segments.
 
     Args:
-        ids: [R, N] long, the ids of each version's segments. No single version has more than `most_segments` segments.
+        ids: [R, N] long, the ids of each version's segments. No version may have more than `most_segments` segments.
         most_segments: largest number of distinct segments in a slice.
 
     Example:
@@ -162,7 +162,7 @@ def _with_erased_bits(erased: np.ndarray, size: int) -> _TextSegments:
     padded = np.zeros((num_rows, num_segments * size), dtype=bool)
     padded[:, :length] = erased
     padded = padded.reshape(num_rows, num_segments, size)
-    changed = np.asarray(padded.any(axis=2))  # [R, N]; segments without an erased token are the same in all versions
+    changed = np.asarray(padded.any(axis=2))  # [R, N]; versions that erase nothing in a segment share this segment
     row, position = np.nonzero(changed)
     bits = np.packbits(padded[row, position], axis=1)
     first, inverse = _distinct(np.concatenate([position.astype(">u4").view(np.uint8).reshape(-1, 4), bits], axis=1))

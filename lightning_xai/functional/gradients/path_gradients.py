@@ -127,7 +127,7 @@ def path_gradients(
         ends: the ends of the line.
         quadrature: the points on the line and their weights in the average.
         chunk_size: largest number of rows (examples times points) per forward pass; None lets the device decide. A
-            forward pass contains at least one point of every example, even if there are more examples than this.
+            forward pass has at least one point of every example, even if there are more than `chunk_size` examples.
         create_graph: whether the averages can be differentiated again.
 
     Example:

@@ -1,4 +1,4 @@
-"""Context managers that restore random generators, a network or the attributes of objects, or return freed memory."""
+"""Context managers that restore random generators, networks or objects, and one that returns freed memory."""
 
 from __future__ import annotations
 

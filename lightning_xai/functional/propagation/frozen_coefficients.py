@@ -122,7 +122,10 @@ class FrozenCoefficients(Rules):
                 args[0].second_run, args[0].is_gate = result.second_run, result.is_gate
                 return args[0]
         if writes:
-            raise ValueError(f"{name} writes a non-linear result into hidden states: {WITHOUT_RULE}")
+            raise ValueError(
+                f"{name} writes a non-linear result into hidden states, and there is no rule for such a function: "
+                f"{WITHOUT_RULE}"
+            )
         if base in ACTIVATIONS:
             return self._activation(func, args, kwargs)
         if base in ("layer_norm", "rms_norm"):

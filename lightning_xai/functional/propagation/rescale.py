@@ -75,7 +75,10 @@ class Rescale(Rules):
             args[0].second_run = result.second_run
             return args[0]
         if writes:
-            raise ValueError(f"{name} writes a non-linear result into hidden states: {WITHOUT_RULE}")
+            raise ValueError(
+                f"{name} writes a non-linear result into hidden states, and there is no rule for such a function: "
+                f"{WITHOUT_RULE}"
+            )
         return self._nonlinear(func, name, factors, args, kwargs)
 
     def _nonlinear(self, func: Callable, name: str, factors: int, args: tuple, kwargs: dict) -> Any:
@@ -111,7 +114,7 @@ class Rescale(Rules):
         raise ValueError(
             f"{name} has no DeepLift rule: there are rules for linear functions, products, quotients, softmax, "
             f"layer_norm, rms_norm, attention, the powers {', '.join(map(str, POWERS))}, "
-            f"{', '.join(sorted(SMOOTH | KINKED))}; "
+            f"and the functions {', '.join(sorted(SMOOTH | KINKED))}; "
             f"{WITHOUT_RULE}"
         )
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# functions that do not use the values of a tensor. They return the tensor's properties (such as its shape) or constants
+# functions that need no rule: they return properties of a tensor (such as its shape), its printed form or constants
 VALUE_FREE = frozenset(
     "__hash__ __len__ __repr__ data_ptr device dim dtype element_size get_device grad_fn is_complex is_contiguous "
     "is_cuda is_floating_point is_leaf is_meta is_mps is_nested is_quantized is_sparse is_xla itemsize layout names "
@@ -48,8 +48,8 @@ class Tracked(Tensor):
 
     rules: Rules
     second_run: Tensor | None = None  # this tensor's value in a second run of the network, if the rules need one
-    nonlinear_function: str | None = None  # the first non-linear function on the way to this tensor; None if linear
-    is_gate: bool = False  # True for an activation's result, which is a coefficient in products with linear tensors
+    nonlinear_function: str | None = None  # function that made this tensor non-linear in the states; None if linear
+    is_gate: bool = False  # True for an activation's result. In a product with a linear tensor, it is a coefficient
 
     @classmethod
     def __torch_function__(cls, func: Callable, types: tuple, args: tuple = (), kwargs: dict | None = None) -> Any:
@@ -74,7 +74,7 @@ def track(tensor: Tensor, rules: Rules, second_run: Tensor | None = None) -> Tra
     Args:
         tensor: any tensor.
         rules: the rules that compute every function applied to the tracked tensor.
-        second_run: the tensor's value in a second run of the network, of the same shape; None if there is no such run.
+        second_run: the tensor's value, of the same shape, in a second run of the network; None if there is no such run.
 
     Example:
         >>> from lightning_xai.functional.propagation.rescale import Rescale
@@ -195,7 +195,7 @@ class Rules(ABC):
 
         Args:
             value: a tensor or a sequence of tensors; any other value is returned unchanged.
-            second_run: the result in the second run that corresponds to `value`; None if there is no second run.
+            second_run: the counterpart of `value` in the second run; None if there is no second run.
             marks: values for other attributes of the tracked tensors, such as `is_gate`.
         """
         if isinstance(value, Tensor):
@@ -212,8 +212,8 @@ def writes_in_place(name: str, args: tuple, kwargs: dict) -> bool:
     """Returns whether a function writes into its first argument.
 
     Raises:
-        ValueError: the function writes tracked values into a tensor that is not tracked, so the rules would not apply
-            to later functions of this tensor.
+        ValueError: the function has an argument `out`, or writes tracked values into a tensor that is not tracked. No
+            rules would apply to functions that the network applies to such a tensor later.
 
     Example:
         >>> from lightning_xai.functional.propagation.rescale import Rescale
@@ -223,7 +223,10 @@ def writes_in_place(name: str, args: tuple, kwargs: dict) -> bool:
     """
     writes = name.endswith("_") or name == "setitem" or bool(kwargs.get("inplace")) or "out" in kwargs
     if writes and ("out" in kwargs or not isinstance(args[0], Tracked)):
-        raise ValueError(f"{name} writes hidden states into a tensor that does not depend on them: {WITHOUT_RULE}")
+        raise ValueError(
+            f"{name} writes hidden states into a tensor that does not depend on them, so no rule can follow them: "
+            f"{WITHOUT_RULE}"
+        )
     return writes
 
 

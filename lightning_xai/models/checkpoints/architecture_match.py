@@ -86,13 +86,13 @@ def check_architecture(spec: dict[str, Any], network: Classifier, path: str | Pa
         >>> check_architecture(network_spec(network), network, "x")
         >>> check_architecture(network_spec(BiLSTMAttention(9)), network, "x")
         Traceback (most recent call last):
-        ValueError: x does not fit: paired is False in the file and True in the configuration; use ...
+        ValueError: x does not fit this configuration: paired is False in the file, but True here; use ...
     """
     difference = first_setting_difference(spec, network_spec(network))
     if difference is not None:
         raise ValueError(
-            f"{path} does not fit: {difference.name} is {difference.given!r} in the file and {difference.needed!r} in "
-            "the configuration; use the config.yaml of the run that wrote the file, or evaluate.yaml"
+            f"{path} does not fit this configuration: {difference.name} is {difference.given!r} in the file, but "
+            f"{difference.needed!r} here; use the config.yaml of the run that wrote the file, or evaluate.yaml"
         )
 
 

@@ -165,9 +165,9 @@ def read_encoder(path: str) -> dict[str, Any]:
         path: as in `load_trained`. A Hugging Face encoder without a classification head is allowed, too.
 
     Returns:
-        The facts that a checkpoint stores. For a Hugging Face model or released weights: the class and the path of a
-        text encoder with the model's own tokenizer, whether or not this tokenizer exists. For released weights, also
-        the length to which the encoder cuts texts.
+        For a checkpoint: the facts that it stores. For a Hugging Face model or released weights: the class and the path
+        of a text encoder with the model's own tokenizer, whether or not this tokenizer exists. For released weights,
+        also the length to which the encoder cuts texts.
 
     Raises:
         ValueError: the checkpoint cannot be read.
@@ -188,12 +188,12 @@ def check_format(checkpoint: dict[str, Any], path: str | Path = "this checkpoint
         >>> check_format({"format": FORMAT})
         >>> check_format({}, "old.ckpt")
         Traceback (most recent call last):
-        ValueError: old.ckpt has format 1, but runs continue only in format 2: fit the network again, or ...
+        ValueError: old.ckpt has format 1, but only checkpoints of format 2 can be resumed or tested: fit ...
     """
     if not is_current(checkpoint):
         raise ValueError(
-            f"{path} has format {format_of(checkpoint)}, but runs continue only in format {FORMAT}: fit the "
-            "network again, or use evaluate.yaml"
+            f"{path} has format {format_of(checkpoint)}, but only checkpoints of format {FORMAT} can be resumed or "
+            "tested: fit the network again, or use evaluate.yaml"
         )
 
 

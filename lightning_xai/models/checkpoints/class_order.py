@@ -24,7 +24,8 @@ TRAINED_ON_THEM = "give a network that was trained on the classes of the data"
 def pretrained_class_names(network: Classifier, network_classes: list[str] | None = None) -> list[str] | None:
     """Returns the class names of a pretrained head, in the order of the logits; None if the head is not pretrained.
 
-    A head counts as pretrained only if all weights come from the folder, and its config.json has C classes.
+    A head counts as pretrained only if all weights come from the pretrained folder, and if config.json in this folder
+    has as many classes (C) as the network.
 
     Args:
         network: the network.
@@ -72,7 +73,7 @@ def reorder_classes(network: Classifier, positions: Sequence[int]) -> bool:
     inputs, rows = random_inputs(network, [7, 4]), list(positions)
     head = [weight for weight in network.head_parameters() if weight.shape[:1] == (network.num_classes,)]
     given = [weight.clone() for weight in head]
-    # autocast is off, because it would keep using its copies of the weights from before the change
+    # autocast is off, because it caches copies of weights, and would use them after the weights have changed
     with evaluation_mode(network), torch.autocast(network.embedding_matrix.device.type, enabled=False):
         expected = network(inputs).logits[:, rows]
         for weight in head:

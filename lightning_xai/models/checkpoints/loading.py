@@ -42,7 +42,8 @@ def read_tensors(path: Path) -> dict[str, Any]:
     except Exception as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ValueError(
-            f"{path} is not loaded: it holds more than tensors, numbers, texts, lists and dicts ({reason})"
+            f"{path} is not loaded: it is damaged, was not written by torch.save, or holds more than tensors, numbers, "
+            f"texts, lists and dicts ({reason})"
         ) from error
 
 
@@ -77,7 +78,7 @@ def build_network(spec: dict[str, Any], *, trust_remote_code: bool = False) -> C
 
 
 class WeightDifference(NamedTuple):
-    """A weight that only the given weights or only the network has, or whose shape differs between the two.
+    """A weight that is only in the given weights, only in the network, or in both with different shapes.
 
     Example:
         >>> WeightDifference("output.bias", shape=(3,), needed="absent").needed

@@ -28,7 +28,7 @@ _RELEASED_NAMES = {
     "label_wise_attention.layernorm.": "norm.",
     "label_wise_attention.output_linear.": "output.",
 }
-# weights left over from the authors' experiments, which no forward pass uses
+# weights that no forward pass uses; they are left over from the authors' experiments
 _RELEASED_UNUSED = (
     "label_wise_attention.layernorm_1.",
     "roberta_encoder.pooler.",
@@ -92,7 +92,7 @@ def renamed_weights(weights: dict[str, Tensor]) -> dict[str, Tensor]:
 def load_released(folder: Path) -> Released:
     """Returns PLM-CA with released weights, its classes and its decision threshold.
 
-    The encoder's config may be in several places, see `encoder_folder`.
+    The encoder's config may be in one of several folders, see `encoder_folder`.
 
     Raises:
         ValueError: a file is missing or damaged, the weights do not match the architecture, or the classes or the
@@ -170,7 +170,7 @@ def read_classes(file: Path) -> list[str]:
         ValueError: .../target_tokenizer.json names ['401.9'] twice: each class needs a name of its own
     """
     if not file.is_file():
-        raise ValueError(f"{file} is missing: copy it from the released archive; it has the order of the classes")
+        raise ValueError(f"{file}, which has the order of the classes, is missing: copy it from the released archive")
     try:
         names = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:

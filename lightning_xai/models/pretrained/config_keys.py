@@ -58,7 +58,7 @@ def known_keys(config_class: type[PretrainedConfig]) -> set[str]:
     read: set[str] = set()
     for module in _modules_of(config_class):
         read |= {next(filter(None, names)) for names in _READ.findall(inspect.getsource(module))}
-    rotary = {"rope_scaling", "rope_theta"} if "rope_parameters" in declared else set()  # former names of it
+    rotary = {"rope_scaling", "rope_theta"} if "rope_parameters" in declared else set()  # former names of that key
     return declared | properties | set(config_class.attribute_map) | generation | read | rotary | _GENERIC
 
 

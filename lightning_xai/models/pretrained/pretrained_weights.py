@@ -145,7 +145,7 @@ def _read(network: PreTrainedModel, names: set[str]) -> set[str]:
 def _foreign(network: PreTrainedModel, names: set[str]) -> set[str]:
     """Returns those of `names` that belong to the encoder.
 
-    If the network has a head, names that no pretraining network of transformers has are returned, too.
+    If the network has a head, the result also contains the names that no pretraining network of transformers has.
     """
     encoder = {name for name in names if in_encoder(network, name)}
     others = names - encoder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def first_line_of(error: Exception) -> str:
-    """Returns the first line of an error's text, or the name of its class if it has no text.
+    """Returns the first line of an error's text, or the name of the error's class if the text is empty.
 
     Example:
         >>> [first_line_of(error) for error in (ValueError("no such key\\nsecond line"), KeyError("size"), EOFError())]

@@ -26,8 +26,8 @@ def explained_path(explained: Mapping[str, str], run: str, hash_of: Callable[[st
     Example:
         >>> explained_path({"path": "f.ckpt", "hash": "0a1b"}, "runs/aml/seed0", lambda path: "2c3d")
         Traceback (most recent call last):
-        ValueError: runs/aml/seed0 explains f.ckpt with hash 0a1b, but the file's hash is now 2c3d: restore the file, \
-or pretrain a new scorer
+        ValueError: runs/aml/seed0 explains the file f.ckpt (hash 0a1b), but this file now has the hash 2c3d: restore \
+the file, or pretrain a new scorer
     """
     path, expected = explained["path"], explained["hash"]
     if "relative" in explained:
@@ -38,10 +38,12 @@ or pretrain a new scorer
     try:
         hash_now = hash_of(path)
     except (ValueError, OSError) as error:
-        raise ValueError(f"{run} explains {path} with hash {expected}, but it is gone: restore the file") from error
+        raise ValueError(
+            f"{run} explains the file {path} (hash {expected}), which is gone: restore this file"
+        ) from error
     if hash_now != expected:
         raise ValueError(
-            f"{run} explains {path} with hash {expected}, but the file's hash is now {hash_now}: restore the file, or "
-            "pretrain a new scorer"
+            f"{run} explains the file {path} (hash {expected}), but this file now has the hash {hash_now}: restore the "
+            "file, or pretrain a new scorer"
         )
     return path

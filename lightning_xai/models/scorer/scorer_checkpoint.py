@@ -45,7 +45,7 @@ class TrainedScorer:
         >>> trained.check_explains(network)
         >>> trained.check_explains(random_bert(num_classes=3))  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        ValueError: the scorer explains the network runs/f/seed0 with weights hash ..., but this network has ...
+        ValueError: the scorer explains the network runs/f/seed0 (weights hash ...), but this network has the ...
     """
 
     scorer: TokenScorer
@@ -66,8 +66,9 @@ class TrainedScorer:
         weights = weights_hash(network)
         if weights != self.explained["weights"]:
             raise ValueError(
-                f"the scorer explains the network {self.explained['path']} with weights hash "
-                f"{self.explained['weights']}, but this network has {weights}: pretrain a scorer for this network"
+                f"the scorer explains the network {self.explained['path']} (weights hash "
+                f"{self.explained['weights']}), but this network has the weights hash {weights}: pretrain a scorer for "
+                "this network"
             )
 
     def facts(self) -> dict[str, Any]:

@@ -26,9 +26,9 @@ class Scorer:
             and explains this class, predicted or not; in training, half of these classes are not the predicted class.
         start: initial weights of the encoder: "pretrained" takes the weights at the encoder's path, "explained" those
             of the explained network.
-        align: "none" if the tokenizer at `path` is the explained network's. Otherwise, the scorer scores tokens of its
-            own tokenizer. Each token of the explained network then gets the "max" or "mean" of the scores of those
-            tokens with which it shares characters.
+        align: "none" if the tokenizer at `path` is the explained network's. With "max" or "mean", the scorer scores
+            tokens of its own tokenizer. Each token of the explained network then gets the maximum or mean score of the
+            scorer's tokens with which it shares characters.
 
     Raises:
         ValueError: `start` is "explained" although `path` is given, or `align` is not "none" although `path` is None.

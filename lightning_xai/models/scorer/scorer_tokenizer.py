@@ -15,7 +15,7 @@ from lightning_xai.types import TextInputs
 
 
 class RowText(NamedTuple):
-    """A text and its explainable tokens, as the explained network's tokenizer divides the text.
+    """A text and its explainable tokens, from the tokenizer of the explained network.
 
     Example:
         >>> RowText("a film", torch.tensor([5, 6]), torch.tensor([[0, 1], [2, 6]])).text
@@ -57,8 +57,8 @@ def text_rows(data: Any) -> TextRows | None:
 class ScorerTokenizer:
     """Encodes texts with the tokenizer of a scorer.
 
-    If the scorer's tokenizer truncates a text, tokens of the explained network after the cut get no score. A token that
-    shares no character with a token of the scorer gets the score of the nearest token of the scorer.
+    If the scorer's tokenizer truncates a text, tokens of the explained network after the cut get no score. An earlier
+    token that shares no character with any token of the scorer gets the score of the scorer's nearest token.
 
     Args:
         path: folder, hub id or "package:NAME/FOLDER" of the tokenizer.

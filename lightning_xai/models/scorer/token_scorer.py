@@ -1,4 +1,4 @@
-"""The scorer of AML (attributive masking learning): an encoder that reads a text and a prediction to score tokens."""
+"""The scorer of AML (attributive masking learning), an encoder that scores tokens, given a text and a prediction."""
 
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ class TokenScorer(nn.Module):
     Args:
         path: folder, hub id or "package:NAME/FOLDER" of the encoder.
         num_classes: number of classes C of the explained network.
-        config: a Hugging Face config with "model_type". Given instead of `path`, for an encoder with random weights.
+        config: a Hugging Face config with "model_type", given instead of `path` to build an encoder with random
+            weights.
         condition: the form of the prediction y: "probabilities" or "class" (one-hot). With "probabilities", the scorer
             explains only the predicted class; with "class", it explains the class that y encodes.
 

@@ -57,7 +57,7 @@ class StackedRows:
 
 
 class LowRankRows:
-    """Weight matrices of a module with a low-rank change for each of B examples: W + up @ down.
+    """Weight matrices W of a module. Each of B examples has its own low-rank change of them: W + up @ down.
 
     `up` starts at 0 and `down` at fixed random values, so W + up @ down starts at W.
 

@@ -204,7 +204,7 @@ class _Texts:
 
 
 def _explained_classes(example: Tensor, classes: Tensor, num_texts: int) -> tuple[Tensor, Tensor]:
-    """Returns the classes [B, K'] that the versions of each text request, and positions [R, K] of `classes` in them.
+    """Returns the classes [B, K'] requested for each text, and the positions [R, K] of `classes` among them.
 
     A position is the index of a version's class among the K' classes of the version's text. K' is the largest number of
     classes requested for one text; for other texts, the remaining columns hold classes that were not requested.

@@ -1,4 +1,4 @@
-"""Finds modules of a Hugging Face network: those with the roles of an EncoderLayer, and the layers of its head.
+"""Finds modules of a Hugging Face network: those with the roles of an EncoderLayer, and those of the network's head.
 
 Methods that decompose the network need these modules. The network itself is not changed.
 
@@ -130,7 +130,7 @@ def head_layers(transformer: PreTrainedModel) -> list[Callable[[Tensor], Tensor]
     config, base = network.config, network.base_model
     if _part(network, "classifier.dense") is not None and _part(network, "classifier.out_proj") is not None:
         head = network.classifier
-        # the head of ELECTRA has an activation module, that of BigBird uses the encoder's activation, RoBERTa's is tanh
+        # ELECTRA's head has an activation module, BigBird's has a config that names the activation, RoBERTa's uses tanh
         activation = getattr(head, "activation", None)
         if activation is None:
             activation = ACT2FN[head.config.hidden_act] if config.model_type == "big_bird" else nn.Tanh()

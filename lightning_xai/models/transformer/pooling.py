@@ -12,7 +12,7 @@ HeadPooling = Literal["cls", "mean", "last"]
 
 
 def pooling_readout(attention_mask: Tensor, *, pooling: HeadPooling, dtype: torch.dtype) -> Tensor:
-    """Returns the weights [B, 1, T] with which a head averages token states; they sum to 1.
+    """Returns the weights [B, 1, T] with which a head averages token states. They sum to 1 if the text has tokens.
 
     Args:
         attention_mask: [B, T] bool, False at padding.

@@ -34,7 +34,7 @@ class Task(NamedTuple):
     network: Classifier
     batch: Batch
     losses: Callable[[Tensor], Tensor]  # logits [B, C] -> the objective's own loss of every example [B]
-    seed: int  # seed of the training step; with the example's index, it seeds a term's random numbers
+    seed: int  # seed of the training step; a term seeds its random numbers by this seed and the example's index
 
 
 class CleanPass(ForwardPass):
@@ -139,7 +139,7 @@ class Term(nn.Module, ABC):
         """Raises ValueError if the term cannot train `network` in the trainer's precision. Called before training."""
 
     def needs(self, network: Classifier) -> Needs:
-        """Returns what the term needs from the clean pass of `network`, besides logits and readout."""
+        """Returns what the term needs from the clean pass of `network`, besides the logits."""
         return Needs()
 
     def describe(self) -> str:

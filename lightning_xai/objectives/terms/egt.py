@@ -53,9 +53,10 @@ def divergences(first: Tensor, second: Tensor, mask: Tensor) -> Tensor:
 
 
 def lowest_words(scores: Tensor, units: Tensor, fraction: float) -> Tensor:
-    """Returns [B, T] bool: True at the tokens of the ceil(fraction * number of words) words with the lowest scores.
+    """Returns [B, T] bool: True at the tokens of the words with the lowest scores.
 
-    A word's score is the sum over its tokens. If words have equal scores, the earlier words are chosen.
+    The number of these words is ceil(fraction * number of words). A word's score is the sum over its tokens. If words
+    have equal scores, the earlier words are chosen.
 
     Args:
         scores: [B, T].
@@ -96,7 +97,7 @@ class EGT(Term):
         method: the attribution method. The paper compares Gradient, InputXGradient, DeepLift and IntegratedGradients,
             with pooling over embedding dimensions by mean or by L2 norm.
         weight: factor of the sum of both divergences (lambda_4 in the paper), as in `Term`.
-        masked_fraction: fraction of the words (K in the paper) that the fill token replaces: those with the lowest
+        masked_fraction: the fill token replaces this fraction of the words (K in the paper), those with the lowest
             scores.
         direction: "attention_first" for KL(attention || scores), "scores_first" for KL(scores || attention).
         **kwargs: arguments of `Term`.

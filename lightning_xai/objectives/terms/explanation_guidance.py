@@ -39,11 +39,11 @@ GuidedClasses = Literal["gold", "predicted"]
 
 
 class ExplanationGuidance(Term):
-    """The difference between an attribution method's scores and targets, which come from human rationales.
+    """The difference between the scores of an attribution method and targets made from human rationales.
 
     The scores of all tokens are compared, including special tokens, whose target is 0. In single-label data, a text has
-    one row of scores, for its gold class. In multi-label data, a text has a row for each gold class with evidence. The
-    loss of a text is the mean over its rows.
+    one row of scores, for its gold or predicted class (`explained`). In multi-label data, a text has a row for each
+    gold class with evidence. The loss of a text is the mean over its rows.
 
     If an option is None, its value depends on the method; the values in use are printed at the start of training. For
     Attention, scores are multiplied by 100 and normalized by softmax, and targets sum to 1. For AttentionRollout and
@@ -67,7 +67,7 @@ class ExplanationGuidance(Term):
         sign: "absolute" takes absolute scores, "keep" keeps their signs.
         target: target of each evidence token: 1 / (number of evidence tokens) for "distribution", or 1 for "binary".
         unannotated: what to do with single-label texts without evidence for their class: "leave_out", or "empty_target"
-            to compare them with targets of 0. A text whose evidence was truncated is always left out.
+            to compare them with targets of 0. A text that lost all evidence by truncation is always left out.
         explained: class whose scores are trained, "gold" or "predicted"; multi-label data need "gold".
         layers: only for `Attention`: indices of encoder layers. 0 is the first layer, and -1 the last. If None, the
             last layer is used.
@@ -99,8 +99,8 @@ class ExplanationGuidance(Term):
     Reference: Ferreira et al. (2024), "Explanation Regularisation through the Lens of Attributions", arXiv 2407.16693,
         Section 3; the scores are those of Joshi et al. (2022), arXiv 2205.12542.
     Differs: the published code computes InputXGradient in a second forward pass with other dropout masks, and its
-        network embeds texts twice. If `average` is "token", the published code divides the sum over a batch by the
-        batch's number of tokens. Here, the sum is divided by the mean number of tokens in batches of this size.
+        network embeds texts twice. The published code divides the sum over a batch by the batch's number of tokens.
+        Here, if `average` is "token", the sum is divided by the mean number of tokens in batches of this size.
     """
 
     measured = True
@@ -182,8 +182,8 @@ class ExplanationGuidance(Term):
     def check_precision(self, precision: str, network: Classifier) -> None:
         if precision == "16-mixed" and self.needs(network).double_backward:
             raise ValueError(
-                f"trainer.precision is 16-mixed, but the scores of {type(self.method).__name__} are gradients, whose "
-                "small values underflow in float16: use bf16-mixed or 32-true"
+                f"trainer.precision is 16-mixed, but the scores of {type(self.method).__name__} need gradients, "
+                "whose small values underflow in float16: use bf16-mixed or 32-true"
             )
 
     def check_data(self, data: Any) -> None:

@@ -22,7 +22,7 @@ class NormalizedScores(NamedTuple):
     """Normalized scores and their logarithms.
 
     Example:
-        >>> NormalizedScores(torch.ones(1, 1, 1), torch.zeros(1, 1, 1)).values.exp().log().item()
+        >>> NormalizedScores(torch.ones(1, 1, 1), torch.zeros(1, 1, 1)).values.item()
         1.0
     """
 
@@ -40,7 +40,7 @@ def normalized_scores(
     Args:
         scores: [B, K, T].
         mask: [B, T] bool, the tokens of a text.
-        normalization: "softmax"; "sum" divides by the sum of magnitudes, "l2" by the L2 norm; or "none".
+        normalization: "softmax", "sum" (divides by the sum of magnitudes), "l2" (divides by the L2 norm) or "none".
         scaling: factor of the scores before the normalization.
         sign: "absolute" takes absolute scores, "keep" keeps their signs.
 
@@ -86,7 +86,7 @@ def rationale_target(evidence: Tensor, *, target: Target, dtype: torch.dtype = t
 def order_loss(scores: Tensor, evidence: Tensor, mask: Tensor) -> Tensor:
     """Returns the sum [B, K] over evidence tokens of (min(score / largest score outside the evidence, 1) - 1)^2.
 
-    It is 0 if each evidence token scores at least as high as every other token, or if all scores are 0.
+    The sum is 0 if no token outside the evidence scores higher than an evidence token.
 
     Args:
         scores: [B, K, T], at least 0.

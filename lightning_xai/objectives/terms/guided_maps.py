@@ -24,8 +24,8 @@ from lightning_xai.types import ClassifierOutput
 
 Combine = Literal["losses", "scores"]
 
-# a token's score is a sum of products. It counts as 0, apart from rounding errors, if |sum of the products| is at most
-# this multiple of the sum of their magnitudes
+# a token's score is a sum of products. If |score| is at most this multiple of the sum of the products' magnitudes, the
+# score counts as 0, because only rounding errors remain
 _ROUNDING = 1e-4
 
 
@@ -46,9 +46,9 @@ def attention_maps(
         targets: [B, K] long; the attention is the same for all classes.
         layers: indices of encoder layers; 0 is the first layer, and -1 the last. If None, the last layer is used.
         heads: indices of attention heads, each of which gives a tensor. If None, the mean over all heads is used.
-        combine_layers: what is returned for several layers. "losses" returns the tensors of each layer, so that the
-            caller can average losses over the layers. "scores" returns the tensors of the mean attention over the
-            layers, from which the caller computes a single loss.
+        combine_layers: how several layers are combined. With "losses", each layer has its own tensors, so that the
+            caller can average losses over the layers. With "scores", the attention is averaged over the layers before
+            heads are chosen or averaged.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -119,7 +119,7 @@ def check_guided_method(method: DifferentiableAttribution, network: Classifier) 
 
 
 def check_layers_and_heads(network: Classifier, layers: Sequence[int] | None, heads: Sequence[int] | None) -> None:
-    """Raises ValueError if the network has no such layer or head, or if its classification head attends to tokens.
+    """Raises ValueError if the network lacks a chosen layer or head, or if its classification head attends to tokens.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

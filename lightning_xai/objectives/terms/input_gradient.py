@@ -91,7 +91,7 @@ def table_norms(losses: Tensor, table: Tensor, *, norm: GradientNorm, per: Per) 
 
 
 class InputGradient(Term):
-    """The L2 norm of the loss's gradient with respect to the input (IGR).
+    """The norm of the loss's gradient with respect to the input (IGR).
 
     Args:
         wrt: the input with respect to which the gradient is taken: "sequence" for the embeddings of the text's tokens,
@@ -105,7 +105,8 @@ class InputGradient(Term):
         **kwargs: arguments of `Term`.
 
     Raises:
-        ValueError: a setting is out of range, or the network's embedding table is frozen while `wrt` is "table".
+        ValueError: a setting is out of range, or `wrt` is "table" although the embedding table is frozen or the term is
+            computed in validation.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -137,7 +138,7 @@ class InputGradient(Term):
         self.norm: GradientNorm = norm
         self.parameter_norm = parameter_norm
         self.independent_of_batch = per == "example"
-        self._trained: set[str] = set()  # names of the trainable weights when the objective was built
+        self._trained: set[str] = set()  # names of the weights that were trainable when the objective was built
 
     def check_network(self, network: Classifier) -> None:
         if self.wrt == "table" and not network.embedding_matrix.requires_grad:

@@ -63,7 +63,7 @@ def gradient_trains_the_network(make: MakeTerm) -> None:
 
 
 def values_depend_on_their_own_example_alone(make: MakeTerm) -> None:
-    """Unless `independent_of_batch` is False, an example's value depends on neither other examples nor padding."""
+    """If `independent_of_batch` is True, other examples and padding do not change an example's value."""
     term = make()
     if not term.independent_of_batch:
         return
@@ -100,8 +100,8 @@ def other_terms_keep_their_numbers(make: MakeTerm) -> None:
 
     An objective with only the term `_SecondPass` is compared with one that has the checked term before `_SecondPass`.
     `_SecondPass` needs embeddings, so both objectives compute them. Otherwise, embeddings might be computed only for
-    the checked term: in a network whose `embedding` is "module", dropout masks would then be drawn twice, which changes
-    all later random numbers.
+    the checked term. If a network's `embedding` is "module", this computation draws additional dropout masks, and so
+    would change all later random numbers.
     """
     checked = make()
     batch = _batch(checked)

@@ -34,7 +34,7 @@ def check_term_names(names: Iterable[str]) -> None:
 
 
 def label_of(term: Term) -> str:
-    """Returns a term's class and, if it describes them, its settings.
+    """Returns the name of a term's class, followed by the text that the term's `describe` returns, if any.
 
     Example:
         >>> from lightning_xai.objectives.terms.vat import VAT

@@ -1,4 +1,4 @@
-"""Adversarial training: a term that is the loss under small noise on the embeddings, chosen to raise the loss most."""
+"""Adversarial training: a term that is the loss under the small noise on the embeddings that raises the loss most."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from lightning_xai.objectives.terms.base import CleanPass, Task, Term, TermValue
 from lightning_xai.objectives.terms.weights import Weight
 
 Initialization = Literal["zeros", "uniform"]
-# The search takes all 30 steps. Each step changes Z by at most about 0.1, so tanh(Z) grows from 0 to at most 0.97.
-# Since noise of size 1e-5 cannot change a loss by 0.5 %, the authors' tolerance of 0.005 would end the search at its
-# third step, when tanh(Z) is at most 0.29.
+# The noise is epsilon * tanh(Z), and each step changes Z by at most about 0.1. In 30 steps, tanh(Z) grows from 0 to at
+# most 0.97. The authors' tolerance of 0.005 would end the search at its third step, when tanh(Z) is at most 0.29, since
+# noise of size 1e-5 cannot change a loss by 0.5 %.
 DEFAULT_SEARCH = Search(num_steps=30, lr=0.1, weight_decay=0.01, tolerance=None)
 
 
@@ -77,7 +77,7 @@ def worst_variable(
         search: settings of the search.
         epsilon: bound on every element of the noise.
         step_rule: as in `minimize_rows`.
-        initialization: as in `initial_variable`, which draws its numbers from the seed of `task`.
+        initialization: as in `initial_variable`. Random numbers are seeded by the seed of `task`.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -148,8 +148,8 @@ class PGD(Term):
         Records", arXiv 2406.08958, Section 3.1; after Madry et al. (2018), arXiv 1706.06083.
     Differs: the paper maximizes the loss by AdamW from zeros, and gives neither a number of steps nor a stopping rule.
         The authors' code starts with "uniform" and takes at most 100 steps with `search.tolerance: 0.005` and
-        `search.stop: batch`, so it ends at its third step. It does not divide gradients by epsilon, so AdamW's own
-        epsilon shortens the steps.
+        `search.stop: batch`, so the search ends at its third step. The authors' code does not divide gradients by
+        epsilon, so AdamW's own epsilon shortens the steps.
     """
 
     def __init__(

@@ -24,9 +24,9 @@ class SupervisedAttention(Term):
     Args:
         weight: factor of the divergence, as in `Term`. The published value, 2.5, is for the reduction "paper". Since
             "paper" divides by the padded length T, "per_code" needs a much smaller weight for the same effect.
-        reduction: "per_code" takes the mean KL over pairs (document, class) with evidence, which does not depend on
+        reduction: "per_code" takes the mean KL over pairs (document, class) with evidence; this mean does not depend on
             padding. "paper" divides each document's mean KL by the padded length T, and then takes the mean over the
-            documents with evidence, which depends on the documents that are padded together.
+            documents with evidence; this mean depends on which documents are padded together.
         **kwargs: arguments of `Term`.
 
     Raises:
@@ -49,7 +49,7 @@ class SupervisedAttention(Term):
     Reference: Edin et al. (2024), "An Unsupervised Approach to Achieve Supervised-Level Explainability in Healthcare
         Records", arXiv 2406.08958, Section 4.3 (B_S, after Cheng et al. 2023).
     Differs: the authors' code matches evidence with rows of attention by position, which is wrong if the classes of an
-        example are not sorted. In the latest version of this code, no evidence reaches the loss, so only the
+        example are not sorted. In the latest version of the authors' code, no evidence reaches the loss, so only the
         classification loss is minimized. Neither error is reproduced.
     """
 

@@ -1,4 +1,4 @@
-"""A term that trains predictions to change without an attribution's top tokens, and to stay the same with only them."""
+"""A term that trains predictions to change when the top tokens are erased, and to stay when only these remain."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class UNIREX(Term):
 
     Let L(x) be the objective's own loss for a text x. The comprehensiveness loss max(-m, L(x) - L(x without the top k))
     + m is 0 if removing the top k tokens raises L by at least the margin m. The sufficiency loss
-    max(-m, L(top k) - L(x)) + m is 0 if L for the top k tokens alone is lower than L(x) by at least m. Both are means
-    over the sizes k. Tokens are ranked by absolute scores for the gold class, or by their sum over several gold
+    max(-m, L(top k) - L(x)) + m is 0 if L for the top k tokens alone is lower than L(x) by at least m. Both losses are
+    means over the sizes k. Tokens are ranked by absolute scores for the gold class, or by their sum over several gold
     classes. The scores are computed in eval mode without an autograd graph, so both losses train only the predictions.
     The paper's plausibility loss is `ExplanationGuidance` with `score: bce`.
 
@@ -114,7 +114,7 @@ class UNIREX(Term):
         return gold_targets(batch.labels)[1].any(dim=1).float()
 
     def prepare(self, task: Task) -> Tensor:
-        """Returns [B, J, T] bool, True at the top k tokens for each of J sizes k."""
+        """Returns [B, J, T] bool: entry [b, j] is True at text b's top k tokens, with k from the j-th percentage."""
         inputs, (targets, gold) = task.batch.inputs, gold_targets(task.batch.labels)
         scores = self.method.attribute(task.network, inputs, targets, gold).scores.abs() * gold.unsqueeze(-1)
         places = ranks(scores.sum(dim=1).double().cpu(), inputs.token_mask.cpu()).to(inputs.device)

@@ -69,7 +69,7 @@ class VAT(Term):
 
     Args:
         weight: factor of the divergence (lambda_3 in the paper), as in `Term`.
-        epsilon: bound on the magnitude of every element of the noise.
+        epsilon: bound on the magnitude of every element of the noise; with projection "divide", only at the start.
         step_size: factor of the gradient in a step.
         num_steps: number of steps.
         noise_std: standard deviation of the noise before the first step.

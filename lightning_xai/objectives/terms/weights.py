@@ -1,4 +1,4 @@
-"""Weights of terms, which are constant or change over the training steps, and the weighted mean of a term's values."""
+"""Weights of terms (constant, or changing over the training steps), and the weighted mean of a term's values."""
 
 from __future__ import annotations
 

@@ -123,7 +123,9 @@ def agreement_table(frame: pd.DataFrame, split: str, *, width: int = 80) -> str:
 
 
 def agreement_figure(frame: pd.DataFrame, *, max_columns: int = 3) -> Figure:
-    """Returns a figure with a panel for each method: each experiment's distribution of tau-b over texts, and its mean.
+    """Returns a figure with a panel for each method. A panel has a histogram of tau-b over texts for every experiment.
+
+    Dashed lines show the means.
 
     Example:
         >>> rows = [("tm", "gradient", 3, 0, 0.25), ("tm", "gradient", 4, 0, 0.75)]

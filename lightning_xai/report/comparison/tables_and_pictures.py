@@ -75,7 +75,7 @@ def plausibility_tables(rows: pd.DataFrame, metrics: Sequence[str], preset: str 
 
 
 def layer_panels(rows: pd.DataFrame, metric: str, preset: str | None) -> list[Panel]:
-    """Returns panels of a metric by layer, one for each split and series of methods (alti_layer0, alti_layer1, ...)."""
+    """Returns panels of a metric against the layer, one for each split and series (alti_layer0, alti_layer1, ...)."""
     selected = attribution_rows(rows, metric, preset)
     parts = selected["method"].str.extract(f"^{LAYER.pattern}$")
     selected = selected.assign(family=parts[0], layer=parts[1].astype(float)).dropna(subset=["family"])

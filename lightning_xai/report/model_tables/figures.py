@@ -15,11 +15,11 @@ TOP_SHARE, EVIDENCE_SHARE = "symbol_share/top_5", "symbol_share/evidence"
 def paper_figures(
     rows: pd.DataFrame, *, unsupervised: str | None = None, supervised: str | None = None
 ) -> dict[str, Figure]:
-    """Returns name -> figure, for each figure for which there are results.
+    """Returns name -> figure. Figures without results are left out.
 
     "approaches" (Figure 2) compares the method attention on B_S and B_U with AttInGrad on every other model.
     "faithfulness" (Figure 3) and "plausibility" (Figure 6) compare three methods on all models. "symbols" (Figure 4)
-    plots f1 and comprehensiveness on B_U against the percentage of the top five tokens without a letter or digit.
+    plots f1 and comprehensiveness on B_U against the percentage of the top five tokens that have no letter or digit.
 
     Args:
         rows: rows that `read_models` returns.
@@ -85,7 +85,7 @@ def _symbols(rows: pd.DataFrame) -> list[PointPanel]:
     The dashed line shows which share of the evidence tokens have no letter or digit.
     """
     shares = rows[rows["metric"] == EVIDENCE_SHARE]["value"]
-    label = "tokens without a letter or digit in the top five [%]"
+    label = "top five tokens that have no letter or digit [%]"
     line = 100 * float(shares.mean()) if len(shares) else None
     panels = []
     for metric in ("f1", "comprehensiveness"):

@@ -19,7 +19,7 @@ from lightning_xai.runs.experiment import runs_of
 from lightning_xai.runs.results_table import ResultsTable, run_tables
 
 LOWER_IS_BETTER = frozenset({"empty", "kl", "entropy", "sufficiency", "log_loss"})
-# prefixes in the names of metrics that EvidenceOverlap measures on other pairs or other scores (see `read_models`)
+# prefixes in the names of EvidenceOverlap's metrics for all parts other than "all" (see `read_models`)
 PARTS = ("predicted", "missed", "zeroed", "with_cut")
 _EVIDENCE = "evidence/"  # prefix of the metrics of EvidenceOverlap
 _COSTS = ("forward_passes", "backward_passes", "seconds")
@@ -33,10 +33,11 @@ def read_models(
 ) -> pd.DataFrame:
     """Returns one row for each model, run, part, method and metric.
 
-    The part says which pairs of a document and a gold code (class) a metric covers. "all": all pairs whose evidence was
-    not entirely truncated. "predicted" or "missed": only those whose code the network predicts or misses. "zeroed": as
-    "all", but the scores of tokens without a letter or digit are set to 0. "with_cut": as "all", and also the pairs
-    whose evidence was entirely truncated. For classification metrics, part and method are "".
+    The part says which pairs of a document and a gold code (class) a metric covers, and with which scores. "all": all
+    pairs whose evidence was not entirely truncated. "predicted" or "missed": only those of these pairs whose code the
+    network predicts or misses. "zeroed": as "all", but the scores of tokens without a letter or digit are set to 0.
+    "with_cut": as "all", and also the pairs whose evidence was entirely truncated. For classification metrics, part and
+    method are "".
 
     Args:
         places: folders of experiments, such as runs/tm; folders of runs in the format of Edin et al. (2024); or files
@@ -91,7 +92,7 @@ def _read_run(folder: Path, model: str, split: str, preset: str) -> pd.DataFrame
     """Returns the results of one run of this package.
 
     All results are from one test: the run's own test or, if it lacks the split or the preset, the newest later test
-    that has both. A later test on other examples counts only if the run's own test lacks the split.
+    that has both. A later test on other or unknown examples counts only if the run's own test lacks the split.
     """
     tests = run_tables(folder)
     has_split = split in set(tests[0].rows["split"])
@@ -140,7 +141,7 @@ def over_seeds(rows: pd.DataFrame, *, unsupervised: str | None = None, supervise
     Returns:
         A table with the columns model, part, method, metric, mean, std, num_runs, beats_unsupervised and
         beats_supervised. The last two say whether the mean is better than the mean of B_U or B_S for the same part,
-        method and metric, even if the difference is not significant. They are False for costs and for shares of tokens.
+        method and metric, not whether the difference is significant. They are False for costs and for shares of tokens.
 
     Raises:
         ValueError: `unsupervised` or `supervised` is not the name of a model.

@@ -20,7 +20,7 @@ class PaperTable(NamedTuple):
 
     Attributes:
         title: text above the table.
-        part: the pairs of a document and a code that the table covers, named as in `read_models`.
+        part: the part of the results that the table shows; `read_models` describes the parts.
         metrics: metric -> header of its column.
         scale: factor by which the values are multiplied.
         digits: number of decimal places.
@@ -51,7 +51,7 @@ TABLES = {
     "predicted": PaperTable("plausibility of predicted codes (Table 10)", "predicted", _PLAUSIBILITY, note=SWAPPED),
     "missed": PaperTable("plausibility of missed codes (Table 11)", "missed", _PLAUSIBILITY, note=SWAPPED),
     "with_cut": PaperTable(
-        "plausibility, if codes whose evidence lies beyond the maximum length count as missed", "with_cut",
+        "plausibility, with codes that lost all evidence to truncation: this evidence counts as missed", "with_cut",
         _PLAUSIBILITY,
         note="the published tables leave these codes out",
     ),
@@ -61,7 +61,7 @@ TABLES = {
     ),
     "entropy": PaperTable("entropy (Table 6)", "all", _named("entropy"), scale=1, digits=2),
     "symbols": PaperTable(
-        "tokens without a letter or digit: their share of all tokens, of evidence and of the top five (Figure 4)",
+        "share of tokens without a letter or digit, separately for all tokens, evidence and the top five (Figure 4)",
         "all", {f"symbol_share/{place}": place for place in ("all", "evidence", "top_5")},
     ),
     "prediction": PaperTable(
@@ -74,7 +74,7 @@ TABLES = {
         scale=1, digits=2,
     ),
     "zeroed": PaperTable(
-        "f1 before and after the scores of tokens without a letter or digit are set to 0, in percent (Table 3)",
+        "f1 in percent, before and after the scores of tokens without a letter or digit are set to 0 (Table 3)",
         "zeroed", _named("before", "after"),
         note="the published Table 3 differs from the authors' result files by up to 0.9",
     ),
@@ -82,7 +82,7 @@ TABLES = {
 
 
 def paper_tables(summary: pd.DataFrame, *, width: int = 100) -> dict[str, str]:
-    """Returns name -> table as text, for each table for which there are results.
+    """Returns name -> table as text. Tables without results are left out.
 
     Args:
         summary: result of `over_seeds`.

@@ -141,7 +141,7 @@ def require_free(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_S
         owner = Owner.from_json(now[0])
         runs = None if owner is None else owner.is_running(this_process)
         is_requeued = owner is not None and owner.is_requeued(this_process)
-        # owners write into their lock file right after creating it, so a file that stays empty soon counts as stale
+        # owners write into their lock file right after creating it, so an empty file counts as stale sooner
         wait = patience if owner is not None else min(patience, TOUCH_SECONDS)
         changed = first is not None and now != first
         belongs = f"{_place(file)} belongs to {owner or 'another command'}"
@@ -165,7 +165,7 @@ def require_free(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_S
 
 
 def follow(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_SECONDS) -> None:
-    """Waits until the first process of a distributed command has the lock. Only its other processes call this.
+    """Waits until the first process of a distributed command has the lock. Only the other processes call this.
 
     The other processes never take the lock themselves. If another command owns the lock, they raise the same error as
     the first process, at about the same time.

@@ -85,7 +85,7 @@ def own_scores(folder: Path, run: RunFolder) -> None:
         run: the run whose attributions the command stores.
 
     Raises:
-        ValueError: another command is writing to the folder; or `folder` is in the run's folder, and a fit owns that.
+        ValueError: another command is writing to `folder`, or `folder` is in the run's folder, which a fit owns.
 
     Example:
         >>> import tempfile

@@ -66,10 +66,10 @@ def found_or_made(find: Callable[[], Result | None], make: Callable[[], Result],
 
 
 def remove_dead_locks(folder: Path) -> None:
-    """Removes the lock files and claims in a folder whose owners were killed. An owner elsewhere counts as alive.
+    """Removes the lock files and claims of killed processes from a folder. A process elsewhere counts as alive.
 
-    A process that is killed after it has made its result and before it has released its lock leaves a lock that nobody
-    needs to take any more, because the result exists.
+    A lock remains if its owner is killed after making the result and before releasing the lock. No other process takes
+    this lock, because the result exists.
 
     Example:
         >>> import tempfile

@@ -61,7 +61,7 @@ class RaggedWriter:
         description = self.path / STORE_FILE
         if description.exists() and metadata is not None:
             check_metadata(self.path, metadata)
-        elif rank == 0 or not description.exists():  # others write a missing file, as process 0 may have no rows
+        elif rank == 0 or not description.exists():  # process 0 may have no rows and no writer
             write_json(description, with_format(metadata or {}))
         rows = complete_rows(self.path, rank)
         self._file = values_file(self.path, rank, bits=bits)
@@ -144,7 +144,7 @@ class RaggedStore:
         number = self._index.dtype.type
         if not np.iinfo(number).min <= index <= np.iinfo(number).max:
             return None
-        # `number(index)`, because NumPy would convert the whole array to int64 to search a Python integer
+        # `number(index)`, because NumPy would convert the whole array to int64 to search for a Python integer
         begin, end = (int(self._index.searchsorted(number(index), side=side)) for side in ("left", "right"))
         within = begin + int(self._target[begin:end].searchsorted(target)) if end > begin else end
         if within == end or self._target[within] != target:

@@ -23,8 +23,8 @@ def sorted_keys(entries: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, 
     """Returns the N distinct keys, sorted, as three arrays [N]: example index, class (target), and place of the row.
 
     The place counts rows from 0 over all shards. If several rows have the same key, the place of the first row is
-    returned. Each array takes 4 bytes per row, or 8 if its values do not fit into 4. If all targets are the
-    same, their array takes no memory.
+    returned. Each array takes 4 bytes per row, or 8 if its values do not fit into 4. If all targets are the same,
+    their array takes no memory.
 
     Args:
         entries: for each shard, its index entries of dtype ROW.

@@ -10,7 +10,7 @@ import numpy as np
 # an index entry; length: number of values in the row; offset: where the row starts in the file of values, counted in
 # values (float32) or in bytes (bits)
 ROW = np.dtype([("index", "<i8"), ("target", "<i8"), ("offset", "<i8"), ("length", "<i8")])
-ROWS, FLOATS, BITS = ".rows", ".values", ".bits"  # suffixes of a shard's files; each row of bits starts at a byte
+ROWS, FLOATS, BITS = ".rows", ".values", ".bits"  # suffixes of a shard's files; each row of bits starts with a new byte
 
 
 def values_file(folder: Path, rank: int, *, bits: bool = False) -> Path:
@@ -39,7 +39,7 @@ def sizes_of(lengths: np.ndarray, file: Path) -> np.ndarray:
 
 
 def complete_rows(folder: Path, rank: int) -> np.ndarray:
-    """Returns a shard's memory-mapped index entries up to, but without, the first entry whose values are incomplete.
+    """Returns a shard's memory-mapped index entries, cut off before the first entry whose values are incomplete.
 
     Example:
         >>> len(complete_rows(Path("no/such/store"), 0))

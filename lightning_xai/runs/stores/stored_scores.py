@@ -80,8 +80,8 @@ class StoredScores(RaggedStore):
             # other names may be new names of the same classes, so only a changed order is an error
             if sorted(stored_names) == sorted(class_names):
                 raise ValueError(
-                    f"{self.path} holds scores of the classes {stored_names[:10]}, not of {class_names[:10]} in this "
-                    "order: give the sources of all runs the same class_names"
+                    f"{self.path} holds scores of classes in the order {stored_names[:10]}, not {class_names[:10]}: "
+                    "give the sources of all runs the same class_names"
                 )
         if encoder is not None:
             check_positions(self.metadata.get("encoder"), encoder, str(self.path))

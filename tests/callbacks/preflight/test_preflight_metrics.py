@@ -55,7 +55,7 @@ def test_what_a_metric_without_evidence_asks_for_works(objective, tmp_path):
     message = fails(
         tmp_path, objective, compute(Random()), AttributionEvaluation("own", tuned), stage="test", data=bare_evidence()
     )
-    assert "2 parts" in message and "if tests have some, set `threshold`" in message
+    assert "2 parts" in message and "or set `threshold` if tests have evidence" in message
     fixed = AttributionEvaluation("own", [DiscreteRationale(size=5), EvidenceOverlap(threshold=0.1)])
     silent(tmp_path, Preflight(), compute(Random()), fixed).test(objective, datamodule=bare_evidence(), verbose=False)
     left_out = AttributionEvaluation("own", [Entropy(), *tuned])

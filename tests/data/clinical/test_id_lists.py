@@ -23,7 +23,7 @@ def test_feather_file_without_ids_is_refused(tmp_path):
 
 def test_decimals_of_a_feather_file_are_refused(tmp_path):
     feather.write_feather(pa.table({"_id": [101.0], "split": ["train"]}), tmp_path / "splits.feather")
-    with pytest.raises(ValueError, match="splits.feather, row 0: _id is not a whole number"):
+    with pytest.raises(ValueError, match="splits.feather, row 0: _id must be a whole number"):
         read_id_lists(str(tmp_path / "splits.feather"))
 
 

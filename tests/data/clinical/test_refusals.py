@@ -113,13 +113,13 @@ def test_ids_saved_as_decimals_are_refused(folder, name):
 
 def test_code_that_is_too_short_has_lost_its_zeros(folder):
     edit_rows(table(folder, "DIAGNOSES_ICD"), lambda row: {**row, "ICD9_CODE": row["ICD9_CODE"].lstrip("0")[:2]})
-    assert re.search(r"DIAGNOSES_ICD.csv, line 2: ICD9_CODE is '\w\w', so codes have lost their", refusal(folder))
+    assert re.search(r"DIAGNOSES_ICD.csv, line 2: ICD9_CODE is '\w\w', so a program must have", refusal(folder))
 
 
 def test_many_codes_none_of_which_begins_with_zero_have_lost_their_zeros(folder):
     path = table(folder, "DIAGNOSES_ICD")
     path.write_text(path.read_text().partition("\n")[0] + "\n" + '1,1,100001,1,"389"\n' * 1000)
-    assert "DIAGNOSES_ICD.csv: none of 1,000 codes begins with 0, so codes have lost" in refusal(folder)
+    assert "DIAGNOSES_ICD.csv: none of 1,000 codes begins with 0, so a program must have" in refusal(folder)
 
 
 def test_repeated_row_id_is_refused(folder):

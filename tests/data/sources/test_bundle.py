@@ -86,7 +86,7 @@ def test_training_documents_may_be_shorter():
 
 
 def test_too_little_filler_is_refused():
-    with pytest.raises(ValueError, match="40 filler snippets are too few"):
+    with pytest.raises(ValueError, match="its split has only 40 filler snippets"):
         bundle(words_per_document=(1000, 1000)).load()
 
 

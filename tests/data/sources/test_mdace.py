@@ -88,7 +88,7 @@ def test_codes_that_mimic_lacks_are_cut_and_share_their_spans(own):
     found = source(own)
     row = next(row for row in rows_of(found) if row["id"] == str(note))
     assert row["rationales"] == [{"label": found.class_names.index(code.icd9), "spans": [[0, 9], [10, 14]]}]
-    assert "1 spans repeated after mapping" in found.report()[-1]
+    assert "1 spans that repeat another span of their class" in found.report()[-1]
 
 
 def test_code_without_a_known_begin_is_dropped_and_counted(own):
@@ -138,7 +138,7 @@ def test_trimmed_spans(own):
 
 
 def test_admission_without_a_chart_is_refused(corpus):
-    with pytest.raises(ValueError, match="`splits` has admission 1000.. in 'train', which has no chart"):
+    with pytest.raises(ValueError, match="`splits` has admission 1000.. in 'train', but this admission has no chart"):
         source(corpus, splits=corpus.lists).load()
 
 

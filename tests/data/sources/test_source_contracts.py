@@ -113,7 +113,7 @@ class FindsNamesLater(Outside):
         (LoadsOtherRows, "a second load gives other rows in split 'test'"),
         (DrawsNumbers, "loading the data changed Python's random state"),
         (NamesAClassTwice, r"class_names is \['bad', 'bad'\]"),
-        (ReturnsAList, "load returned list: return rows_to_splits"),
+        (ReturnsAList, "load returned list, not a DatasetDict with at least one split: return rows_to_splits"),
         (RepeatsFiller, "filler text 'so' is in the splits 'train' and 'test'"),
         (FindsNamesLater, r"class_names is \['later'\] before the rows are loaded"),
     ],

@@ -123,7 +123,7 @@ def test_data_set_that_cannot_be_fetched_is_named_with_the_remedy(tmp_path, monk
 def test_configuration_without_trees_is_named_with_the_remedy(tmp_path):
     part = Dataset.from_dict({"sentence": ["a film"], "label": [0.5]})
     DatasetDict(dict.fromkeys(("train", "validation", "test"), part)).save_to_disk(tmp_path / "saved")
-    with pytest.raises(ValueError, match="no column 'ptb_tree' .* among sentence, label; .* configuration 'ptb'"):
+    with pytest.raises(ValueError, match="no column 'ptb_tree' .* only sentence, label; .* configuration 'ptb'"):
         SST(str(tmp_path / "saved")).load()
 
 

@@ -34,7 +34,7 @@ def test_runs_that_were_moved_together_find_each_other(tmp_path, facts):
 def test_another_file_at_the_relative_path_is_not_taken(tmp_path, facts):
     shutil.move(tmp_path / "runs", tmp_path / "moved")
     (tmp_path / "moved" / "f.ckpt").write_bytes(b"other weights")
-    with pytest.raises(ValueError, match="it is gone: restore the file"):
+    with pytest.raises(ValueError, match="which is gone: restore this file"):
         explained_path(facts, str(tmp_path / "moved" / "aml" / "seed0"), hash_of)
 
 

@@ -113,7 +113,7 @@ def test_gradients_as_scores_are_refused_in_float16(tmp_path, monkeypatch):
     monkeypatch.setattr(Trainer, "precision", property(lambda _: "16-mixed"))
     network = tiny_classifier("bert", num_classes=2)
     trainer = quiet_trainer(tmp_path, max_epochs=1, limit_train_batches=0)
-    with pytest.raises(ValueError, match="16-mixed, but the scores of InputXGradient are gradients"):
+    with pytest.raises(ValueError, match="16-mixed, but the scores of InputXGradient need gradients"):
         trainer.fit(guided(InputXGradient("sum"), network), datamodule=planted_data())
     trainer.fit(guided(Attention(), network), datamodule=planted_data())
 

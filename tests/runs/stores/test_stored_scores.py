@@ -79,7 +79,7 @@ def test_classes_in_another_order_are_refused(tmp_path):
     scores = StoredScores(tmp_path)
     for class_names in (["no", "yes"], ["neg", "pos"], None):
         scores.require_method(SETTINGS, None, class_names=class_names)
-    with pytest.raises(ValueError, match=r"the classes \['no', 'yes'\], not of \['yes', 'no'\] in this order"):
+    with pytest.raises(ValueError, match=r"classes in the order \['no', 'yes'\], not \['yes', 'no'\]"):
         scores.require_method(SETTINGS, None, class_names=["yes", "no"])
 
 
