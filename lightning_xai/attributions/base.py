@@ -15,6 +15,7 @@ from lightning_xai.functional.network.modes import frozen
 from lightning_xai.functional.text.quantity import quantity
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.forward_pass import ForwardPass, Needs
+from lightning_xai.models.pretrained.lora import merged_adapters
 from lightning_xai.types import Attribution, Passes, TextInputs
 
 SIGNED_POOLINGS = ("sum", "mean")  # ways to pool a token's D values into one score that may be negative
@@ -25,7 +26,7 @@ def explaining(model: Classifier, device_type: str) -> Iterator[None]:
     """Context manager: puts `model` into eval mode, turns gradients on, and turns autocast and inference mode off.
 
     Parameters require no gradient within the context, because methods differentiate with respect to embeddings only.
-    All of these settings are restored afterwards.
+    LoRA adapters are merged into the weights. All of this is undone afterwards.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -38,6 +39,7 @@ def explaining(model: Classifier, device_type: str) -> Iterator[None]:
     """
     with (
         torch.inference_mode(False),
+        merged_adapters(model),
         frozen(model),
         torch.autocast(device_type, enabled=False),
     ):

@@ -1,10 +1,12 @@
-"""Adds LoRA adapters from the package peft to a pretrained network (the base), and merges them after training."""
+"""Adds LoRA adapters from the package peft to a pretrained network (the base), and merges them for explanations."""
 
 from __future__ import annotations
 
+import copy
 import importlib
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypedDict
 
 import torch
@@ -106,16 +108,65 @@ def merge_adapters(network: Any) -> None:
     """
     if not getattr(network, "base_names", None):
         return
-    for name, module in list(network.named_modules()):
-        if hasattr(module, "lora_A") and hasattr(module, "merge"):
-            module.merge()
-            parent, _, last = name.rpartition(".")
-            setattr(network.get_submodule(parent), last, module.get_base_layer())
+    for parent, name, module in _adapted_layers(network):
+        module.merge()
+        setattr(parent, name, module.get_base_layer())
     for handle in network.adapter_handles:
         handle.remove()
     network.base_names, network.adapter_handles = frozenset(), []
     for parameter in network.parameters():
         parameter.requires_grad_(True)
+
+
+@contextmanager
+def merged_adapters(network: nn.Module) -> Iterator[None]:
+    """Within the context, every layer with adapters is replaced by an ordinary layer with the merged weights.
+
+    Attribution methods that read a layer's weights would otherwise miss the adapters. Afterwards, the network is exactly
+    as before, so its training can go on.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> with merged_adapters(random_bert()):  # a network without adapters stays as it is
+        ...     pass
+    """
+    adapted = _adapted_layers(network)
+    for parent, name, module in adapted:
+        setattr(parent, name, _merged_layer(module))
+    try:
+        yield
+    finally:
+        for parent, name, module in adapted:
+            setattr(parent, name, module)
+
+
+def _adapted_layers(network: nn.Module) -> list[tuple[nn.Module, str, Any]]:
+    """Returns (parent module, name in the parent, layer) for every layer with adapters."""
+    adapted = [(name, part) for name, part in network.named_modules() if hasattr(part, "get_delta_weight")]
+    places = [(name.rpartition("."), part) for name, part in adapted]
+    return [(network.get_submodule(parent), last, part) for (parent, _, last), part in places]
+
+
+@torch.no_grad()
+def _merged_layer(layer: Any) -> nn.Module:
+    """Returns an ordinary layer with the weights of a layer with adapters. Calls for an unchanged layer return one object.
+
+    If the weights have changed, that object is changed in place, so that a cache of a prompt notices the change.
+    """
+    base = layer.get_base_layer()
+    state = [(weight.data_ptr(), 0 if weight.is_inference() else weight._version) for weight in layer.parameters()]
+    kept, merged = getattr(layer, "merged_layer", (None, None))
+    if kept != state:
+        weight = base.weight.clone()
+        for adapter in layer.active_adapters:
+            weight += layer.get_delta_weight(adapter).to(weight.dtype)
+        if merged is not None and merged.weight.device == weight.device and merged.weight.dtype == weight.dtype:
+            merged.weight.copy_(weight)
+        else:
+            merged = copy.copy(base)
+            merged._parameters = base._parameters | {"weight": nn.Parameter(weight, requires_grad=False)}
+        layer.merged_layer = (state, merged)
+    return merged
 
 
 def _leave_base_out(network: Any, state: dict[str, Tensor], prefix: str, metadata: Any) -> None:

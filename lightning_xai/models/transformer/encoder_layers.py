@@ -92,7 +92,8 @@ def encoder_layers(transformer: PreTrainedModel) -> list[EncoderLayer]:
     Roles are inferred from names; `decomposition.encoder_layer.trace_layers` checks them on a forward pass.
 
     Raises:
-        ValueError: the layers of the architecture do not have a known structure.
+        ValueError: the layers of the architecture do not have a known structure, or the layers have LoRA adapters that
+            are not merged, whose weights a decomposition would miss.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -108,6 +109,11 @@ def encoder_layers(transformer: PreTrainedModel) -> list[EncoderLayer]:
         raise ValueError(
             f"the structure of {base.config.model_type}'s layers is unknown: decompositions support {DECOMPOSABLE}; "
             "choose a gradient or perturbation method"
+        )
+    if any(hasattr(part, "lora_A") for layer in layers for part in layer.module.modules()):
+        raise ValueError(
+            "the network's layers have LoRA adapters, which are merged into the weights for explanations, but not for "
+            "the loss of a training: leave out lora, or choose a gradient method for this loss"
         )
     return layers
 

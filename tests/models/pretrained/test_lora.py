@@ -8,6 +8,13 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from lightning_xai.attributions.alti import ALTI
+from lightning_xai.attributions.base import AttributionMethod
+from lightning_xai.attributions.decompx import DecompX
+from lightning_xai.attributions.decompx_reverse import DecompXReverse
+from lightning_xai.attributions.glob_enc import GlobEnc
+from lightning_xai.attributions.input_x_gradient import InputXGradient
+from lightning_xai.attributions.occlusion import Occlusion
 from lightning_xai.models.checkpoints.checkpoint import load_trained
 from lightning_xai.models.hf_classifier import HFClassifier
 from lightning_xai.models.huggingface import HuggingFaceClassifier
@@ -15,6 +22,7 @@ from lightning_xai.models.pretrained.lora import merge_adapters
 from lightning_xai.models.verbalizer_lm import VerbalizerLM
 from lightning_xai.objectives.supervised import Supervised
 from tests.conftest import TINY_CONFIGS, text_inputs, tiny_classifier
+from tests.models.test_verbalizer_lm import TEXTS
 from tests.objectives.conftest import save_teacher
 
 needs_peft = pytest.mark.skipif(importlib.util.find_spec("peft") is None, reason="needs the extra lora")
@@ -36,6 +44,10 @@ def adapted(bases, kind: str, **options) -> HuggingFaceClassifier:
     if kind == "bert":
         return HFClassifier(str(bases / "bert"), num_classes=3, lora=lora)
     return VerbalizerLM(str(bases / "llama"), num_classes=3, verbalizers=[7, 9, 11], lora=lora)
+
+
+def class_name(method: AttributionMethod) -> str:
+    return type(method).__name__
 
 
 def trained(network: HuggingFaceClassifier) -> HuggingFaceClassifier:
@@ -81,6 +93,41 @@ def test_a_checkpoint_gives_the_merged_network(bases, kind):
     twin = type(merged)(**merged.architecture()).eval()
     twin.load_state_dict(merged.state_dict())
     torch.testing.assert_close(twin(inputs).logits, merged(inputs).logits, rtol=0, atol=1e-6)
+
+
+@needs_peft
+@pytest.mark.parametrize("method", [ALTI(), DecompX(), DecompXReverse(), GlobEnc(), InputXGradient()], ids=class_name)
+def test_explanations_include_the_adapters_and_leave_the_network_as_it_was(bases, method):
+    network, inputs = adapted(bases, "bert", targets=["query", "value", "dense"]).double(), text_inputs([9, 5])
+    network.set_attention("eager")
+    for _ in range(2):  # the second time, the adapters have changed
+        merged = copy.deepcopy(trained(network))
+        merge_adapters(merged)
+        names, before = [name for name, _ in network.named_modules()], copy.deepcopy(network.state_dict())
+        targets = torch.tensor([[0, 2], [1, 1]])
+        given, expected = (method.attribute(model, inputs, targets).scores for model in (network, merged))
+        torch.testing.assert_close(given, expected, rtol=1e-5, atol=1e-6)
+        assert [name for name, _ in network.named_modules()] == names
+        assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
+        assert all(weight.requires_grad for name, weight in network.named_parameters() if "lora_" in name)
+
+
+@needs_peft
+def test_a_prompt_is_run_again_when_the_adapters_have_changed(bases):
+    network = adapted(bases, "llama", targets=["v_proj", "down_proj"]).double()
+    for _ in range(3):
+        merged = copy.deepcopy(trained(network))
+        merge_adapters(merged)
+        targets = torch.zeros(len(TEXTS), 1, dtype=torch.long)
+        given, expected = (Occlusion().attribute(model, TEXTS, targets).scores for model in (network, merged))
+        torch.testing.assert_close(given, expected, rtol=1e-5, atol=1e-6)
+
+
+@needs_peft
+def test_decompositions_in_a_loss_are_refused(bases):
+    network = trained(adapted(bases, "bert"))
+    with pytest.raises(ValueError, match="have LoRA adapters, .*: leave out lora"):
+        ALTI().scores(network, text_inputs([9, 5]), torch.tensor([[0], [1]]))
 
 
 @needs_peft
