@@ -122,8 +122,8 @@ def merge_adapters(network: Any) -> None:
 def merged_adapters(network: nn.Module) -> Iterator[None]:
     """Within the context, every layer with adapters is replaced by an ordinary layer with the merged weights.
 
-    Attribution methods that read a layer's weights would otherwise miss the adapters. Afterwards, the network is exactly
-    as before, so its training can go on.
+    Attribution methods that read a layer's weights would otherwise miss the adapters. Afterwards, the network is as
+    before, so its training can go on.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -148,10 +148,11 @@ def _adapted_layers(network: nn.Module) -> list[tuple[nn.Module, str, Any]]:
 
 
 @torch.no_grad()
-def _merged_layer(layer: Any) -> nn.Module:
-    """Returns an ordinary layer with the weights of a layer with adapters. Calls for an unchanged layer return one object.
+def _merged_layer(layer: Any) -> Any:
+    """Returns an ordinary layer with the merged weights of a layer with adapters.
 
-    If the weights have changed, that object is changed in place, so that a cache of a prompt notices the change.
+    All calls return the same object. If the weights have changed, it is changed in place, so that a cache of results for
+    a prompt notices the change.
     """
     base = layer.get_base_layer()
     state = [(weight.data_ptr(), 0 if weight.is_inference() else weight._version) for weight in layer.parameters()]
