@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import copy
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import ClassVar
 
-from lightning import LightningModule, Trainer
+from lightning import Callback, LightningModule, Trainer
 
 from lightning_xai.callbacks.base import (
     ExplainedBatch,
@@ -18,7 +19,8 @@ from lightning_xai.callbacks.base import (
     test_splits,
 )
 from lightning_xai.callbacks.forecast.workload import timed_part
-from lightning_xai.callbacks.preflight.preflight_metrics import try_metrics
+from lightning_xai.callbacks.preflight.preflight import Preflight
+from lightning_xai.callbacks.preflight.preflight_metrics import refuse_tuning, try_metrics
 from lightning_xai.callbacks.preflight.preflight_run import PreflightRun
 from lightning_xai.functional.erasure.segment_counts import SegmentCounts, SegmentsOfVersions, segments_counted
 from lightning_xai.functional.sizes import require_max_examples
@@ -111,16 +113,17 @@ class AttributionEvaluation(ExplainedCallback):
             if isinstance(reader, ReadsSymbols) and reader.needs_symbols and encoder is not None:
                 reader.take_symbols(encoder.symbol_mask)
         if stage == "test" and VALIDATION not in test_splits(trainer):
-            self.refuse_tuned_metrics()
+            self.refuse_tuned_metrics(callbacks)
 
-    def refuse_tuned_metrics(self) -> None:
-        """Raises ValueError if a metric tunes a threshold. Called if a test does not evaluate the validation split."""
+    def refuse_tuned_metrics(self, callbacks: Sequence[Callback]) -> None:
+        """Raises ValueError if a metric tunes a threshold. Called if a test does not evaluate the validation split.
+
+        Raises nothing if the `callbacks` contain a preflight that will leave out these metrics.
+        """
+        if any(isinstance(callback, Preflight) and callback.leaves_out for callback in callbacks):
+            return
         for metric in self.metrics:
-            if metric.needs_tuning:
-                raise ValueError(
-                    f"{self.preset}/{metric.name} tunes its threshold on the validation split, which this run does not "
-                    "evaluate: set data.init_args.tune_on_validation to true, or choose a preset that tunes nothing"
-                )
+            refuse_tuning(self.preset, metric)
 
     def on_preflight(self, preflight: PreflightRun) -> None:
         try_metrics(preflight, self)

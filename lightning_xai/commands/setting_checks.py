@@ -120,13 +120,15 @@ def check_monitors(objective: Objective, callbacks: Sequence[Callback]) -> None:
 def check_tuning(callbacks: Sequence[Callback], data: LightningDataModule) -> None:
     """Raises ValueError if a metric needs a tuned threshold, but the test after the fit does not tune thresholds.
 
+    Raises nothing if the preflight will leave out such metrics.
+
     Example:
         >>> check_tuning([], LightningDataModule())
     """
     if isinstance(data, TextDataModule) and not data.tune_on_validation:
         for callback in callbacks:
             if isinstance(callback, AttributionEvaluation):
-                callback.refuse_tuned_metrics()
+                callback.refuse_tuned_metrics(callbacks)
 
 
 def check_chains(callbacks: Sequence[Callback], *, tests_after_fit: bool) -> None:

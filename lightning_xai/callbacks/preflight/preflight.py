@@ -88,6 +88,11 @@ class Preflight(Callback):
         self.left_out: dict[str, Failure] = {}  # description of a method or metric that is left out -> its failure
         self._evaluated: list[str] = []  # splits for which the running evaluation writes results
 
+    @property
+    def leaves_out(self) -> bool:
+        """Whether parts that fail are left out."""
+        return self.enabled and self.skip_unfit
+
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         check_order(callbacks_of(trainer))
 

@@ -69,7 +69,9 @@ def try_metrics(preflight: PreflightRun, evaluation: Any) -> None:
         works = [
             preflight.attempt(
                 f"metric {evaluation.preset}/{metric.name} ({type(metric).__name__})",
-                partial(_measure, metric, batch, preflight.stages[stage], only_tunes=stage == "test"),
+                partial(
+                    _measure, metric, evaluation.preset, batch, preflight.stages[stage], only_tunes=stage == "test"
+                ),
                 results=[ResultKey(evaluation.preset, name, metric.name) for name in evaluation.source.methods],
                 leave_out=partial(_remove, evaluation.metrics, metric),
             )
@@ -136,13 +138,34 @@ def _remove(metrics: list[Any], metric: Any) -> None:
     metrics[:] = [other for other in metrics if other is not metric]
 
 
+def refuse_tuning(preset: str, metric: AttributionMetric) -> None:
+    """Raises ValueError if a metric needs a threshold that is tuned on the validation split.
+
+    Example:
+        >>> from lightning_xai.metrics.complexity import Entropy
+        >>> refuse_tuning("edin", Entropy())
+    """
+    if metric.needs_tuning:
+        raise ValueError(
+            f"{preset}/{metric.name} tunes its threshold on the validation split, which this run does not evaluate: "
+            "set data.init_args.tune_on_validation to true, or choose a preset that tunes nothing"
+        )
+
+
 def _measure(
-    metric: AttributionMetric, batch: Callable[[str], ExplainedBatch], splits: Sequence[str], *, only_tunes: bool
+    metric: AttributionMetric,
+    preset: str,
+    batch: Callable[[str], ExplainedBatch],
+    splits: Sequence[str],
+    *,
+    only_tunes: bool,
 ) -> None:
     """Measures the made-up scores of each split with a separate copy of a metric.
 
     If `only_tunes` is True, the validation split is only used to tune the metric.
     """
+    if only_tunes and VALIDATION not in splits:
+        refuse_tuning(preset, metric)
     copies = {}
     for split in splits:
         if only_tunes and split == VALIDATION and not metric.needs_tuning:
