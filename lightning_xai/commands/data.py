@@ -43,7 +43,9 @@ def data_command(argv: Sequence[str]) -> None:
     )  # fmt: skip
     parser.add_argument("--list", action="store_true", help="list the encoded splits")
     parser.add_argument("--remove", nargs="+", metavar="NAME", help="remove these splits (names from --list), or all")
-    parser.add_argument("--verify", action="store_true", help="compare contents of all files, even unchanged ones")
+    parser.add_argument(
+        "--verify", action="store_true", help="compare contents even of files whose size and times have not changed"
+    )
     parser.add_argument("--cache_dir", help="cache folder, with the encoded splits in its subfolder corpora")
     options, others = parser.parse_known_args(list(argv))
     cache = CorpusCache(cache_folder(options.cache_dir) / "corpora")
