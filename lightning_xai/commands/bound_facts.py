@@ -44,4 +44,4 @@ def seeds_that_met(run: RunFolder) -> str:
     if "bound_met" not in run.manifest:
         return ""
     met = [bool(other.manifest["bound_met"]) for other in runs_of(run.experiment_dir) if "bound_met" in other.manifest]
-    return f"{sum(met)} of {quantity(len(met), 'seed')} of {run.experiment_dir} met the bound"
+    return f"{sum(met)} of {quantity(len(met), 'seed')} of {run.experiment_dir} met the bounds"

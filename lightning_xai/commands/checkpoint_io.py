@@ -44,7 +44,7 @@ class WholeCheckpointIO(TorchCheckpointIO):
 
 
 def use_whole_checkpoints(trainer: Trainer) -> None:
-    """Makes a trainer write checkpoints by WholeCheckpointIO, unless the user chose another CheckpointIO.
+    """Sets the CheckpointIO of a trainer to WholeCheckpointIO, unless the user chose another one.
 
     Example:
         >>> trainer = Trainer(accelerator="cpu", logger=False, enable_progress_bar=False)

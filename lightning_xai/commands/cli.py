@@ -69,7 +69,7 @@ class XAICLI(LightningCLI):
 
     Args:
         args: the command line.
-        preflights: outcomes of preflights (see Preflight) in earlier runs of the command.
+        preflights: outcomes of the preflights (see Preflight) of runs that the same command carried out before.
         callbacks: additional callbacks, which are not saved as settings of the run.
     """
 
@@ -169,7 +169,7 @@ class XAICLI(LightningCLI):
                 self.run.experiment_dir.parent,
                 *self.run.name,
                 default_hp_metric=False,
-                # a later test does not mix with the training
+                # keeps the logs of a later test apart from those of the training
                 sub_dir=("test" if self.run.is_trained else None) if self.subcommand == "fit" else self.subcommand,
             )
         given = self.config_init[self.subcommand].trainer
@@ -180,19 +180,19 @@ class XAICLI(LightningCLI):
         with trainer_settings(config.trainer):
             trainer = super().instantiate_trainer(**kwargs)
         use_whole_checkpoints(trainer)
-        # this callback writes last.ckpt after every epoch; `save_last` would write it only together with best.ckpt, so
-        # a resumed fit would lose later epochs. It runs after all others, so that last.ckpt knows the best checkpoint
+        # writes last.ckpt after every epoch; `save_last` would write it only together with best.ckpt, and a resumed fit
+        # would lose the epochs after that. This callback runs last, so that last.ckpt contains the path of best.ckpt
         callbacks_of(trainer).append(
             BestCheckpoint(config.checkpoint.dirpath, filename="last", enable_version_counter=False)
         )
         return trainer
 
     def fit(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
-        """Runs or resumes the fit, and then tests its best checkpoint, unless another run has to come first."""
+        """Runs or resumes the fit, and then tests its best checkpoint. Does neither if another run must come first."""
         config = self.config.fit
         if config.stage is not None:
             self.next_run = chain_in(callbacks_of(self.trainer)).overrides(config.stage, self.run)
-            self.is_done = True  # the run of the stage that --stage names replaces this run
+            self.is_done = True  # --stage names a stage, whose run takes the place of this run
             return
         recall_results(self.run, self.settings, self.trainer)
         run, is_tested = self.run, not config.test_after_fit or is_evaluated_with(self.run, self.settings)
@@ -221,11 +221,11 @@ class XAICLI(LightningCLI):
         if not self.is_dry:
             if self.trainer.is_global_zero:
                 finish_run(run, seconds=time.monotonic() - test_began, **bounds)
-            self.trainer.strategy.barrier()  # until process 0 has written the manifest; else others repeat the run
+            self.trainer.strategy.barrier()  # others wait for process 0's manifest; otherwise, they repeat the run
         self._end(self.results.table)
 
     def test(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
-        """Tests "best", "last" or a checkpoint file; by default "best" or, without it, the untrained network."""
+        """Tests a checkpoint (see `resolve_checkpoint`) or, without one, the network as the configuration builds it."""
         self._test(self._resolve(ckpt_path))
         self._end(self.results.table)
 
@@ -235,7 +235,7 @@ class XAICLI(LightningCLI):
         self._end(self.results.table)
 
     def predict(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
-        """Predicts the classes of the data's `predict_split`, and writes them to a file in the run's folder."""
+        """Predicts the classes of the examples in `predict_split`, and writes them to a file in the run's folder."""
         path = self._begin(self._resolve(ckpt_path))
         name = (self.datamodule.predict_split, self.results.file_suffix)
         files = (self.run.predictions_file(*name), self.run.heatmap_page(*name))

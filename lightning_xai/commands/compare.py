@@ -59,7 +59,7 @@ def compare(
 
     The tables show a classification metric on every split, and plausibility metrics by split and method, each with the
     sample standard deviation over seeds (divisor n - 1). spread.png has a point for each run. scatter.png plots
-    plausibility and the in-domain metric against the out-of-domain metric; the confidence intervals of their
+    plausibility and the in-domain metric against the out-of-domain metric; the confidence intervals of the
     correlations treat all runs as independent. layers.png shows plausibility by layer (for methods such as
     alti_layer0). faithfulness.png shows normalized sufficiency and comprehensiveness by percentage of tokens.
 
@@ -67,11 +67,12 @@ def compare(
         experiments: folders of finished experiments, such as runs/tm runs/igr. Later tests of their runs on other data
             are included.
         metric: the classification metric.
-        plausibility: the plausibility metrics, as results.csv names them. The default names those of the presets er and
-            er_plausibility, and shows none for runs without them; other presets have other names, such as
-            rationale/token_f1 in eraser. The first metric is correlated with `metric` on out-of-domain splits.
+        plausibility: the plausibility metrics, as results.csv names them. The default names metrics of the presets er
+            and er_plausibility; if no run has these, no plausibility is shown. Other presets have other metrics, such
+            as rationale/token_f1 in eraser. The first metric is correlated with `metric` on out-of-domain splits.
         preset: the preset whose plausibility metrics are read; required if several presets have them.
-        faithfulness: the preset that faithfulness.png shows. It needs a value for each percentage of tokens.
+        faithfulness: the preset that faithfulness.png shows. Its normalized metrics must have a value for each
+            percentage of tokens.
         in_domain: the in-domain split.
         out_of_domain: the out-of-domain splits; by default, all except train, validation, test and `in_domain`.
         agreement: split on which stored attributions are compared by Kendall's tau-b, always between runs with
@@ -79,13 +80,13 @@ def compare(
             with each other. Runs store attributions if they use callbacks/attribution_cache.yaml.
         trade_off: name of a loss term. trade_off.png plots the log loss against this term's loss, both on the
             validation split at each run's best checkpoint, with a line at the bound of constrained runs. A run whose
-            training must not use the term still needs it, with `weight: 0`, so that validation computes its loss.
+            training must not use the term still needs it, with `weight: 0`, so that validation computes this loss.
         output: folder for the report; by default `report/compare` in the common folder of all experiments.
 
     Raises:
         ValueError: an experiment has no tested run; no run has results of a given metric or split; several presets have
-            a metric, and `preset` is missing; the runs stored no attributions for `agreement`; or they did not log the
-            loss of the term `trade_off` in validation.
+            a metric, and `preset` is missing; a run stored no attributions on the split `agreement`; or a run did not
+            log the loss of the term `trade_off` in validation.
     """
     if not plausibility:
         raise ValueError("plausibility is empty: name at least one metric, or leave the option out")
@@ -129,7 +130,7 @@ def compare(
         scatter = scatter_panels(quantities, frame, f"{metric} out of domain")
         write_whole(folder / "correlations.csv", lambda file: frame.to_csv(file, index=False))
         written.append(folder / "correlations.csv")
-        print("\ncorrelations over all runs with the metric's mean over the splits " + ", ".join(others))
+        print("\ncorrelations, over all runs, with the metric's mean over the splits " + ", ".join(others))
         for x, pearson in correlations_with(frame, f"{metric} out of domain").items():
             print(f"  {x}: {pearson}")
     layers, curves = layer_panels(rows, plausibility[0], preset), faithfulness_panels(rows, faithfulness)
@@ -168,7 +169,7 @@ def _write_trade_off(folders: Sequence[Path], term: str, output: Path) -> list[P
     points = pd.DataFrame(rows, columns=["experiment", "run", "x", "y"])
     write_whole(output / "trade_off.csv", lambda file: points.to_csv(file, index=False))
     means = points.groupby("experiment", sort=False)[["x", "y"]].mean()
-    print(f"\nvalidation losses of the best checkpoints: {term}, log_loss")
+    print(f"\nmean validation losses of the best checkpoints: {term}, log_loss")
     print("\n".join(f"  {name}: {x:.4f}, {y:.4f}" for name, x, y in means.itertuples()))
     panel = PointPanel("validation losses", term, "log_loss", points, bounds[0] if bounds else None)
     return [output / "trade_off.csv", save_figure(scatter_figure([panel]), output / "trade_off.png")]

@@ -44,7 +44,9 @@ def data_command(argv: Sequence[str]) -> None:
     switch: dict[str, Any] = {"nargs": "?", "const": "true", "default": "false", "choices": ("true", "false")}
     parser.add_argument("--list", **switch, help="list the encoded splits")
     parser.add_argument("--remove", nargs="+", metavar="NAME", help="remove these splits (names from --list), or all")
-    parser.add_argument("--verify", **switch, help="compare contents of all files, even unchanged ones")
+    parser.add_argument(
+        "--verify", **switch, help="compare contents even of files whose size and times have not changed"
+    )
     parser.add_argument("--cache_dir", help="cache folder, with the encoded splits in its subfolder corpora")
     options, others = parser.parse_known_args(list(argv))
     cache = CorpusCache(cache_folder(options.cache_dir) / "corpora")

@@ -17,8 +17,8 @@ def without_collections(*, freeze: bool = False) -> Iterator[None]:
 
     Args:
         freeze: if True, and if the block imported modules, the collector from then on ignores all objects that exist at
-            the end of the block. Set this only at the start of a process: later, it would also keep the objects of a
-            run in memory forever.
+            the end of the block. Set this only at the start of a process: later, the objects of a run would also
+            stay in memory forever.
 
     Example:
         >>> with without_collections():

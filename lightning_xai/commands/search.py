@@ -32,7 +32,7 @@ from lightning_xai.search.study import Study, Trial, require_optuna
 
 USAGE = """usage: run.py search --config SEARCH.yaml [--num_trials N] [OPTIONS OF FIT]
 
---config gives the file of the search, such as search/aml.yaml. All other options are options of fit, for every trial.
+--config gives the file of the search, such as search/aml.yaml. OPTIONS OF FIT are passed to the fit of every trial.
 To continue a search that was killed, run the same command again. To extend it, also give a larger --num_trials."""
 SHARED = "shared"
 PRUNED = "pruned"  # status in the manifest of a trial that the pruner ended
@@ -134,7 +134,7 @@ def _carry_out(study: Study, trial: Trial, command: list[str], root: RunFolder) 
     except Pruned:
         run.write_manifest(status=PRUNED)
         study.prune(trial)
-        say(f"{run.path} is pruned: its value is worse than the median of the earlier trials")
+        say(f"{run.path} is pruned: its validation value is worse than the median of earlier trials at the same step")
     else:
         values = {tag: best_value(run.validations_file, tag, mode) for tag, mode in study.directions.items()}
         study.finish(trial, values)
@@ -178,7 +178,8 @@ def _split(argv: Sequence[str]) -> tuple[str, int | None, list[str]]:
             name = "--config" if word == "-c" else word
             if name in options:
                 raise ValueError(
-                    f"{name} is given twice: give it once; the file of a search lists its configurations under `fit`"
+                    f"{name} is given twice: give it once; if one of two files is a configuration of fit, list it "
+                    "under `fit` in the file of the search"
                 )
             options[name] = words.pop(0)
         else:

@@ -57,7 +57,7 @@ class SearchedRun(XAICLI):
 
     @property
     def _logs_more(self) -> bool:
-        """Whether the objective or a callback comes from another package, which may log metrics unknown to this one."""
+        """Whether the objective or a callback is from another package, and may log metrics unknown to this package."""
         parts = [self.model, *callbacks_of(self.trainer)]
         return any(type(part).__module__.split(".")[0] not in ("lightning_xai", "lightning") for part in parts)
 

@@ -64,7 +64,7 @@ def validation_directions(objective: Objective) -> dict[str, str]:
 
 
 def measured_in_fit(callbacks: Sequence[Callback]) -> list[str]:
-    """Returns prefixes: the log names of attribution metrics that a fit computes in validation start with these.
+    """Returns the prefixes of the log names of those attribution metrics that a fit computes in validation.
 
     Example:
         >>> measured_in_fit([])
@@ -96,7 +96,7 @@ def check_monitors(objective: Objective, callbacks: Sequence[Callback]) -> None:
             (tag, mode), *_ = own.items()
             raise ValueError(
                 f"{monitor.owner}.monitor is {monitor.name} with mode {monitor.mode}: set monitor to {tag} and mode to "
-                f"{mode}, by which {type(objective).__name__} chooses its checkpoint"
+                f"{mode}, because {type(objective).__name__} chooses its best checkpoint by this value"
             )
         if own:
             continue

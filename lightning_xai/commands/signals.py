@@ -34,8 +34,8 @@ def ending_in_one_line(command: str = "fit") -> Iterator[None]:
     """Context manager that ends a command with a one-line message after SIGTERM (exit code 143) or SIGINT (130).
 
     Args:
-        command: name of the command. The message says what starting it again does: it continues a fit or a search, but
-            any other command starts from the beginning.
+        command: name of the command. The message says what happens if the same command is started again: a fit or a
+            search continues, and any other command starts from the beginning.
 
     Example:
         >>> with ending_in_one_line():
@@ -60,15 +60,16 @@ def ending_in_one_line(command: str = "fit") -> Iterator[None]:
         raise SystemExit(128 + signal.SIGINT) from None
     finally:
         if in_main_thread:
-            for number, handler in before.items():  # SIGINT's too, because Lightning ignores every SIGINT but the first
+            # restores SIGINT's handler too, because Lightning's own handler ignores every SIGINT but the first
+            for number, handler in before.items():
                 signal.signal(number, handler)
 
 
 class EndOnSigterm(Callback):
-    """Makes SIGTERM end the trainer's loops immediately, even with several processes.
+    """Ends the trainer's loops immediately after SIGTERM, even with several processes.
 
     Lightning's own handler waits for the end of the batch, and then ends the process with code 0. With several
-    processes, it starts a collective operation; if another process is in a different operation, both wait forever.
+    processes, that handler starts a collective operation; if another process is in a different one, both wait forever.
 
     Example:
         >>> before = signal.getsignal(signal.SIGTERM)

@@ -38,7 +38,7 @@ def stability(
 
     Args:
         runs: folders of two or more runs that stored attributions, such as runs/tm/seed0 runs/tm/seed1.
-        split: splits to compare; by default, all for which every run has stored scores, but not validation.
+        split: splits to compare; by default, all for which every run has stored scores, except validation.
         method: attribution methods to compare; by default, all methods whose scores every run has stored.
         percentage: how many top tokens of each text the overlap compares, as a percentage of the text's tokens. The
             number of top tokens is rounded up.
@@ -67,7 +67,7 @@ def compare_runs(
     Args:
         runs: folders of runs whose scores AttributionCacheWriter has stored.
         output: folder to write to; by default `report/stability` in the common folder of the runs.
-        splits: splits to compare; if empty, all for which every run has stored scores, but not validation.
+        splits: splits to compare; if empty, all for which every run has stored scores, except validation.
         methods: methods to compare; if empty, all methods whose scores every run has stored.
         percentage: how many top tokens of each text the overlap compares, as a percentage of the text's tokens. The
             number of top tokens is rounded up.
@@ -75,7 +75,7 @@ def compare_runs(
     Raises:
         ValueError: there are fewer than two runs; a run does not exist, is named twice or has another format;
             `percentage` is outside (0, 100]; the runs have no scores in common; or the runs differ in method settings,
-            examples, classes, numbers of tokens or explainable tokens.
+            examples, classes, numbers of tokens, or in which tokens are explainable.
 
     Example:
         >>> compare_runs([Path("runs/tm/seed0")])
@@ -115,7 +115,7 @@ def _common_scores(runs: Sequence[Path], splits: Sequence[str], methods: Sequenc
     """Returns the pairs (split, method) to compare.
 
     If `splits` is empty, all splits are compared, except validation. If `methods` is empty, all methods are compared.
-    In both cases, only those count for which every run has stored scores.
+    In both cases, a split or method for which a run has stored no scores is left out.
     """
     stored = [stored_methods(run) for run in runs]
     common = set(stored[0]).intersection(*stored[1:])

@@ -33,8 +33,8 @@ def tables(
 
     Args:
         experiments: one folder for each model: an experiment, such as runs/tm, or a folder of runs in the format of
-            Edin et al. (2024), each with plausibility_and_sparsity.csv. A file in the format of their
-            special_token_results.csv may take the place of a folder.
+            Edin et al. (2024), where every run has its own plausibility_and_sparsity.csv. Instead of a folder, a file
+            in the format of special_token_results.csv by the same authors may be given.
         names: names of the models, a name for each folder; by default the names of the folders.
         unsupervised: name of the unsupervised baseline, B_U in the paper. The mark * (in tables.md, bold type) shows
             that a model's mean is better than the mean of this baseline.

@@ -75,7 +75,7 @@ def reasons(message: str) -> str:
     """Returns those sentences of a parser's message that explain the error.
 
     If a declared type has alternatives, the parser also lists an error for each alternative that the user did not mean.
-    Such sentences are left out. If no sentence is left, the whole message is returned as one line.
+    These errors are left out. If no sentence is left, the whole message is returned as one line.
 
     Example:
         >>> reasons("Errors:\\n  - Expected a <class 'float'>\\n  - num_points is 1: give at least 2")

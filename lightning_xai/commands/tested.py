@@ -30,8 +30,8 @@ def facts_of_test(
         objective: the objective with the network.
         path: checkpoint file that is used; None if the network is used as the configuration builds it.
         settings: settings of the command.
-        command: "fit" for the test at its end, whose results go to results.csv; "test", for which `table_of_test` names
-            the files; or another command, such as "predict" (see `table_of_prediction`).
+        command: "fit" for the test after a fit, whose results go to results.csv; "test", for which `table_of_test`
+            names the files; or another command, such as "predict" (see `table_of_prediction`).
 
     Example:
         >>> from pathlib import Path
@@ -46,7 +46,7 @@ def facts_of_test(
         checkpoint = checkpoint_hash(path)
         trained = RunFolder.of_checkpoint(Path(path))
         if command != "fit" and trained.manifest["status"] == "running" and not trained.is_trained:
-            say(f"{trained.path}: training has not ended, so {Path(path).name} comes from an early epoch")
+            say(f"{trained.path}: training has not ended, so {Path(path).name} may come from an early epoch")
     elif isinstance(objective, Evaluation):
         checkpoint = checkpoint_hash(objective.path)
     else:
@@ -56,13 +56,13 @@ def facts_of_test(
         return FactsOfTest(checkpoint, run.results_table)
     if command == "test":
         return FactsOfTest(checkpoint, table_of_test(run, checkpoint, settings))
-    best = run.best_checkpoint  # its hash is needed only without a table
+    best = run.best_checkpoint  # its hash is needed only if the run has no results table
     best_hash = checkpoint_hash(str(best)) if best is not None and not run.is_tested else None
     return FactsOfTest(checkpoint, table_of_prediction(run, checkpoint, settings, best_hash))
 
 
 def recall_results(run: RunFolder, settings: Mapping[str, Any], trainer: Trainer) -> None:
-    """Makes the kept results of a finished evaluation with these settings the run's current results again.
+    """Restores the kept results of an earlier evaluation with these settings as the run's current results.
 
     Does nothing unless an earlier test of the run's best checkpoint had these settings. Also does nothing with several
     processes, which could see different tables, and in a chain, whose tests also write other files.

@@ -27,7 +27,8 @@ def best_validation_losses(run: RunFolder, names: tuple[str, ...]) -> dict[str, 
     if file is None:
         return None
     checkpoint = torch.load(file, map_location="cpu", weights_only=True, mmap=True)
-    # logs count batches as steps; an objective that accumulates gradients itself makes fewer optimizer steps
+    # the step of the logs; `global_step` counts only optimizer steps, which are fewer if an objective accumulates
+    # gradients itself
     counters = checkpoint.get("loops", {}).get("fit_loop", {}).get("epoch_loop.state_dict", {})
     step = counters.get("_batches_that_stepped", checkpoint["global_step"])
     events = EventAccumulator(str(run.path), size_guidance={"scalars": 0})
@@ -42,7 +43,7 @@ def best_validation_losses(run: RunFolder, names: tuple[str, ...]) -> dict[str, 
                 "and `weight: 0` if the term must not affect training)"
             )
         values.append({event.step: event.value for event in reversed(scalars) if event.step <= step})
-    # only steps at which all losses were logged count: a later test also logs val/log_loss, perhaps on other data, but
+    # uses only steps at which all losses were logged: a later test also logs val/log_loss, perhaps on other data, but
     # no losses of terms
     common = set.intersection(*map(set, values))
     if not common:

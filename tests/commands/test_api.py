@@ -166,7 +166,7 @@ def test_examples_are_checked_as_files_are(run, tables, change, message):
         (lambda run, table: run.explain("w1", method=[]), "no attribution method is given"),
         (lambda run, table: run.explain(["w1", float("nan")]), r"texts\[1\] is nan, not a string"),
         (lambda run, table: run.predict(table), "texts is a DataFrame: .*table\\['text'\\]"),
-        (lambda run, table: run.predict(["w1", "w2"], text_pair=["w3"]), "text_pair has 1 text for 2 texts"),
+        (lambda run, table: run.predict(["w1", "w2"], text_pair=["w3"]), "text_pair has 1 text, but texts has 2 texts"),
         (lambda run, table: run.explain("w1").save("scores.txt"), "scores.txt ends in '.txt'"),
         (lambda run, table: run.measure(table, "Random"), "'eraser' tunes thresholds .*pass `validation`"),
         (lambda run, table: run.measure(table, "Random", preset="erazer"), "no file 'erazer.yaml' for callbacks"),

@@ -84,7 +84,7 @@ def test_correlations_are_over_all_runs_and_their_pictures_are_written(tmp_path)
 @pytest.mark.slow
 def test_layers_and_sizes_get_pictures_and_stay_out_of_the_tables(tmp_path):
     printed = command("compare", *experiments(tmp_path, layers=True, sizes=True), "--output", tmp_path / "here")
-    assert "alti_layer" not in printed.split("correlations over all runs")[0]
+    assert "alti_layer" not in printed.split("correlations, over all runs")[0]
     assert {"layers.png", "faithfulness.png"} <= {file.name for file in (tmp_path / "here").iterdir()}
 
 

@@ -53,7 +53,7 @@ def test_met_bound_is_recorded_and_the_run_is_tested(tmp_path):
     missed.path.mkdir(parents=True)
     missed.write_manifest(status="finished", bound_met=False)
     printed = command("fit", "--config", file, "--runs_dir", tmp_path / "runs")
-    assert f"1 of 2 seeds of {tmp_path / 'runs' / 'met'} met the bound" in printed
+    assert f"1 of 2 seeds of {tmp_path / 'runs' / 'met'} met the bounds" in printed
     run = tmp_path / "runs" / "met" / "seed0"
     assert json.loads((run / "manifest.json").read_text())["bound_met"] is True
     assert (run / "results.csv").exists()

@@ -92,4 +92,4 @@ def test_a_length_that_no_network_names_is_asked_for(tmp_path):
     config["model"] = {"class_path": supervised, "init_args": {"network": network}}
     save(config, tmp_path / "released.yaml")
     message = refusal(*argv)
-    assert "encoder.init_args.max_length is missing, and no network in this configuration records it" in message
+    assert "encoder.init_args.max_length is missing, and no network in this configuration records the" in message

@@ -63,7 +63,7 @@ class ChecksClasses:
         super().__init__(*args, **kwargs)
 
     def add_function_arguments(self, function: Callable, *args: Any, **kwargs: Any) -> list[str]:
-        """Adds the parameters of a function as arguments. The parser also calls this for class paths of functions."""
+        """Adds a function's parameters as arguments. The parser also calls this if a class path names a function."""
         kwargs.pop("linked_targets", None)  # the parent's add_function_arguments does not accept it
         parser: Any = super()
         return parser.add_function_arguments(function, *args, **kwargs)
@@ -131,7 +131,7 @@ def with_checked_classes(parser: Any, config: Namespace) -> Namespace:
 
     Raises:
         ValueError: a class path names a function or a class that is not derived from the declared base, or an entry has
-            a class path although its declared type is not a class.
+            a class path, but its declared type allows neither a class nor a dictionary.
 
     Example:
         >>> parser = CheckedParser(exit_on_error=False)
@@ -182,8 +182,8 @@ class _Argument:
             hints: declared types. The value matches at least one of them.
 
         Raises:
-            ValueError: an entry has a class path although its declared type is not a class, or the class path does not
-                name a class derived from the declared type.
+            ValueError: an entry has a class path, but its declared type allows neither a class nor a dictionary; or the
+                class path does not name a class derived from the declared type.
         """
         members = [member for hint in hints for member in alternatives(hint)]
         if isinstance(value, str):
@@ -237,7 +237,7 @@ class _Argument:
             _check_arguments(ActionTypeHint.get_class_parser(built, options, skip_args=skipped), arguments, prefix)
 
     def _check_object(self, value: Any, members: Sequence[Any]) -> None:
-        """Raises ValueError if a function or object fits neither the argument's declared type nor its default."""
+        """Raises ValueError if a function or object does not fit the declared type, and is not the default."""
         path = _import_path(value)
         if value is self.action.default or path == self.action.default or any(map(accepts_any_value, members)):
             return

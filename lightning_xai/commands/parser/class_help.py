@@ -41,7 +41,7 @@ def class_help(name: str) -> str:
 
 
 def class_named(name: str) -> type:
-    """Returns the imported class with a short name, such as "Files".
+    """Returns the imported class with the given short name, such as "Files".
 
     Raises:
         ValueError: there is no such class. The message names similar classes.
@@ -67,7 +67,7 @@ def class_named(name: str) -> type:
 
 
 def derived_names(base: type) -> set[str]:
-    """Returns the names of the imported concrete classes that derive from `base`.
+    """Returns the names of the classes that `derived_classes` returns.
 
     Example:
         >>> derived_names(RuntimeWarning)
@@ -77,7 +77,9 @@ def derived_names(base: type) -> set[str]:
 
 
 def derived_classes(base: type) -> set[type]:
-    """Returns the imported concrete classes that derive from `base`, without those whose names begin with "_".
+    """Returns the imported concrete classes of this package, Lightning and torch.optim that derive from `base`.
+
+    Classes whose names begin with "_" are left out.
 
     Example:
         >>> derived_classes(RuntimeWarning)

@@ -1,4 +1,4 @@
-"""Sets an encoder's missing path to a pretrained network's tokenizer, the only one with which the network works."""
+"""Sets an encoder's missing path to the tokenizer of a pretrained network, which works only with this tokenizer."""
 
 from __future__ import annotations
 
@@ -96,8 +96,8 @@ def _network_tokenizer(model: Any, key: str) -> str:
         if network_path != path or is_hub_id(path) or has_tokenizer(path):
             return network_path
     raise ValueError(
-        f"{key} is missing, and no network in this configuration has a tokenizer: set it to a folder, a hub id or "
-        "package:NAME/FOLDER"
+        f"{key} is missing, and no network in this configuration has a tokenizer: set this path to a folder, a hub id "
+        "or package:NAME/FOLDER"
     )
 
 
@@ -107,7 +107,10 @@ def _network_length(model: Any, key: str) -> int:
         length = (_encoder_spec(path).get("init_args") or {}).get("max_length")
         if length is not None:
             return int(length)
-    raise ValueError(f"{key} is missing, and no network in this configuration records it: set it to a number of tokens")
+    raise ValueError(
+        f"{key} is missing, and no network in this configuration records the max_length of its training: set this "
+        "max_length to a number of tokens"
+    )
 
 
 def _network_paths(model: Any) -> Iterator[str]:

@@ -177,7 +177,7 @@ class _Explanation:
         return f"run.py --help {short} lists its arguments"
 
     def _classes_with(self, argument: str) -> str:
-        """Returns a parenthesis that names the imported classes of the same kind that have an argument.
+        """Returns, in parentheses, which imported classes with the same base class have an argument of this name.
 
         Returns "" if no class has the argument, or if more than MOST_CLASSES have it.
         """

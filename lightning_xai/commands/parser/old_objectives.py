@@ -1,4 +1,4 @@
-"""Converts old configurations, in which IGR, PGD and B_S were objectives. Now they are terms of an objective."""
+"""Converts old configurations, in which IGR, PGD and supervised attention were objectives. Now they are terms."""
 
 from __future__ import annotations
 

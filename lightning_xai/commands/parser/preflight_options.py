@@ -34,7 +34,7 @@ def preflight_of(
     Args:
         config: the options of the command.
         settings: dotted name -> setting of the run.
-        memory: outcomes of preflights in earlier runs of the command.
+        memory: outcomes of the preflights of runs that the same command carried out before this run.
         tests_after_fit: whether the run is a fit that a test follows.
 
     Example:

@@ -32,7 +32,9 @@ def add_run_arguments(parser: LightningArgumentParser) -> None:
     parser.add_argument("--experiment", type=str | None, default=None, help="name of the experiment")
     parser.add_argument("--runs_dir", type=str, default="runs", help="folder of all runs")
     parser.add_argument("--test_after_fit", type=bool, default=True, help="test the best checkpoint after the fit")
-    parser.add_argument("--follow_up", type=bool, default=True, help="also start other runs that this run needs")
+    parser.add_argument(
+        "--follow_up", type=bool, default=True, help="also start runs that must precede or follow this run"
+    )
     add_preflight_arguments(parser)
     parser.add_argument("--stage", type=str | None, default=None, help="fit only this stage of a chain")
     parser.add_argument("--format", type=int, default=FORMAT, help="format of a saved configuration")

@@ -120,8 +120,8 @@ class Explainer:
     def _add_probabilities_without(self, documents: list[ExplainedDocument], inputs: TextInputs) -> None:
         """Sets `probability_without` of each explained class.
 
-        This is, for each method, the probability of the class after the words with the largest absolute scores by this
-        method are deleted.
+        For each method, this is the probability of the class after deleting the words to which the method gives the
+        largest absolute scores.
         """
         assert self.trained.class_names is not None
         entries, rows, keeps = [], [], []

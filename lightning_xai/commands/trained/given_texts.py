@@ -73,7 +73,7 @@ def given_pairs(text_pair: Any, num_texts: int) -> str | list[str] | None:
     pairs = given_texts(text_pair, "text_pair").texts
     if len(pairs) != num_texts:
         raise ValueError(
-            f"text_pair has {quantity(len(pairs), 'text')} for {quantity(num_texts, 'text')}: give a second text for "
-            "each text, or one string that is the second text of all"
+            f"text_pair has {quantity(len(pairs), 'text')}, but texts has {quantity(num_texts, 'text')}: give a second "
+            "text for each text, or one string that is the second text of all"
         )
     return pairs

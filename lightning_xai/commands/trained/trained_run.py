@@ -87,7 +87,7 @@ def run_and_inputs(path: str) -> tuple[RunFolder | None, dict[str, Path]]:
     Returns (None, {}) if `path` is a model without a run, such as a Hugging Face folder or hub id.
 
     Raises:
-        ValueError: `path` exists, but is neither a Hugging Face folder nor part of a fitted run with its config.yaml;
+        ValueError: `path` exists, but is neither the folder of a model nor part of a fitted run with its config.yaml;
             or `path` does not exist and is not a hub id.
 
     Example:
@@ -139,7 +139,7 @@ def load_trained_run(
 
 
 def chosen_methods(methods: Methods, *, signed: bool = False) -> dict[str, AttributionMethod]:
-    """Returns name of a method's class -> attribution method. The name of a second method of this class ends in "_2".
+    """Returns class name -> attribution method. If two methods have the same class, the second name ends in "_2".
 
     Args:
         methods: a method, a name, or a list of these. A name is the name of a class of this package ("ALTI", or

@@ -38,5 +38,5 @@ def test_a_table_or_a_number_is_refused(texts):
 
 def test_second_texts_are_as_many_as_the_first():
     assert given_pairs(pd.Series(["a", "b"]), 2) == ["a", "b"] and given_pairs("a", 9) == "a"
-    with pytest.raises(ValueError, match="text_pair has 1 text for 2 texts: give a second text for each text"):
+    with pytest.raises(ValueError, match="text_pair has 1 text, but texts has 2 texts: give a second text"):
         given_pairs(["a"], 2)
