@@ -170,8 +170,8 @@ class Run:
             method: one or several attribution methods. One method is an object, a class name ("AttInGrad") or a full
                 class_path. Several methods are a list of these, or a string with commas ("AttInGrad,ALTI"). The
                 default is integrated gradients with signed scores, which sum to the logit of the text minus the logit
-                of the baseline. A class name chooses signed scores if the method has the argument `pooling`. A
-                class_path chooses the method's default pooling. An object is used unchanged.
+                of the baseline. A method with the argument `pooling` gets signed scores if it is given by its class
+                name, and its default pooling if it is given by its class_path. An object is used unchanged.
             num_classes: for multi-label data, the smallest number of classes to explain per text. All predicted classes
                 are explained. If fewer than `num_classes` are predicted, the most probable other classes are added.
             text_pair: the second texts, if the network reads pairs of texts. A string is the second text of every
@@ -210,15 +210,16 @@ class Run:
             examples: table with the columns `text` and `label` (name of a class) or, for multi-label data, `labels` (a
                 list of names, or names joined by ";"). The columns `rationales`, `text_pair` and `id` are optional.
                 `ColumnSource` describes the cells.
-            methods: as `method` in `explain`, except that a class name, too, chooses the method's default pooling.
+            methods: as `method` in `explain`, except that a method that is given by its class name, too, gets its
+                default pooling.
             preset: name of a file in configs/presets ("edin", "er", ...), path of such a file, or an
                 AttributionEvaluation.
             validation: table in the same format as `examples`. Presets such as "eraser" tune thresholds on this table.
             max_examples: largest number of examples used from each table; None uses all. The examples are chosen at
                 random, but every call chooses the same examples.
-            rationale_format: "char_spans" if each rationale is a list of character spans [begin, end], or for
-                multi-label data, a list of {"label": ..., "spans": [...]}; "word_mask" if each rationale is a list with
-                0 or 1 for each word. White space separates words.
+            rationale_format: "char_spans" or "word_mask". With "char_spans", each rationale is a list of character
+                spans [begin, end]; for multi-label data, it may also be a list of {"label": ..., "spans": [...]}. With
+                "word_mask", each rationale is a list with 0 or 1 for each word, where white space separates words.
             skip_unfit: whether to leave out methods and metrics that fail in the preflight, a check on two short texts
                 before the evaluation. If False, a failure raises an error.
             batch_size: largest number of examples in one forward pass.

@@ -167,7 +167,7 @@ class Attribution(TensorFields):
         torch.Size([1, 1, 3])
     """
 
-    scores: Tensor  # [B, K, T] signed, not normalized, 0 at padding
+    scores: Tensor  # [B, K, T], may be negative and need not be normalized; 0 at padding
     targets: Tensor  # [B, K] long, the class that each row of scores explains
     target_mask: Tensor  # [B, K] bool, False at padding of `targets` (an example may have fewer than K classes)
     token_mask: Tensor  # [B, T] bool, True where a token is ranked and may be erased
@@ -226,7 +226,7 @@ class ClassifierOutput:
     """
 
     logits: Tensor  # [B, C], or [B, K] if only K classes were requested
-    readout: Tensor  # [B, 1 or C or K, T], the classification head's weights on the token states; they sum to 1 over T
+    readout: Tensor  # [B, 1 or C or K, T], the head's weights on the token states, which usually sum to 1 over T
     attentions: tuple[Tensor, ...] | None = None  # L tensors [B*N, H, S, S], exactly as the encoder computed them
     hidden_states: tuple[Tensor, ...] | None = None  # L + 1 tensors [B, T, D]: embeddings, then states after each layer
 

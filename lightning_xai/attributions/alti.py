@@ -1,4 +1,4 @@
-"""ALTI: measures how much each token contributes to each token's state in a layer, and combines all layers."""
+"""ALTI: measures how much each token contributes to the states of all tokens in a layer, and multiplies over layers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lightning_xai.types import Passes, TextInputs
 
 
 def alti_mixing(layer: EncoderLayer, trace: LayerTrace, *, norm: Norm) -> Tensor:
-    """Returns the contribution of each source token to each target token in one layer, [M, S target, S source].
+    """Returns how much the source tokens contribute to each target token in one layer, [M, S target, S source].
 
     The contributions to a target token sum to one.
 

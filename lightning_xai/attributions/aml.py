@@ -45,7 +45,7 @@ def best_candidates(values: Tensor, *, higher_is_better: bool) -> Tensor:
 
 
 class AMLAttribution(AttributionMethod):
-    """Scores tokens with a scorer: a network that an AML run pretrained to explain the classifier.
+    """Scores tokens with a scorer, which is a network that was pretrained by an AML run to explain the classifier.
 
     Scores are in [0, 1]; special tokens score 0.
 
@@ -129,10 +129,10 @@ class AMLAttribution(AttributionMethod):
         self._trained: TrainedScorer | None = None  # loaded at the first use
         self.kept_steps: Counter[int] = Counter()  # tuning step -> how often the scores after this step were chosen
         # counts that are kept only if the scorer has its own tokenizer: "scored" is the number of tokens that get a
-        # score; "nearest" is the number of those that overlap no token of the scorer and get its nearest token's score
+        # score; "nearest" is how many of them overlap no token of the scorer and get the score of the nearest one
         self.aligned_tokens: Counter[str] = Counter()
         self._texts: TextRows | None = None  # set by `give_texts`
-        self._split: str | None = None  # the split of the explained texts; `inputs.index` gives their rows in it
+        self._split: str | None = None  # split of the explained texts; `inputs.index` holds rows of this split
         self._checked: tuple[int, ...] = ()  # id of the last checked model, and version counters of its weights
 
     @property
@@ -176,7 +176,7 @@ class AMLAttribution(AttributionMethod):
         return Passes(forward=1 + num_targets * ((n + 1) + 2 * n + erased * (n + 1)), backward=3 * n * num_targets)
 
     def _trained_for(self, model: Classifier) -> TrainedScorer:
-        """Returns the scorer on the model's device and in its dtype. Raises ValueError if it cannot explain `model`."""
+        """Returns the scorer, with the device and dtype of `model`. Raises ValueError if it cannot explain `model`."""
         if model.multilabel:
             raise ValueError("AML explains single-label networks, not multi-label networks: choose another method")
         if self._trained is None:

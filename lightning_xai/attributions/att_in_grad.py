@@ -28,9 +28,9 @@ def att_in_grad(attention: Tensor, embeds: Tensor, gradient: Tensor) -> Tensor:
 class AttInGrad(OnePassAttribution):
     """Scores tokens by attention times the L2 norm of InputXGradient, both from the same forward pass.
 
-    The attention is the score that `Attention` gives. If the classification head attends to tokens, it is the head's
-    weight on the token for the class. Otherwise, it is an attention weight of the last encoder layer, averaged over
-    attention heads.
+    The attention is the score that `Attention` gives. If the classification head attends to tokens, this score is the
+    head's weight on the token for the class. Otherwise, the score is an attention weight of the last encoder layer,
+    averaged over attention heads.
 
     Passes: one forward pass, and one backward pass for each class.
 

@@ -86,9 +86,9 @@ class AttributionMethod(ABC):
 
     @property
     def has_sign(self) -> bool:
-        """Whether a negative score is evidence against the class. If False, no score is negative.
+        """True if scores may be negative, as evidence against the class; False if no score is negative.
 
-        By default, this is True, unless the method has an attribute `pooling` that is neither "sum" nor "mean".
+        The default is False if the method has an attribute `pooling` other than "sum" and "mean", otherwise True.
 
         Example:
             >>> from lightning_xai.attributions.gradient import Gradient
@@ -99,7 +99,7 @@ class AttributionMethod(ABC):
 
     @abstractmethod
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
-        """Returns unnormalized scores [B, K, T] of all tokens, for the K classes of each text in `targets` [B, K]."""
+        """Returns unnormalized scores [B, K, T] of all tokens. `targets` [B, K] holds the K classes of each text."""
 
     @abstractmethod
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
@@ -185,7 +185,7 @@ class AttributionMethod(ABC):
         return Attribution(scores, targets, target_mask, inputs.token_mask)
 
     def _require_shape(self, scores: Tensor, shape: tuple[int, ...]) -> None:
-        """Raises ValueError if `scores` does not have `shape`. Later broadcasting could hide a wrong shape."""
+        """Raises ValueError if `scores` does not have `shape`, because broadcasting could hide a wrong shape later."""
         if scores.shape != shape:
             raise ValueError(
                 f"{type(self).__name__}.scores returned shape {list(scores.shape)}, but [B, K, T] is {list(shape)}: "
@@ -228,7 +228,7 @@ class DifferentiableAttribution(AttributionMethod):
 
     @abstractmethod
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
-        """Returns scores [B, K, T]. With `create_graph`, a loss on them has gradients for the model's weights."""
+        """Returns scores [B, K, T]. With `create_graph`, a loss on the scores has gradients for the weights."""
 
     def needs(self, model: Classifier) -> Needs:
         """Returns what a forward pass of `model` must provide so that `from_pass` can compute scores for a loss."""
@@ -237,7 +237,7 @@ class DifferentiableAttribution(AttributionMethod):
     def from_pass(self, forward_pass: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:
         """Returns the scores [B, K, T] that `scores` would return, computed from a finished forward pass.
 
-        This default implementation calls `scores`, which makes new passes, so it saves no pass.
+        This default implementation saves no pass, because it calls `scores`, which makes new passes.
 
         Args:
             forward_pass: a forward pass that provides what `needs` returns.

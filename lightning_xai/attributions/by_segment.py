@@ -1,4 +1,4 @@
-"""Attributions by gradients for long texts, computed for a few segments at a time to save memory."""
+"""Computes gradient attributions of long texts for a few segments at a time, which saves memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lightning_xai.types import Passes, TextInputs
 
 
 class BySegment(AttributionMethod):
-    """Gives the scores of `method` for PLM-CA, a network that encodes texts by segment, but needs less memory.
+    """Computes the scores of `method` in less memory. The network must be a PLM-CA, which encodes texts by segment.
 
     First, the states of a text are computed without a graph. Then the head's gradients are computed for all K classes.
     Finally, groups of segments are encoded again, and the K gradients are propagated through the graph of each group.
@@ -48,7 +48,8 @@ class BySegment(AttributionMethod):
         if not method.by_segment:
             raise ValueError(
                 f"{type(method).__name__} takes no gradient that BySegment can compute by segment: choose Gradient, "
-                "AttInGrad, IntegratedGradients or another gradient method, and put transforms around BySegment"
+                "AttInGrad, IntegratedGradients or another gradient method, and put transforms around BySegment, not "
+                "inside it"
             )
         if segments_at_once < 1:
             raise ValueError(f"segments_at_once is {segments_at_once}: give at least 1 segment")

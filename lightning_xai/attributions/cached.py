@@ -28,11 +28,11 @@ def stored_scores(store: RaggedStore, inputs: TextInputs, targets: Tensor, hashe
         store: a store that holds, for each example and class, the scores of the text's tokens without padding.
         inputs: B texts. Their `index` identifies the examples in the store.
         targets: [B, K] long, the classes.
-        hashes: a store that holds a hash of each example's text, with the class NO_CLASS; None if there are no hashes.
+        hashes: a store that holds a hash of each example's text under the class NO_CLASS; None if there are no hashes.
 
     Raises:
-        ValueError: `inputs.index` is None, the store has no scores for an example and class, or the stored scores
-            belong to another text, or their number is not the text's number of tokens.
+        ValueError: `inputs.index` is None; the store has no scores for an example and class; the stored scores
+            belong to another text; or the number of stored scores is not the text's number of tokens.
 
     Example:
         >>> import numpy as np, tempfile
@@ -45,7 +45,9 @@ def stored_scores(store: RaggedStore, inputs: TextInputs, targets: Tensor, hashe
         tensor([[[ 0.5000, -1.0000]]])
     """
     if inputs.index is None:
-        raise ValueError("inputs.index is None, but scores are stored by index: set it to the texts' rows in the split")
+        raise ValueError(
+            "inputs.index is None, but scores are stored by index: set inputs.index to the texts' rows in the split"
+        )
     mask, input_ids = inputs.attention_mask.cpu(), inputs.input_ids.cpu()
     scores = torch.zeros(*targets.shape, mask.shape[1])
     for row, (index, classes) in enumerate(zip(inputs.index.tolist(), targets.tolist(), strict=True)):
@@ -106,14 +108,14 @@ def require_examples(method: AttributionMethod, examples: np.ndarray) -> None:
         ...         writer.add(0, 1, np.array([0.5, -1.0]))  # example 0, class 1
         ...     require_examples(Cached(folder), np.array([0, 1, 2]))  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        ValueError: ... has scores of 1 of 3 examples, but none of the example with index 1: write the cache with ...
+        ValueError: ... has scores of 1 of 3 examples, but not of the example with index 1: write the cache with ...
     """
     store = method._store if isinstance(method, Cached) else None
     if store is not None:
         missing = np.setdiff1d(examples, store.examples)
         if len(missing):
             raise ValueError(
-                f"{store.path} has scores of {len(examples) - len(missing):,} of {len(examples):,} examples, but none "
+                f"{store.path} has scores of {len(examples) - len(missing):,} of {len(examples):,} examples, but not "
                 f"of the example with index {missing[0]}: write the cache with the same max_examples and "
                 "trainer.limit_..._batches as this command, or lower these settings of this command"
             )
@@ -184,7 +186,7 @@ class Cached(AttributionMethod):
         if self._store is None:
             raise ValueError(f"{self.path} stands for one store per split: call for_split with the explained split")
         if self._hashes is None and not self._is_said:
-            say(f"{self.path}: scores were stored without hashes of their texts, so the texts are not compared")
+            say(f"{self.path}: the scores were stored without hashes of their texts, so changed texts are not noticed")
             self._is_said = True
         return stored_scores(self._store, inputs, targets, self._hashes)
 
@@ -193,9 +195,9 @@ class Cached(AttributionMethod):
 
 
 def _check_classes(stored: list[str] | None, names: list[str], path: str) -> None:
-    """Raises ValueError if the class names `stored` in the store are in another order than the data's class `names`.
+    """Raises ValueError if the store's class names `stored` are in another order than the data's class names `names`.
 
-    Checks nothing if `stored` is None, because the store then has no class names.
+    If `stored` is None, the store has no class names, and nothing is checked.
     """
     positions = None if stored is None else class_positions(stored, names, path)
     if stored is not None and positions is not None and positions != list(range(len(names))):

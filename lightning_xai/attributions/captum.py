@@ -50,7 +50,7 @@ class Captum(AttributionMethod):
     Args:
         algorithm: name of a class in captum.attr, with or without the prefix "captum.attr.".
         arguments: further arguments of the algorithm's constructor or of its method `attribute`, such as n_steps.
-        wrapped: the algorithm whose scores NoiseTunnel averages over noisy inputs; None for all other algorithms.
+        wrapped: the algorithm whose scores NoiseTunnel averages over noisy inputs; None if `algorithm` is another one.
         layer: name of the layer that a layer algorithm explains, such as "transformer.bert.encoder.layer.0". The layer
             must return one state per token. If None, the embeddings are explained.
         pooling: how the D values of a token become one score (see `pool`). Perturbation algorithms do not use it.
@@ -104,7 +104,7 @@ class Captum(AttributionMethod):
             raise ValueError(f"arguments.{unknown[0]} is not an argument of {self.algorithm}, which accepts: {known}")
         self._options |= self.arguments
         if layer is not None and (ALGORITHMS[self.algorithm].features != "layer" or self.algorithm == CHANNELS_FIRST):
-            raise ValueError(f"layer is {layer!r}, but {self.algorithm} explains embeddings only: set layer to null")
+            raise ValueError(f"layer is {layer!r}, but {self.algorithm} cannot explain a layer here: set layer to null")
         self.layer = layer
         self.pooling: Pooling = pooling
         self.baseline: Baseline = baseline

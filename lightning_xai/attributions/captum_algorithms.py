@@ -1,4 +1,4 @@
-"""Tables of captum's algorithms: how `Captum` calls an algorithm and counts its passes, or why it refuses it."""
+"""Tables of captum's algorithms: how `Captum` calls an algorithm and counts its passes, or why `Captum` refuses it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GIVEN_ARGUMENTS = frozenset(
 
 
 def captum_class(name: str) -> Any:
-    """Returns the class `name` of captum.attr. Importing captum only here lets commands without captum start faster.
+    """Returns the class `name` of captum.attr. captum is imported only here, so that commands without it start faster.
 
     Example:
         >>> captum_class("Saliency").__name__
@@ -129,7 +129,7 @@ ALGORITHMS: dict[str, Algorithm] = {
 NEED_SKLEARN = frozenset(["Lime", "KernelShap"])
 
 _NO_RULES = "captum's DeepLift has no rules for GELU, softmax and LayerNorm: use this package's method DeepLift"
-_RELU_ONLY = "it changes the gradient of ReLU only, so in a network with GELU it is the plain gradient: use Saliency"
+_RELU_ONLY = "it changes the gradient of ReLU only, so with GELU it returns the plain gradient: use Saliency"
 _BATCH = "it permutes tokens between the examples of a batch, so scores depend on the batch: use FeatureAblation"
 _LRP = "captum's LRP has no rule for attention: use this package's method DecompXReverse"
 _NEURON = "it explains a neuron, not a class: use the layer or input version of the algorithm"

@@ -44,7 +44,7 @@ class EmbeddingInput(nn.Module):
         self._inputs = inputs
 
     def forward(self, embeds: Tensor, rows: Tensor) -> Tensor:
-        """Returns logits [R, C] for embeddings [R, T, D]. `rows` [R] holds the index in `inputs` of each row's text."""
+        """Returns logits [R, C] for embeddings [R, T, D]. Row r belongs to the text at index `rows[r]` of `inputs`."""
         if self.channels_first:
             embeds = self.layer(embeds.transpose(1, 2)).transpose(1, 2)
         else:

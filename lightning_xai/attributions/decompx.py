@@ -44,8 +44,8 @@ class DecompositionRules:
     """
 
     bias: BiasRule = "absdot"
-    feed_forward: FeedForward = "zero_origin"  # how a line replaces these blocks' activation; "none" omits the blocks
-    head_activation: Approximation = "zero_origin"  # how a line replaces the classification head's activation
+    feed_forward: FeedForward = "zero_origin"  # line that replaces the activation in these blocks; "none" omits them
+    head_activation: Approximation = "zero_origin"  # line that replaces the classification head's activation
     chunk_size: int = 4  # number of source tokens that go through a layer at the same time
 
 

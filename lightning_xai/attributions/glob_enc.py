@@ -49,8 +49,8 @@ class GlobEnc(DifferentiableAttribution):
 
     In each layer, the vector from source j to target i goes through attention, the residual connection and both
     LayerNorms, whose standard deviations are held fixed. The feed-forward layer is not divided among the sources; it
-    only affects the standard deviation of the second LayerNorm. The norms are not normalized, so the scale of the
-    scores differs between examples and grows with the number of layers: compare scores only within an example. All
+    only affects the standard deviation of the second LayerNorm. The norms are not scaled to sum to 1, so the scale of
+    the scores differs between examples and grows with the number of layers: compare scores only within an example. All
     classes have the same scores, unless the classification head attends to tokens for each class separately.
 
     Passes: one forward pass for all classes.

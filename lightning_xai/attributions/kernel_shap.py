@@ -25,7 +25,8 @@ _DRAWN_ELEMENTS = 2**22  # largest number of random numbers in memory at once
 def size_shares(num_units: int) -> np.ndarray:
     """Returns one weight for each pair of coalition sizes s and M - s, for s = 1, 2, ..., M // 2 and M = `num_units`.
 
-    The weight is what the Shapley kernel gives to all coalitions of s or M - s units together. The weights sum to 1.
+    A pair's weight is the sum of the Shapley kernel over all coalitions of s or M - s units, scaled so that all weights
+    sum to 1.
 
     Example:
         >>> (11 * size_shares(4)).round()  # sizes 1 and 3 together, then size 2

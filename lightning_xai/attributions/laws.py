@@ -113,7 +113,7 @@ def masked_classes_score_zero(method: AttributionMethod, model: Classifier) -> N
     """Classes outside the target mask score 0 and do not affect the scores of other classes."""
     mask = torch.tensor([[True, False], [False, True], [False, False]])
     scores = method.attribute(model, _texts(), TARGETS.masked_fill(~mask, -1), mask).scores
-    rule = f"{_name(method)}: classes outside target_mask have scores, or change other scores"
+    rule = f"{_name(method)}: classes outside target_mask have scores other than 0, or change other scores"
     _require_same(scores, _scores_together(method, model) * mask.unsqueeze(-1), rule, "do not override `attribute`")
 
 
@@ -222,7 +222,7 @@ def loss_reaches_the_encoder(method: DifferentiableAttribution, model: Classifie
     reached = [gradient for gradient in gradients if gradient is not None and gradient.abs().max() > 0]
     finite = all(bool(gradient.isfinite().all()) for gradient in reached)
     remedy = "with create_graph, keep the graph of every pass, and detach nothing"
-    require(bool(reached) and finite, f"{_name(method)}: a loss on scores has no gradient for the first layer", remedy)
+    require(bool(reached) and finite, f"{_name(method)}: a loss on scores has no finite gradient for layer 0", remedy)
 
 
 def graph_changes_nothing(method: DifferentiableAttribution, model: Classifier) -> None:
@@ -296,5 +296,5 @@ def _require_same(actual: Tensor, expected: Tensor, rule: str, remedy: str) -> N
 
 def _require_unchanged(method: AttributionMethod, model: Classifier, before: dict, process: dict, when: str) -> None:
     changed = [*changed_parts(before, network_state(model)), *changed_parts(process, process_state())]
-    remedy = "undo them in a finally block, and draw random numbers only from a torch.Generator that you create"
+    remedy = "undo changes in a finally block, and draw random numbers only from a torch.Generator that you create"
     require(not changed, f"{_name(method)}: {when}, {', '.join(changed)} are not as before", remedy)

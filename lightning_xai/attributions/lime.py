@@ -1,4 +1,4 @@
-"""LIME: coefficients of a linear model, fitted to the outputs for versions of the text with random units erased."""
+"""LIME: coefficients of a linear model of the outputs for versions of the text, in which random units are erased."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def coalition_weights(keep: Tensor, similarity: Similarity, kernel_width: float)
 class LIME(CoalitionAttribution):
     """Scores units by the coefficients of a linear regression that predicts the output from the kept units.
 
-    Each sample keeps every unit with probability 1/2, and is weighted by its similarity to the unerased text.
+    A sample keeps each unit with probability 1/2, and is weighted by its similarity to the unerased text.
 
     Passes: at most one forward pass for each sample.
 

@@ -59,7 +59,7 @@ def bare_word(word: str) -> str:
 
 
 def rank_words(words: Sequence[str], mentions: Sequence[str]) -> Ranked:
-    """Returns the ranks of a text's words, which are ranked in the order in which the answer mentions them.
+    """Ranks the words of a text in the order in which an answer mentions them.
 
     If a word occurs several times in the text, its k-th mention gives a rank to its k-th occurrence.
 
@@ -92,13 +92,13 @@ def rank_scores(ranks: Sequence[int | None]) -> list[float]:
 
 
 class LLMRanking(AttributionMethod):
-    """Scores words by the ranks that an instruction-tuned language model gives them, without the explained network.
+    """Scores words by the ranks that an instruction-tuned language model gives them. The explained network is not used.
 
     The language model reads the text and the name of the class. Its answers are decoded greedily, one text at a time.
-    Words are separated by white space. Words that the answer does not mention get a score of 0. Words of the
-    answer that are not in the text are dropped. `counts` holds the numbers of ranked words, of dropped words, of
-    answers without any word of the text, and of all answers. These numbers are printed after 1, 2, 4, 8, ... answers.
-    All tokens of a word get the word's score.
+    Words are separated by white space. Words that the answer does not mention get a score of 0. Words of the answer
+    that are not in the text are dropped. `counts` holds the numbers of ranked words, of dropped words, of answers
+    without any word of the text, and of all answers. These numbers are printed after 1, 2, 4, 8, ... answers. All
+    tokens of a word get the word's score.
 
     The text is decoded from the explainable tokens, so special tokens and prompts are left out.
 

@@ -27,7 +27,7 @@ def windows(num_units: int, window: int) -> Tensor:
 
 
 def mean_over_windows(drops: Tensor, num_units: Tensor, window: int, width: int) -> Tensor:
-    """Returns the mean drop [B, M, K] for each of M = `width` units, over the windows that cover the unit.
+    """Returns, for each of M = `width` units, the mean drop [B, M, K] over the windows that cover this unit.
 
     Args:
         drops: [B, W, K], the drop in the output for each window; 0 beyond an example's last window.

@@ -15,9 +15,9 @@ class AttentionRollout(OnePassAttribution):
     """Scores tokens by the product of the attention matrices of all layers, each averaged over attention heads.
 
     In each layer, the attention matrix is mixed with the identity matrix, which stands for the skip connection. The
-    scores are the row of the product that belongs to the token that the classification head reads ([CLS] or the last
-    token). If the classification head reads the mean of all states, the scores are the mean of all rows; if it attends
-    to tokens, the scores are the sum of all rows, weighted by its attention.
+    product has one row for each token. The scores are the row of the token that the classification head reads ([CLS] or
+    the last token). If the head reads the mean of all states, the scores are the mean of all rows; if it attends to
+    tokens, the scores are the sum of all rows, weighted by its attention.
 
     Passes: one forward pass for all classes.
 

@@ -37,8 +37,8 @@ def signed_ranks(ranks: Tensor, effects: Tensor, exists: Tensor) -> Tensor:
         >>> signed_ranks(torch.tensor([[2, 1, 0]]), torch.tensor([[0.5, 0.2, -0.1]]), torch.ones(1, 3).bool())
         tensor([[ 1.5000,  0.5000, -0.5000]], dtype=torch.float64)
     """
-    # rows with N < M units may try the same offsets as all rows: every offset of at least N - 1/2 makes all ranks of
-    # such a row negative, and argmax takes the smallest of these offsets
+    # a row with N < M units also tries offsets above N - 1/2. This does no harm: every offset of at least N - 1/2 makes
+    # all results of the row negative, and argmax takes the smallest of these offsets
     offsets = torch.arange(ranks.shape[1] + 1, dtype=torch.float64) - 0.5
     shifted = ranks.double().unsqueeze(1) - offsets.unsqueeze(1)  # [P, M + 1, M]
     agree = (shifted.sign() == effects.sign().unsqueeze(1)) & exists.unsqueeze(1)
@@ -61,9 +61,9 @@ class Solvex(AttributionMethod):
     The search optimizes the metric directly, so its result shows how high the metric's value can get. Each example and
     class has its own search. An erased input that several of these searches need is evaluated once.
 
-    Scores are ranks, N - 1 for the most important unit and 0 for the least important, minus an offset. The offset makes
-    as many scores as possible agree in sign with the effect of erasing only their unit. Special tokens score 0. The
-    score of a word is divided equally among its tokens.
+    Scores are ranks, N - 1 for the most important unit and 0 for the least important, minus an offset. The offset is
+    chosen so that as many units as possible have a score with the same sign as the effect of erasing only this unit.
+    Special tokens score 0. The score of a word is divided equally among its tokens.
 
     Passes: at most about b N^2 / 2 forward passes for each class of a text with N units, with a beam of b orders; twice
     as many for "comp_suff".

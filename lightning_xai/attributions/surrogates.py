@@ -98,8 +98,8 @@ def lasso(design: Tensor, outputs: Tensor, weights: Tensor, *, alpha: float) -> 
 def _descend(gram: np.ndarray, moments: np.ndarray, alpha: float) -> np.ndarray:
     """Returns the lasso's coefficients [M, K] of one example from X'WX [M, M] and X'WY [M, K]; weights W sum to 1.
 
-    The steps use NumPy, because each step is a few operations on only K numbers. Torch's call overhead would make steps
-    ten times slower, so that the lasso would take longer than the passes of the network for a short text.
+    The steps use NumPy, because each step is a few operations on only K numbers. In torch, the overhead of calls would
+    make steps ten times slower. For a short text, the lasso would then take longer than the passes of the network.
     """
     coefficients, residuals = np.zeros_like(moments), moments.copy()  # residuals are moments - gram @ coefficients
     scales = gram.diagonal().tolist()
@@ -154,10 +154,10 @@ def additive_fit(keep: Tensor, outputs: Tensor, weights: Tensor, differences: Te
     """Returns scores [B, M, K] that minimize sum_n w_n (y_n - s_n)^2 and sum to `differences` exactly.
 
     Here, s_n is the sum of the scores of the units that coalition n keeps. Each unit first gets an equal share of
-    `differences`, and the regression fits corrections to these shares. The corrections must sum to 0, so subtracting a
-    constant from all 0/1 entries of a coalition does not change the fit. All units are treated alike: no unit's score
-    is computed from the scores of the others. If several solutions fit equally well, the solution with the smallest L2
-    norm is returned.
+    `differences`, and the regression determines a correction of this share. The corrections must sum to 0, so
+    subtracting a constant from all 0/1 entries of a coalition does not change the fit. All units are treated alike: no
+    unit's score is computed from the scores of the others. If several solutions fit equally well, the solution with the
+    smallest L2 norm is returned.
 
     Args:
         keep: [B, N, M] bool, the coalitions.
@@ -188,7 +188,7 @@ def additive_fit(keep: Tensor, outputs: Tensor, weights: Tensor, differences: Te
 
 
 def _fit_few_samples(keep: Tensor, shift: Tensor, outputs: Tensor, weights: Tensor, exists: Tensor) -> Tensor:
-    """Returns the scores [B, M, K] that fit best, with the smallest norm. Inverts only [N, N] matrices, since N < M."""
+    """Returns the best-fitting scores [B, M, K] of smallest norm. Since N < M, only [N, N] matrices are inverted."""
     roots = weights.sqrt().unsqueeze(-1)
     design = roots * (keep.double() - shift) * exists.unsqueeze(1)  # [B, N, M]
     inverse = torch.linalg.pinv(design @ design.transpose(1, 2), rtol=_RANK_TOLERANCE, hermitian=True)

@@ -69,10 +69,10 @@ class Transformed(DifferentiableAttribution):
     Args:
         method: the method whose scores are transformed.
         transforms: "absolute" (absolute values); "relu" (negative scores become 0); "zero_special" (scores of special
-            tokens become 0); "zero_unexplained" (scores of all tokens outside token_mask become 0); "normalize"
-            (magnitudes sum to 1 over all tokens of a text; "zero_special" or "zero_unexplained" before it excludes
-            tokens from this sum); "words_sum", "words_mean" or "words_max" (all tokens of a word get the sum, mean or
-            maximum of their scores).
+            tokens become 0); "zero_unexplained" (scores of all tokens outside token_mask become 0); "normalize" (scores
+            are scaled so that their magnitudes sum to 1 over all tokens of a text; to exclude tokens from this sum, put
+            "zero_special" or "zero_unexplained" before "normalize"); "words_sum", "words_mean" or "words_max" (all
+            tokens of a word get the sum, mean or maximum of their scores).
 
     Raises:
         ValueError: `transforms` is empty or has an unknown name. When scores are computed: tokens are pooled into words

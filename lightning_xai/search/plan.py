@@ -14,7 +14,7 @@ from lightning_xai.search.setting import Setting, Value
 Sampler = Literal["tpe", "quasi_random"]
 Pruner = Literal["none", "median"]
 Direction = Literal["max", "min"]
-START_TRIALS = 10  # TPE draws the settings of this many first trials at random; pruning starts after half as many
+START_TRIALS = 10  # number of first trials whose settings TPE draws at random; pruning starts after half of them
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class SearchPlan:
         require_choices({"sampler": Sampler, "pruner": Pruner}, {"sampler": self.sampler, "pruner": self.pruner})
         for name in ("fit", "settings", "metrics"):
             if not getattr(self, name):
-                raise ValueError(f"the search has no {name}: add it to the search's file, with at least one item")
+                raise ValueError(f"the search has no {name}: add this entry to its file, with at least one item")
         for tag, direction in self.metrics.items():
             if direction not in (None, "max", "min"):
                 raise ValueError(f"metric {tag} has the direction {direction!r}: give max or min")
@@ -113,10 +113,10 @@ share_trials, pruner
         return cls(**given)
 
     def facts(self) -> dict[str, Any]:
-        """Returns the entries of the plan on which its trials depend, as primitive types.
+        """Returns the entries of the plan on which the trials depend, as primitive types.
 
         `num_trials` is not included, because a user may raise it later. `fit` is not included, because `Study` records
-        the settings from these files.
+        the settings that these configuration files contain.
         """
         facts = asdict(self)
         del facts["num_trials"], facts["fit"]
@@ -139,7 +139,7 @@ def quasi_random(settings: Mapping[str, Setting], seed: int, number: int) -> dic
     """
     engine = torch.quasirandom.SobolEngine(len(settings), scramble=True, seed=seed)
     places = engine.fast_forward(number).draw(1, dtype=torch.float64)[0].tolist()
-    below_one = 1 - 2**-40  # the largest allowed place, because a scrambled point may be rounded to 1
+    below_one = 1 - 2**-40  # largest place: `at` needs a place below 1, but a Sobol point may be rounded to 1
     return {
         key: setting.at(min(place, below_one)) for (key, setting), place in zip(settings.items(), places, strict=True)
     }

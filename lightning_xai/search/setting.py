@@ -23,7 +23,7 @@ class Setting:
 
     Raises:
         ValueError: both a range and choices are given, or neither of them; `low` is not below `high`; `log` is True but
-            `low` is not above 0; there are fewer than two choices; or a choice is a list or a dictionary.
+            `low` is not above 0; there are fewer than two different choices; or a choice is a list or a dictionary.
 
     Example:
         >>> Setting(low=1.0, high=3.0).at(0.25), Setting(choices=("token", "zero")).at(0.75)

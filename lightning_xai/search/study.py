@@ -59,7 +59,7 @@ class Trial:
     handle: Any
 
     def is_worse(self, value: float, step: int) -> bool:
-        """Returns whether the pruner ends the running trial, after recording the trial's value at a step."""
+        """Records the running trial's value at a step, and returns whether the pruner ends the trial."""
         self.handle.report(value, step)
         return bool(self.handle.should_prune())
 
@@ -184,7 +184,7 @@ class Study:
         return [trial for trial in ended if trial.state.name != "FAIL" or trial.user_attrs.get("undefined")]
 
     def _queue_killed(self) -> None:
-        """Marks killed trials as failed, and queues those again whose number and settings were all stored."""
+        """Marks killed trials as failed. Those whose number and settings were all stored are queued again."""
         queued = {trial.user_attrs.get(NUMBER) for trial in self._with_state("WAITING")}
         for trial in self._with_state("RUNNING"):
             number = trial.user_attrs.get(NUMBER)
@@ -207,7 +207,7 @@ class Study:
 
 
 def _storage(file: Path) -> Any:
-    """Returns an Optuna storage in a log file, after removing the lock and the incomplete line of a killed process."""
+    """Removes the lock and the incomplete line that a killed process left, and returns Optuna's storage in `file`."""
     journal = importlib.import_module("optuna.storages.journal")
     file.parent.mkdir(parents=True, exist_ok=True)
     Path(f"{file}.lock").unlink(missing_ok=True)  # Optuna would wait half a minute for the lock of a killed process

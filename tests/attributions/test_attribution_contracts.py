@@ -280,7 +280,7 @@ class WrongShape(Outside):
         (DrawsNumbers, "after `scores`, Python's random state are not as before"),
         (Magnitudes, "no score is negative although has_sign is True"),
         (CountsTooFew, "makes 2 backward passes per text, but `passes` says 1"),
-        (Detaches, "a loss on scores has no gradient for the first layer"),
+        (Detaches, "a loss on scores has no finite gradient for layer 0"),
         (WrongShape, r"returned shape .* but \[B, K, T\] is"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),

@@ -122,4 +122,4 @@ def test_scores_without_hashes_are_used_and_said_once_not_to_be_compared(tmp_pat
     method = Cached(str(tmp_path))
     for _ in range(2):
         assert method.scores(None, inputs[:1], TARGETS[:1, :1]).sum() == 6
-    assert capsys.readouterr().out.count("without hashes of their texts, so the texts are not compared") == 1
+    assert capsys.readouterr().out.count("without hashes of their texts, so changed texts are not noticed") == 1

@@ -210,8 +210,8 @@ def test_a_layer_that_keeps_no_tokens_is_refused():
         ({"algorithm": "Saliency", "arguments": {"abs": True}}, "arguments.abs is not an argument of Saliency"),
         ({"algorithm": "NoiseTunnel"}, "wrapped is None, but NoiseTunnel needs one of Saliency"),
         ({"algorithm": "Saliency", "wrapped": "Saliency"}, "only NoiseTunnel wraps"),
-        ({"algorithm": "Saliency", "layer": "a"}, "Saliency explains embeddings only"),
-        ({"algorithm": "LayerGradCam", "layer": "a"}, "LayerGradCam explains embeddings only"),
+        ({"algorithm": "Saliency", "layer": "a"}, "Saliency cannot explain a layer here"),
+        ({"algorithm": "LayerGradCam", "layer": "a"}, "LayerGradCam cannot explain a layer here"),
         ({"algorithm": "Lime", "seed": -1}, "seed is -1"),
     ],
 )

@@ -96,7 +96,7 @@ def test_scores_of_too_few_texts_are_refused_before_the_work(tmp_path, objective
     run(cached, Recorder(), limits=limits, source=source)
     for method in (cached, Transformed(cached, ["absolute"])):
         recorder = Recorder()
-        with pytest.raises(ValueError, match="method m .*has scores of 3 of [67] examples, but none of .*: write"):
+        with pytest.raises(ValueError, match="method m .*has scores of 3 of [67] examples, but not of .*: write"):
             run(method, recorder, limits={}, source={})
         assert not recorder.scores
 
