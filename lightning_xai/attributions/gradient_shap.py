@@ -110,8 +110,8 @@ def expected_gradients(
         samples = range(num_samples)[chunk]
         points, noise = draw(samples)
         line = (end - start).unsqueeze(1) + noise.to(end)  # [B, n, T, D], or [B, 1, T, D] without noise
-        # `stretch` is 0, and is added to the points of all samples. By the chain rule, the gradient with respect to
-        # `stretch` is therefore the sum over all samples of `line` times the gradient with respect to the embeddings
+        # `stretch` is 0, and is added to the points of all samples. By the chain rule, its gradient is therefore the
+        # product of `line` and the embeddings' gradient, summed over all samples
         stretch = torch.zeros_like(end).unsqueeze(1).requires_grad_()
         embeds = start.unsqueeze(1) + (points.to(end) + stretch) * line
         gradients = class_gradients(

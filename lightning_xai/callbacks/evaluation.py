@@ -19,7 +19,6 @@ from lightning_xai.callbacks.base import (
     test_splits,
 )
 from lightning_xai.callbacks.forecast.workload import timed_part
-from lightning_xai.callbacks.preflight.preflight import Preflight
 from lightning_xai.callbacks.preflight.preflight_metrics import refuse_tuning, try_metrics
 from lightning_xai.callbacks.preflight.preflight_run import PreflightRun
 from lightning_xai.functional.erasure.segment_counts import SegmentCounts, SegmentsOfVersions, segments_counted
@@ -120,7 +119,7 @@ class AttributionEvaluation(ExplainedCallback):
 
         Raises nothing if the `callbacks` contain a preflight that will leave out these metrics.
         """
-        if any(isinstance(callback, Preflight) and callback.leaves_out for callback in callbacks):
+        if any(getattr(callback, "leaves_out", False) for callback in callbacks):  # of Preflight
             return
         for metric in self.metrics:
             refuse_tuning(self.preset, metric)

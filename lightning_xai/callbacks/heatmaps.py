@@ -178,7 +178,7 @@ class Heatmaps(ExplainedCallback):
                     self._draw_images(logger, split, documents, trainer.global_step)
 
     def _say_if_limited_away(self, trainer: Trainer, limit: int | float, option: str, splits: list[str]) -> None:
-        """Says which splits have no page because the batches in `limit` held none of their first documents."""
+        """Names the splits without a page, if the trainer's `limit` on batches excluded their first documents."""
         drawn = {split for part in gather(self._documents) for split in part}
         missing = [split for split in splits if split not in drawn and (self.splits is None or split in self.splits)]
         is_limited = isinstance(limit, int) or limit < 1.0  # the integer 1 is one batch, 1.0 all batches

@@ -10,7 +10,7 @@ from lightning_xai.chains.stages import Stage
 AmountUnit = Literal["percentage", "token"]
 
 RANDOM = "random"  # the baseline that erases tokens in random order
-EVERYTHING = "all"  # replaces the method in the name of the stage in which all tokens are erased
+EVERYTHING = "all"  # the stage that erases all tokens has this in its name instead of a method
 POSITIONS = "_positions"  # suffix of the method in the name of a control, which sees only which positions are erased
 
 

@@ -1,4 +1,4 @@
-"""Reads from TensorBoard files the validation losses that a run had at its best checkpoint."""
+"""Reads the validation losses at a run's best checkpoint from TensorBoard files."""
 
 from __future__ import annotations
 

@@ -265,15 +265,6 @@ def test_threshold_that_no_split_tunes_is_refused_before_the_fit(tmp_path):
     assert not list((tmp_path / "runs").rglob("*.ckpt"))
 
 
-def test_metrics_whose_threshold_no_split_tunes_can_be_left_out(tmp_path):
-    config = tiny_config(callbacks=[METHODS, str(ROOT / "configs" / "presets" / "edin.yaml")])
-    config["data"]["init_args"]["tune_on_validation"] = False
-    file = save(config, tmp_path / "untuned.yaml")
-    printed = command("fit", "--config", file, "--runs_dir", tmp_path / "runs", "--skip_unfit", "true")
-    assert "left out: metric edin/evidence" in printed and "tunes its threshold on the validation split" in printed
-    assert "comprehensiveness" in printed
-
-
 @pytest.mark.parametrize("experiment", ["../../x", "/tmp/x", "a//b", "a/", ".", "-rf"])
 def test_experiment_that_leaves_the_folder_of_all_runs_is_refused(fit, tmp_path, experiment):
     message = refusal(*fit(), f"--experiment={experiment}")

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from tests.commands.conftest import ERASER, changed, command, methods, refusal, save, tiny_config
+from tests.commands.conftest import ERASER, ROOT, changed, command, methods, refusal, save, tiny_config
 
 BILSTM = {
     "class_path": "lightning_xai.models.bilstm.BiLSTMAttention", "init_args": {"embedding_size": 4, "hidden_size": 4},
@@ -31,3 +31,12 @@ def test_method_is_left_out_by_option_and_listed_in_the_table(argv, tmp_path):
     left_out = table[table["left_out"] != ""]
     assert set(left_out["method"]) == {"alti"} and (left_out["value"] == "").all() and len(left_out)
     assert "random" in set(table[table["left_out"] == ""]["method"])
+
+
+def test_metrics_whose_threshold_no_split_tunes_can_be_left_out(tmp_path):
+    config = tiny_config(callbacks=[methods("random.Random"), str(ROOT / "configs" / "presets" / "edin.yaml")])
+    config["data"]["init_args"]["tune_on_validation"] = False
+    file = save(config, tmp_path / "untuned.yaml")
+    printed = command("fit", "--config", file, "--runs_dir", tmp_path / "runs", "--skip_unfit", "true")
+    assert "left out: metric edin/evidence" in printed and "tunes its threshold on the validation split" in printed
+    assert "comprehensiveness" in printed

@@ -32,8 +32,8 @@ def evidence_tokens(batch: Batch) -> Tensor:
 def confident_probs(batch: Batch, num_classes: int) -> Tensor:
     """Returns made-up probabilities [B, C] that are high for gold classes and for classes with evidence.
 
-    In single-label tasks, the most probable class is the gold class if it has evidence or if no class has evidence,
-    and otherwise a class with evidence.
+    In single-label tasks, the most probable class is the gold class. If only other classes have evidence, it is one of
+    these classes instead.
 
     Example:
         >>> inputs = TextInputs.of_ids([[5, 6]])

@@ -23,7 +23,7 @@ METRICS = {
     "precision@5": "precision_at_5", "recall@5": "recall_at_5", "kl_divergence": "kl", "entropy": "entropy",
     "comprehensiveness": "comprehensiveness", "sufficiency": "sufficiency",
 }  # fmt: skip
-# names in the authors' file on special tokens
+# names that the authors' special_token_results.csv uses
 _MODELS = {r"B$_{\text{Sup}}$": "B_S", r"B$_{\text{Uns}}$": "B_U", "FM": "TM"}  # models
 _SHARES = {"special_token_rate": "top_5", "ground_truth_special_token_rate": "evidence"}  # shares of special tokens
 _ZEROED = "_no_special"  # suffix of columns with results after the scores of special tokens were set to 0
