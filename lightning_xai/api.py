@@ -134,8 +134,8 @@ class Run:
                 example; a list has one second text per example.
 
         Returns:
-            A table with the column `predicted` (if several classes are predicted, they are joined by "; ") and a column
-            `p(<class>)` for each class.
+            A table with the column `predicted` and a column `p(<class>)` for each class. If several classes are
+            predicted for a text, `predicted` joins their names by "; ".
 
         Raises:
             ValueError: a text is not a string, or the network reads pairs and `text_pair` is missing.
@@ -210,8 +210,7 @@ class Run:
             examples: table with the columns `text` and `label` (name of a class) or, for multi-label data, `labels` (a
                 list of names, or names joined by ";"). The columns `rationales`, `text_pair` and `id` are optional.
                 `ColumnSource` describes the cells.
-            methods: as `method` in `explain`, except that a method that is given by its class name, too, gets its
-                default pooling.
+            methods: as `method` in `explain`, except that methods given by class name also get their default pooling.
             preset: name of a file in configs/presets ("edin", "er", ...), path of such a file, or an
                 AttributionEvaluation.
             validation: table in the same format as `examples`. Presets such as "eraser" tune thresholds on this table.

@@ -81,7 +81,7 @@ class TensorFields:
 
 @dataclass(frozen=True)
 class TextInputs(TensorFields):
-    """The tokenized texts that models and attribution methods receive. No labels are included, so none can be used.
+    """The tokenized texts that models and attribution methods receive. They hold no labels, so methods cannot use any.
 
     `TextInputs.of_ids` builds TextInputs from token ids.
 
@@ -140,7 +140,7 @@ class TextInputs(TensorFields):
         return self.input_ids.device
 
     def trim(self) -> TextInputs:
-        """Returns the inputs without those last columns that are padding in every row.
+        """Returns the inputs without the columns at the end that are padding in every row.
 
         If a row has padding before its tokens, the inputs may be returned unchanged.
 
@@ -156,7 +156,7 @@ class TextInputs(TensorFields):
 
 @dataclass(frozen=True)
 class Attribution(TensorFields):
-    """Token scores for the explained classes, from an attribution method, or from humans (a rationale).
+    """Token scores for the explained classes, given by an attribution method or by humans (a rationale).
 
     The scores of a rationale are in [0, 1].
 
@@ -226,7 +226,7 @@ class ClassifierOutput:
     """
 
     logits: Tensor  # [B, C], or [B, K] if only K classes were requested
-    readout: Tensor  # [B, 1 or C or K, T], the head's weights on the token states, which usually sum to 1 over T
+    readout: Tensor  # [B, 1 or C or K, T], the head's weights on token states; usually, they sum to 1 over T
     attentions: tuple[Tensor, ...] | None = None  # L tensors [B*N, H, S, S], exactly as the encoder computed them
     hidden_states: tuple[Tensor, ...] | None = None  # L + 1 tensors [B, T, D]: embeddings, then states after each layer
 

@@ -1,4 +1,4 @@
-"""ALTI: measures how much each token contributes to the states of all tokens in a layer, and multiplies over layers."""
+"""ALTI: contributions of each token to the states of all tokens in a layer, multiplied over all layers."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class ALTI(DifferentiableAttribution):
     the same scores, unless the classification head attends to tokens for each class separately.
 
     In networks that normalize before attention (such as Llama), y_i is the residual stream after attention, before any
-    norm. T_ij is then the vector that attention adds to y_i from source token j; T_ii also contains the residual stream
+    norm. T_ij is then the part of y_i that attention takes from source token j; T_ii also contains the residual stream
     before attention.
 
     Passes: one forward pass for all classes.

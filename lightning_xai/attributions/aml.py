@@ -63,7 +63,7 @@ class AMLAttribution(AttributionMethod):
     of erased texts that the metric evaluates for each candidate. Equal erased texts are evaluated once.
 
     Args:
-        scorer: checkpoint or run folder of an AML run; None takes the scorer of the AML objective that the run tests.
+        scorer: checkpoint or run folder of an AML run; None takes the scorer of the evaluated run's AML objective.
         num_steps: number of optimizer steps for each text; 0 for pAML, 10 in the paper.
         metric: the metric that chooses among the candidates; None if `num_steps` is 0.
         lr: learning rate of the first step; each step lowers the learning rate by a twentieth of `lr`. By default, `lr`
@@ -230,8 +230,8 @@ class AMLAttribution(AttributionMethod):
         device = inputs.device
         one = sum(leaf.numel() * leaf.element_size() for leaf in tuned_rows(scorer, self.tuned, 1).leaves)
         by_weights = max(_LEAF_BYTES["cpu" if device.type == "cpu" else "accelerator"] // max(one, 1), 1)
-        # twice the tokens, because a text that is masked by the scores, and the same text with the opposite mask, share
-        # a pass of the explained network
+        # twice the tokens, because a pass of the explained network gets each text twice: masked by the scores, and with
+        # the opposite mask
         by_tokens = rows_per_forward(None, 2 * inputs.input_ids.shape[1], device, differentiated=True)
         return min(by_weights, by_tokens, self.chunk_size or by_tokens)
 

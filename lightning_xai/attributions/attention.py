@@ -16,9 +16,9 @@ class Attention(OnePassAttribution):
 
     If the classification head attends to tokens, the scores are its weights for the class. Any other classification
     head reads the state of one token ([CLS] or the last token) or the mean of all states. The scores are then attention
-    weights of the last encoder layer, averaged over attention heads: the weights with which the token that the head
-    reads attends to all tokens. If the head reads the mean of all states, the weights are also averaged over the tokens
-    that it reads. These scores are the same for every class.
+    weights of the last encoder layer, from the token that the classification head reads to all tokens, averaged over
+    attention heads. If the classification head reads the mean of all states, the weights are also averaged over the
+    tokens that it reads. These scores are the same for every class.
 
     Passes: one forward pass for all classes.
 

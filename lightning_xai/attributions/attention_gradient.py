@@ -22,10 +22,10 @@ Layers = Literal["last", "all"]
 class AttentionGradient(OnePassAttribution):
     """Scores tokens by attention weights times the gradient of the class's logit with respect to these weights.
 
-    If the classification head attends to tokens, its attention weights are used. Otherwise, attention weights of
-    the encoder are used: those with which the token that the head reads ([CLS] or the last token) attends to all
-    tokens. The products are then averaged over attention heads, over layers if `layers` is "all", and over the tokens
-    that the head reads if it reads the mean of all states.
+    If the classification head attends to tokens, its attention weights are used. Otherwise, attention weights of the
+    encoder are used, from the token that the classification head reads ([CLS] or the last token) to all tokens. The
+    products are then averaged over attention heads. If `layers` is "all", they are also averaged over layers. If the
+    classification head reads the mean of all states, they are also averaged over the tokens that it reads.
 
     Passes: one forward pass, and at most one backward pass for each class. If the classification head attends to tokens
     for each class separately, one backward pass serves all classes. Backward passes stop at the attention weights.

@@ -150,9 +150,9 @@ class AttributionMethod(ABC):
     ) -> Attribution:
         """Returns the Attribution, which holds the scores of all tokens for the classes in `targets` [B, K].
 
-        Scores are detached, in float32, and 0 at padding and where `target_mask` [B, K] is False; special tokens keep
-        their scores. Targets where `target_mask` is False may be any number. Nothing is computed for rows and columns
-        of `targets` in which `target_mask` is False everywhere. The model does not change.
+        Scores are detached and in float32. They are 0 at padding and where `target_mask` [B, K] is False; special
+        tokens keep their scores. Targets where `target_mask` is False may be any number. Nothing is computed for rows
+        and columns of `targets` in which `target_mask` is False everywhere. The model does not change.
 
         Raises:
             ValueError: a target is not one of the model's classes, `scores` returned a shape other than [B, K, T], or a

@@ -28,8 +28,8 @@ class BySegment(AttributionMethod):
         segments_at_once: largest number of segments whose graph is in memory at once.
 
     Raises:
-        ValueError: `method` does not use such gradients, or `segments_at_once` is less than 1; when scores are
-            computed, the network does not encode texts by segment.
+        ValueError: `method.by_segment` is False, or `segments_at_once` is below 1. When scores are computed: the
+            network does not encode texts by segment.
 
     Example:
         >>> import torch

@@ -50,7 +50,7 @@ class Captum(AttributionMethod):
     Args:
         algorithm: name of a class in captum.attr, with or without the prefix "captum.attr.".
         arguments: further arguments of the algorithm's constructor or of its method `attribute`, such as n_steps.
-        wrapped: the algorithm whose scores NoiseTunnel averages over noisy inputs; None if `algorithm` is another one.
+        wrapped: the algorithm whose scores NoiseTunnel averages over noisy inputs; None for other algorithms.
         layer: name of the layer that a layer algorithm explains, such as "transformer.bert.encoder.layer.0". The layer
             must return one state per token. If None, the embeddings are explained.
         pooling: how the D values of a token become one score (see `pool`). Perturbation algorithms do not use it.

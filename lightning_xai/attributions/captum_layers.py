@@ -16,8 +16,8 @@ class EmbeddingInput(nn.Module):
     """Module that maps embeddings to a classifier's logits.
 
     captum repeats each row of embeddings, once for each sample or step. It repeats an additional argument in the same
-    way, but only if the argument is a tensor. The second argument of `forward` is therefore a tensor of row indices,
-    which says to which text of `inputs` each row of embeddings belongs. `forward` needs it to find the text's masks.
+    way, but only if the argument is a tensor. The second argument of `forward` is therefore a tensor. For each row of
+    embeddings, it holds the index of the row's text in `inputs`, with which `forward` finds the text's masks.
 
     Args:
         model: the classifier.

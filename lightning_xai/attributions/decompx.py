@@ -44,7 +44,7 @@ class DecompositionRules:
     """
 
     bias: BiasRule = "absdot"
-    feed_forward: FeedForward = "zero_origin"  # line that replaces the activation in these blocks; "none" omits them
+    feed_forward: FeedForward = "zero_origin"  # line that replaces the blocks' activation; "none" omits the blocks
     head_activation: Approximation = "zero_origin"  # line that replaces the classification head's activation
     chunk_size: int = 4  # number of source tokens that go through a layer at the same time
 
@@ -159,7 +159,7 @@ def decompose_text(
     logits: Tensor,
     rules: DecompositionRules,
 ) -> tuple[Tensor, Tensor]:
-    """Divides R states that the classification head reads, and the logits, among T tokens.
+    """Divides the logits, and the R states that the classification head reads, among T tokens.
 
     Returns vectors [R, T, D] that usually sum to the states, and shares [R, T, C or 1] that usually sum to the logits.
     With the bias rule "token", there are T + 1 vectors and shares, the last of them for all biases together.
@@ -207,8 +207,8 @@ class DecompX(DifferentiableAttribution):
     deviations in normalization layers, slopes of activations and activation(gate) in gated feed-forward blocks are
     frozen at their true values. The network is then linear except for biases, which are divided among the tokens.
 
-    Scores of all tokens, special tokens included, sum to the logit unless `bias` is "token" or "none" (which leave
-    biases out of the scores), `activation` is "relu", `feed_forward` is "left_out", or `score` is "norm".
+    Scores of all tokens, special tokens included, sum to the logit, with four exceptions: `bias` is "token" or "none"
+    (scores then leave biases out), `activation` is "relu", `feed_forward` is "left_out", or `score` is "norm".
 
     Passes: one forward pass for all classes. Time and memory grow with the square of the number S of tokens in a text
     (or in a segment, if the model divides texts): S^2 D numbers are stored, and more while a layer is computed.

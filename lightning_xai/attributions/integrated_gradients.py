@@ -45,8 +45,9 @@ def target_differences(model: Classifier, inputs: TextInputs, targets: Tensor, e
 class IntegratedGradients(DifferentiableAttribution):
     """Scores tokens by (input - baseline) times the gradient of the class's logit, averaged over the line between them.
 
-    Only the embeddings move along the line; masks, positions and token types are those of the input. Scores with
-    pooling "sum" are complete: they sum to the difference between the logits of input and baseline.
+    Only the embeddings move along the line; masks, positions and token types are those of the input. With pooling "sum"
+    and multiply_by_inputs=True, scores are complete: they sum to the difference between the logits of input and
+    baseline.
 
     Passes: num_steps forward passes, and as many backward passes for each class; two more forward passes if
     `delta_tolerance` is set.

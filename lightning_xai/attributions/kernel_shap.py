@@ -71,11 +71,11 @@ def random_coalitions(num_units: int, sizes: np.ndarray, generator: np.random.Ge
 def shapley_coalitions(num_units: int, num_samples: int, generator: np.random.Generator) -> Coalitions:
     """Returns at most `num_samples` coalitions, neither empty nor full, with the weights of the Shapley kernel.
 
-    Sizes are treated in pairs: 1 and M - 1, then 2 and M - 2, and so on. A pair with n coalitions is enumerated if at
-    least n of the remaining samples would be expected to fall into the pair. If a pair is not enumerated, all
-    remaining samples are drawn at random from the kernel, restricted to this pair and later pairs. Each drawn coalition
-    is followed by its complement, and all drawn coalitions have equal weights. If `num_samples` is at least 2^M - 2,
-    all coalitions are enumerated.
+    Sizes are treated in pairs: 1 and M - 1, then 2 and M - 2, and so on. All n coalitions of a pair are enumerated if
+    at least n of the remaining samples would be expected to have the pair's sizes in a random draw. At the first pair
+    without enough samples, all remaining samples are drawn at random from the kernel, restricted to this pair and later
+    pairs. Each drawn coalition is followed by its complement, and all drawn coalitions have equal weights. If
+    `num_samples` is at least 2^M - 2, all coalitions are enumerated.
 
     Example:
         >>> keep, weights = shapley_coalitions(3, 6, np.random.default_rng(0))
@@ -106,13 +106,13 @@ class KernelSHAP(CoalitionAttribution):
     """Scores units by their Shapley values: the average contribution of a unit to the output over all coalitions.
 
     Scores sum to the output for the text minus the output for the text without any unit, whatever the number of
-    samples. They are exact if all coalitions are evaluated, and an approximation otherwise.
+    samples. The scores are exact if all coalitions are evaluated, and an approximation otherwise.
 
     Passes: at most one forward pass for each sample, and two for the text and the empty coalition.
 
     Args:
-        num_samples: number of coalitions for each example, not counting the full and the empty coalition; at most
-            2^M - 2 for M units. By default, 3 coalitions for each unit, but at least 64.
+        num_samples: number of coalitions for each example, not counting the full and the empty coalition. By default, 3
+            for each unit, but at least 64. M units have only 2^M - 2 such coalitions; a larger number evaluates all.
         unit: see CoalitionAttribution, which also describes `erasure`, `output` and `chunk_size`.
         seed: seed of the random coalitions, at least 0.
 

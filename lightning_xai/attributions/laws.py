@@ -78,7 +78,7 @@ def tiny_networks() -> tuple[Classifier, Classifier]:
     )
     for network in networks:
         network.set_attention("eager")
-        network(_texts(), output_attentions=True)  # installs permanent hooks now, before laws compare hooks
+        network(_texts(), output_attentions=True)  # transformers installs lasting hooks now, before laws count hooks
     return networks
 
 
@@ -131,7 +131,7 @@ def chunk_size_changes_nothing(
 def model_is_left_as_it_was(method: AttributionMethod, model: Classifier) -> None:
     """The network (weights, gradients, flags, modes, hooks, attention kernel) and the process state do not change."""
     model.train()
-    next(model.modules()).training = False  # modules may be in different modes, and a method must restore all of them
+    next(model.modules()).training = False  # modules may differ in mode; a method must restore each mode
     next(model.parameters()).requires_grad_(False)
     before, process = network_state(model), process_state()
     _scores(method, model, _texts())
@@ -178,7 +178,7 @@ def passes_are_as_made(method: AttributionMethod, model: Classifier) -> None:
 
     def count(_module: object, _arguments: object, output: Any) -> None:
         logits = output.logits
-        # DeepLift runs the baseline together with the input, so its logits come with the baseline's logits
+        # DeepLift runs the baseline together with the input, so the input's logits come with those of the baseline
         baseline_logits = getattr(logits, "second_run", None)
         made["forward"] += len(logits) + (0 if baseline_logits is None else len(baseline_logits))
         if logits.requires_grad:
@@ -247,7 +247,7 @@ def autocast_changes_little(method: DifferentiableAttribution, model: Classifier
 
 
 LAWS = (
-    model_is_left_as_it_was,  # this check runs before the others: it would miss a lasting change by an earlier call
+    model_is_left_as_it_was,  # first, because this check would miss a lasting change that an earlier check caused
     method_of_a_split_is_itself,
     same_alone_and_in_a_batch,
     padding_changes_nothing,

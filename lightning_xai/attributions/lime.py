@@ -1,4 +1,4 @@
-"""LIME: coefficients of a linear model of the outputs for versions of the text, in which random units are erased."""
+"""LIME: erases random units of a text, and fits a linear model to the outputs; its coefficients are the scores."""
 
 from __future__ import annotations
 

@@ -26,8 +26,8 @@ class AttentionRollout(OnePassAttribution):
             0.5.
 
     Reference: Abnar and Zuidema (2020), "Quantifying Attention Flow in Transformers", arXiv 2005.00928.
-    Differs: the released code of Edin et al. (2024) multiplies matrices A + I / 2, whose rows do not sum to 1. It
-    weights the rows of the product by attention weights whose softmax runs over classes instead of tokens.
+    Differs: the released code of Edin et al. (2024) multiplies matrices A + I / 2, whose rows do not sum to 1. In
+    that code, the rows of the product are weighted by attention whose softmax runs over classes instead of tokens.
 
     Example:
         >>> import torch

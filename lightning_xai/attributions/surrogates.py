@@ -188,7 +188,10 @@ def additive_fit(keep: Tensor, outputs: Tensor, weights: Tensor, differences: Te
 
 
 def _fit_few_samples(keep: Tensor, shift: Tensor, outputs: Tensor, weights: Tensor, exists: Tensor) -> Tensor:
-    """Returns the best-fitting scores [B, M, K] of smallest norm. Since N < M, only [N, N] matrices are inverted."""
+    """Returns the corrections [B, M, K] that fit best; if several fit equally well, those with the smallest L2 norm.
+
+    Since N < M, only [N, N] matrices are inverted.
+    """
     roots = weights.sqrt().unsqueeze(-1)
     design = roots * (keep.double() - shift) * exists.unsqueeze(1)  # [B, N, M]
     inverse = torch.linalg.pinv(design @ design.transpose(1, 2), rtol=_RANK_TOLERANCE, hermitian=True)

@@ -195,7 +195,7 @@ class ComputeAttributions(Callback):
         progress.end_batch()
 
     def _progress(self, trainer: Trainer, split: str, network: Classifier) -> EvaluationProgress:
-        """Returns `self.progress`, which displays and times the evaluation. The call for the first batch creates it."""
+        """Returns the EvaluationProgress in `self.progress`. The call for the first batch creates it."""
         if self.progress is None:
             clear_counts(self.methods)  # discards counts that were collected earlier, for example in the preflight
             splits = [split]

@@ -53,7 +53,7 @@ class ExplainedBatch:
     Attributes:
         batch: the explained examples, at least one.
         attributions: name of the method -> attributions of the examples in `batch`.
-        predict: function that returns the network's probabilities. It computes those of `batch.inputs` only once.
+        predict: function that returns the network's probabilities. For `batch.inputs`, they are computed only once.
         split: name of the split.
         magnitudes: names of the methods whose scores have no sign, and so are never negative.
 
@@ -106,7 +106,7 @@ class AttributionSource(Protocol):
 class ExplainedReceiver(Protocol):
     """A callback that receives every explained batch from the nearest AttributionSource before it.
 
-    If `needs_validation_in_test` of any receiver is true, a test also explains the validation split, for all receivers.
+    If `needs_validation_in_test` is true for any receiver, a test also explains the validation split for all receivers.
 
     Example:
         >>> class LargestScore(Callback):
@@ -166,7 +166,7 @@ class ExplainedCallback(Callback, ABC):
 
     @abstractmethod
     def on_explained(self, explained: ExplainedBatch) -> None:
-        """Uses one explained batch. Must do nothing if `active` is False (`source` may also run in other stages)."""
+        """Uses one explained batch. Must do nothing if `active` is False: `source` may call this method even then."""
 
 
 def source_before(trainer: Trainer, callback: Callback, label: str) -> AttributionSource:

@@ -38,8 +38,8 @@ class BestCheckpoint(ModelCheckpoint):
     def check_monitor_top_k(self, trainer: Trainer, current: Tensor | None = None) -> bool:
         """Returns whether to save a checkpoint of the current epoch.
 
-        If the objective has an attribute `may_be_best` and it is False, the epoch is not saved. If it is True, the
-        epoch is saved even if its score only equals the best score.
+        If the objective's attribute `may_be_best` is False, the epoch is not saved. If the attribute is True, an epoch
+        whose score equals the best score is saved too.
         """
         may_be_best = getattr(trainer.lightning_module, "may_be_best", None)
         if may_be_best is False:

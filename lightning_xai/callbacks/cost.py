@@ -170,7 +170,7 @@ class Cost:
         return pass_group(forward, backward, num_targets, num_tokens)
 
     def _distinct(self, split: str) -> np.ndarray:
-        """Returns [n, 6], sorted by index: a row with the columns of `_rows` for each of n distinct examples."""
+        """Returns [n, 6]: one row for each of the n distinct examples, sorted by index, with the columns of `_rows`."""
         rows = np.concatenate([np.zeros((0, 6)), *self._rows.get(split, [])])
         return rows[np.unique(rows[:, 0], return_index=True)[1]]
 

@@ -89,7 +89,7 @@ class AttributionEvaluation(ExplainedCallback):
 
     @property
     def needs_validation_in_test(self) -> bool:
-        """Whether a metric tunes a threshold on the validation split, so that a test explains this split first."""
+        """Whether a metric tunes a threshold on the validation split. If so, a test explains this split first."""
         return any(metric.needs_tuning for metric in self.metrics)
 
     @property
@@ -119,7 +119,7 @@ class AttributionEvaluation(ExplainedCallback):
 
         Raises nothing if the `callbacks` contain a preflight that will leave out these metrics.
         """
-        if any(getattr(callback, "leaves_out", False) for callback in callbacks):  # of Preflight
+        if any(getattr(callback, "leaves_out", False) for callback in callbacks):  # an attribute of Preflight
             return
         for metric in self.metrics:
             refuse_tuning(self.preset, metric)

@@ -23,7 +23,7 @@ class NamesFiles(Protocol):
 
     @property
     def file_suffix(self) -> str:
-        """The suffix, such as "_0a1b"; "" if the command writes the files of the run itself."""
+        """The suffix, such as "_0a1b"; "" if the command writes the run's own files."""
         ...
 
 

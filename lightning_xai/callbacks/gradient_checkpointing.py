@@ -55,7 +55,7 @@ def second_derivatives(network: Classifier, inputs: TextInputs) -> list[Tensor]:
 
 
 class GradientCheckpointing(Callback):
-    """Stores only the inputs of the encoder's layers in a training step; the backward pass recomputes the rest.
+    """In a training step, stores only the inputs of the encoder's layers; the backward pass recomputes the rest.
 
     A training step makes one more forward pass and needs far less memory, which helps with texts of thousands of
     tokens. The same holds for each step in the searches that PGD and TokenMasking make. Losses and gradients stay the

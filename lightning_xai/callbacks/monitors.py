@@ -68,7 +68,7 @@ def check_train_monitors(callbacks: Iterable[Callback], losses: Iterable[str]) -
 
 
 def never_logged(monitor: Monitor, known: Iterable[str]) -> ValueError:
-    """Returns the ValueError for a monitored value that is never logged; `known` names the values to choose from.
+    """Returns the ValueError for a monitored value that is never logged; `known` has the names to choose from.
 
     Example:
         >>> str(never_logged(Monitor("checkpoint", "val/f1", "max"), ["val/accuracy"]))

@@ -42,8 +42,8 @@ def check_order(callbacks: Sequence[Callback]) -> None:
                 )
     if source is not None and not is_used and num_sources > 1:  # a single source may serve to measure costs
         raise ValueError(
-            f"no callback after {_named(source)} uses its attributions, which only later callbacks receive: put a "
-            "callback such as AttributionEvaluation after it, or move its methods into the preceding "
+            f"no callback after {_named(source)} uses its attributions, and callbacks before it do not receive them: "
+            "put a callback such as AttributionEvaluation after it, or move its methods into the preceding "
             "ComputeAttributions"
         )
 

@@ -79,7 +79,7 @@ class Stability(ExplainedCallback):
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         super().setup(trainer, pl_module, stage)
         this_run = Path(trainer.default_root_dir)
-        # only process 0 searches, because processes could find different runs if another run finishes meanwhile
+        # all processes use the runs that process 0 finds, because another run may finish while they search
         self._runs = trainer.strategy.broadcast(matching_runs(self.others, this_run, RunFolder(this_run).runs_dir))
         self._names = run_names([this_run, *self._runs])
         self._splits = [split for split in test_splits(trainer) if split != VALIDATION]

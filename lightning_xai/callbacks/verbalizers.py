@@ -30,9 +30,9 @@ class _Text(NamedTuple):
 def shares(texts: Sequence[_Text], class_names: Sequence[str], fills: Sequence[str]) -> dict[str, float]:
     """Returns the values, by name, that Verbalizers reports for the texts of a split.
 
-    The values are, for each class, the fraction of texts for which this class is predicted; the mean total probability
-    of the verbalizers; and, for each fill token, the accuracy on texts in which this token replaces every explainable
-    token.
+    The values are the fraction of texts for which each class is predicted, the mean total probability of the
+    verbalizers, and an accuracy for each fill token: the accuracy on texts in which this token replaces every
+    explainable token.
 
     Example:
         >>> texts = [_Text(0, 1, 0.75, (0,)), _Text(1, 1, 0.25, (0,))]
@@ -62,8 +62,8 @@ def filled(inputs: TextInputs, fill_id: int) -> TextInputs:
 class Verbalizers(Callback):
     """Adds checks of a VerbalizerLM to the results table of a test, and writes the prompt into the run's folder.
 
-    The values are, for each class, the fraction of texts for which this class is predicted; the mean probability that
-    the next token is a verbalizer; and, for each fill token, the accuracy on texts in which this token replaces every
+    The values are the fraction of texts for which each class is predicted, the mean probability that the next token is
+    a verbalizer, and an accuracy for each fill token: the accuracy on texts in which this token replaces every
     explainable token. If this accuracy is far from chance, the fill token is itself evidence for a class, so erasing
     tokens by replacing them with this fill token is not neutral.
 

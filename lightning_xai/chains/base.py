@@ -106,7 +106,7 @@ class ChainCallback(Callback, ABC):
     def keep_masks(
         self, module: LightningModule, batch: Batch, split: str, keep: Tensor, erasures: dict[str, dict[str, Any]]
     ) -> dict[str, Tensor]:
-        """Returns name of an erasure -> mask [B, T] bool, True at the tokens that this erasure does not erase.
+        """Returns a mask for each erasure: its name -> [B, T] bool, True at the tokens that are not erased.
 
         Args:
             module: objective with the network of the best checkpoint.

@@ -94,9 +94,9 @@ class ROAR(ChainCallback):
 
     When all runs are finished, `roar.csv` is written to the root's folder, with the columns seed, method, amount,
     split, metric, value, control, amount_unit and run. All methods share the runs at 0 and 100 percent, whose results
-    are repeated in the rows of each method. The RACU (the area between the curves of "random" and of a method, divided
-    by the largest possible area) and the curves over the seeds finished so far are written to the experiment's folder
-    `report`.
+    are repeated in the rows of each method. The curves and the RACU, over the seeds finished so far, are written to the
+    experiment's folder `report`. The RACU is the area between the curves of "random" and of a method, divided by the
+    largest possible area.
 
     Args:
         methods: name of a method, used in folders and tables -> attribution method. Tokens with the highest scores are

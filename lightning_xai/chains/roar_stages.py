@@ -11,7 +11,7 @@ AmountUnit = Literal["percentage", "token"]
 
 RANDOM = "random"  # the baseline that erases tokens in random order
 EVERYTHING = "all"  # the stage that erases all tokens has this in its name instead of a method
-POSITIONS = "_positions"  # suffix of the method in the name of a control, which sees only which positions are erased
+POSITIONS = "_positions"  # added to the method in a control's name; a control sees only which positions are erased
 
 
 def stage_name(method: str, amount: int, *, control: bool = False) -> str:
@@ -25,7 +25,7 @@ def stage_name(method: str, amount: int, *, control: bool = False) -> str:
 
 
 def parse_stage_name(name: str) -> tuple[str, int, bool]:
-    """Returns the method, the amount, and whether the stage is a control, from a stage's name made by `stage_name`.
+    """Reverses `stage_name`: returns the method, the amount, and whether the stage is a control.
 
     Example:
         >>> parse_stage_name("gradient_positions/030")

@@ -31,7 +31,7 @@ class Stage:
         name: folder of the stage below the root's experiment, such as "gradient/030"; "" for the root, the first stage.
         title: name of the stage in messages.
         group: name of a group of stages that take about the same time.
-        erasures: folder name of the stored choice of erased tokens; "" if nothing is erased.
+        erasures: name of the folder that stores which tokens are erased; "" if nothing is erased.
         removal: how the data module removes erased tokens: "mask", "delete" or "positions" (see `remove_tokens`).
         writer: name of the stage that chooses and stores the erased tokens; "" for the root.
         config: configuration file whose settings override those of the command; None if the stage has no such file.
@@ -185,7 +185,7 @@ class Chain:
         if facts is None:
             writer = self.run(self.stage(stage.writer or ROOT)).path
             raise ValueError(
-                f"{folder} is missing or unfinished: run {writer} first. If this run is already finished, remove it, "
+                f"{folder} is missing or unfinished: run {writer} first. If that run is already finished, remove it, "
                 "and run it again"
             )
         return facts
@@ -197,8 +197,8 @@ class Chain:
         if trained_on != facts:
             raise ValueError(
                 f"{run.path} trained on other erasures ({trained_on}) than {self.erasures(stage.erasures)} holds now "
-                f"({facts}): remove that run and all other stages that an earlier chain with the root "
-                f"{self.root.path} left, or choose another --experiment"
+                f"({facts}): remove that run and all other stages of an earlier chain with the root "
+                f"{self.root.path}, or choose another --experiment"
             )
 
     def _check_settings(self, stage: Stage) -> None:
@@ -226,7 +226,7 @@ class Chain:
         return [f"--{ERASURES}={self.erasures(stage.erasures)}", f"--{ERASURE}={stage.removal}"]
 
     def overrides(self, stage: Stage) -> list[str]:
-        """Returns the options that make the chain's command run a stage other than the root.
+        """Returns the options with which the chain's command runs a stage other than the root.
 
         Raises:
             ValueError: the root has not started, or the stored choice of the stage's erased tokens is missing.

@@ -1,4 +1,4 @@
-"""Prints a preview of a fit that needs other runs first, such as a teacher's training, before these runs start."""
+"""Prints a preview of a fit before the runs that it needs, such as a teacher's training, are carried out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lightning_xai.callbacks.run_summary import RunSummary
 def say_ahead(trainer: Trainer, module: LightningModule, data: Any) -> None:
     """Prints a summary of a fit and the estimated durations of its training and test.
 
-    Called before the runs that the fit needs.
+    This function is called before the runs that the fit needs are carried out.
 
     Prints nothing if no test follows the fit. Also prints nothing with several processes or on a GPU, because the
     network is not on its device yet.

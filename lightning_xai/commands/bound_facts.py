@@ -13,8 +13,8 @@ from lightning_xai.runs.progress import say
 def bound_facts(run: RunFolder, objective: Any) -> dict[str, Any]:
     """Returns facts for the manifest of a trained run: "bounds", and "bound_met" (whether the run met its bounds).
 
-    Returns {} if the objective has no bounds, or if it only minimizes a single loss to find its bound. The best
-    checkpoint is chosen only among epochs that meet the bounds, so a run without a best checkpoint did not meet them.
+    Returns {} if the objective has no bounds, or if the run only serves to find a bound. The best checkpoint is
+    chosen only among epochs that meet the bounds, so a run without a best checkpoint did not meet them.
 
     Args:
         run: the run, whose training has ended.

@@ -26,7 +26,7 @@ class WholeCheckpointIO(TorchCheckpointIO):
     """
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
-        """Saves a checkpoint: atomically to a local path, by Lightning's own method to a remote one, such as s3://."""
+        """Saves a checkpoint atomically, or with Lightning's own method if the path is remote, such as s3://."""
         if "://" in str(path) or storage_options is not None:
             super().save_checkpoint(checkpoint, path, storage_options)
         else:

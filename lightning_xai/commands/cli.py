@@ -62,14 +62,14 @@ class XAICLI(LightningCLI):
     """LightningCLI in subclass mode, with a run folder for every run.
 
     Attributes:
-        next_run: options that, added to this command line, start another run, which must precede or follow this run;
-            [] if there is no such run. The constructor runs the subcommand, which sets this attribute.
+        next_run: options that turn this command line into that of another run, which must precede or follow this run;
+            [] if there is no such run. The subcommand, which the constructor runs, sets this attribute.
         is_done: whether the subcommand has ended; False if the run of `next_run` must come first.
         is_dry: whether this is a fast_dev_run, which writes no files.
 
     Args:
         args: the command line.
-        preflights: outcomes of the preflights (see Preflight) of runs that the same command carried out before.
+        preflights: outcomes of the earlier preflights (see Preflight) of the same command.
         callbacks: additional callbacks, which are not saved as settings of the run.
     """
 
@@ -99,7 +99,7 @@ class XAICLI(LightningCLI):
         )
 
     def subcommands(self) -> dict[str, set[str]]:  # type: ignore[override]  # static in the parent class
-        """Returns only the subcommand that is called, or all if none is. Building all parsers takes a second."""
+        """Returns only the called subcommand, because building all parsers takes a second; all if none is called."""
         known = LightningCLI.subcommands()
         return {name: known[name] for name in self._args[:1] if name in known} or known
 
@@ -180,8 +180,8 @@ class XAICLI(LightningCLI):
         with trainer_settings(config.trainer):
             trainer = super().instantiate_trainer(**kwargs)
         use_whole_checkpoints(trainer)
-        # writes last.ckpt after every epoch; `save_last` would write it only together with best.ckpt, and a resumed fit
-        # would lose the epochs after that. This callback runs last, so that last.ckpt contains the path of best.ckpt
+        # writes last.ckpt after every epoch; with `save_last`, it would be written only together with best.ckpt, and a
+        # resumed fit would lose all later epochs. This callback runs last, so that last.ckpt has the path of best.ckpt
         callbacks_of(trainer).append(
             BestCheckpoint(config.checkpoint.dirpath, filename="last", enable_version_counter=False)
         )
@@ -221,7 +221,7 @@ class XAICLI(LightningCLI):
         if not self.is_dry:
             if self.trainer.is_global_zero:
                 finish_run(run, seconds=time.monotonic() - test_began, **bounds)
-            self.trainer.strategy.barrier()  # others wait for process 0's manifest; otherwise, they repeat the run
+            self.trainer.strategy.barrier()  # without process 0's manifest, the others would repeat the run
         self._end(self.results.table)
 
     def test(self, ckpt_path: str | None = None, **kwargs: Any) -> None:

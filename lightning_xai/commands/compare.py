@@ -75,12 +75,12 @@ def compare(
             percentage of tokens.
         in_domain: the in-domain split.
         out_of_domain: the out-of-domain splits; by default, all except train, validation, test and `in_domain`.
-        agreement: split on which stored attributions are compared by Kendall's tau-b, always between runs with
-            different seeds: runs of each experiment with runs of the first experiment, and runs of the first experiment
-            with each other. Runs store attributions if they use callbacks/attribution_cache.yaml.
+        agreement: split whose stored attributions are compared by Kendall's tau-b. Each run is compared with the runs
+            of the first experiment that have another seed. Runs store attributions if they use
+            callbacks/attribution_cache.yaml.
         trade_off: name of a loss term. trade_off.png plots the log loss against this term's loss, both on the
-            validation split at each run's best checkpoint, with a line at the bound of constrained runs. A run whose
-            training must not use the term still needs it, with `weight: 0`, so that validation computes this loss.
+            validation split at each run's best checkpoint, with a line at the bound of constrained runs. Every run
+            must have this term; give it `weight: 0` in runs whose training must not use it.
         output: folder for the report; by default `report/compare` in the common folder of all experiments.
 
     Raises:

@@ -42,7 +42,7 @@ def carry_out(argv: list[str]) -> None:
 
 @contextmanager
 def user_errors() -> Iterator[None]:
-    """Context manager that turns errors which the user can correct into SystemExit, unless `TRACEBACK` is set.
+    """Context manager that raises SystemExit in place of an error that the user can correct, unless `TRACEBACK` is set.
 
     Example:
         >>> with user_errors():

@@ -16,9 +16,9 @@ def without_collections(*, freeze: bool = False) -> Iterator[None]:
     again, which takes a quarter of the start-up time.
 
     Args:
-        freeze: if True, and if the block imported modules, the collector from then on ignores all objects that exist at
-            the end of the block. Set this only at the start of a process: later, the objects of a run would also
-            stay in memory forever.
+        freeze: if True, and if the block imports modules, the collector will forever ignore all objects that exist at
+            the end of the block. Set this only at the start of a process; otherwise, objects of a run could also stay
+            in memory forever.
 
     Example:
         >>> with without_collections():

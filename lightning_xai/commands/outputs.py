@@ -44,10 +44,9 @@ def refuse_inputs(option: str, output: Path, inputs: Mapping[str, Path], model: 
 
 
 def refuse_private(option: str, output: Path, run: RunFolder) -> None:
-    """Raises ValueError if the data of a run are private, and the output would be inside the folder of all runs.
+    """Raises ValueError if the data of a run are private, and an output with texts is inside the folder of all runs.
 
-    The output contains texts, so it must be outside of that folder if the data are private, that is, if their source
-    has `allow_text: false`.
+    Data are private if their source has `allow_text: false`.
 
     Args:
         option: the option that sets `output`, for messages.

@@ -1,4 +1,4 @@
-"""Checks a command's settings at its start, so that users learn of mistakes within seconds and not after training."""
+"""Checks settings when a command starts, so that users learn of mistakes within seconds and not after training."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def validation_directions(objective: Objective) -> dict[str, str]:
 
 
 def measured_in_fit(callbacks: Sequence[Callback]) -> list[str]:
-    """Returns the prefixes of the log names of those attribution metrics that a fit computes in validation.
+    """Returns the prefixes under which a fit logs attribution metrics in validation.
 
     Example:
         >>> measured_in_fit([])
@@ -208,7 +208,7 @@ def resolve_checkpoint(
     class_names: list[str],
     data: LightningDataModule | None = None,
 ) -> str | None:
-    """Returns the checkpoint file for `ckpt_path`: "best", "last" or a path.
+    """Returns the checkpoint file that `ckpt_path` names by "best", "last" or a path.
 
     If `ckpt_path` is None, returns the best checkpoint, or None if the run has no best checkpoint.
 

@@ -29,7 +29,7 @@ def tables(
     preset: str = "edin",
     output: str | None = None,
 ) -> None:
-    """Prints means and population standard deviations over seeds. Writes the same tables and the paper's figures.
+    """Prints and writes tables of means and population standard deviations over seeds. Writes the paper's figures.
 
     Args:
         experiments: one folder for each model: an experiment, such as runs/tm, or a folder of runs in the format of

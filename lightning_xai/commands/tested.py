@@ -1,4 +1,4 @@
-"""Determines the hash of the weights that a test measures, and the files for its results."""
+"""Determines the hash of the tested weights, and the files for the results."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ def facts_of_test(
 
 
 def recall_results(run: RunFolder, settings: Mapping[str, Any], trainer: Trainer) -> None:
-    """Restores the kept results of an earlier evaluation with these settings as the run's current results.
+    """If an earlier evaluation had these settings, makes its kept results the run's current results again.
 
-    Does nothing unless an earlier test of the run's best checkpoint had these settings. Also does nothing with several
-    processes, which could see different tables, and in a chain, whose tests also write other files.
+    The earlier evaluation must have tested the run's best checkpoint. Nothing is done with several processes, which
+    could see different tables, or in a chain, whose tests also write other files.
 
     Example:
         >>> from pathlib import Path

@@ -66,7 +66,7 @@ class Encoder(ABC):
 
     @property
     def needs_fit(self) -> bool:
-        """Whether the encoder is not ready yet. `take_classes` must be called and, if this remains True, `fit`."""
+        """Whether the encoder is not ready yet. If so, call `take_classes`, then `fit` if `needs_fit` is still True."""
         return False
 
     @property

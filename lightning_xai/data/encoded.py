@@ -22,14 +22,14 @@ class Encoded:
     special_tokens_mask: np.ndarray  # [T] bool
     token_mask: np.ndarray  # [T] bool, True where a token may be explained and erased
     baseline_ids: np.ndarray  # [T] int32, the fill token where token_mask is True, input_ids elsewhere
-    word_ids: np.ndarray  # [T] int32, index of the word (text_pair continues the count of text); -1 outside of both
+    word_ids: np.ndarray  # [T] int32, index of the word, counted through text and then text_pair; -1 outside of both
     sequence_ids: np.ndarray  # [T] int8, 0 in text, 1 in text_pair, -1 at special and prompt tokens
     offsets: np.ndarray  # [T, 2] int32, the token's start and end in its text, without white space; 0 outside of texts
     token_type_ids: np.ndarray | None = None  # [T] int8
     rationales: dict[int, np.ndarray] = field(default_factory=dict)  # class -> [T] bool, True at evidence tokens
     evidence_kept: float | None = None  # fraction of evidence characters that were not truncated; None without evidence
     truncated: bool = False
-    evidence_cut: dict[int, int] = field(default_factory=dict)  # class -> number of evidence tokens, if none was kept
+    evidence_cut: dict[int, int] = field(default_factory=dict)  # class -> number of evidence tokens, if all were cut
 
     def __len__(self) -> int:
         return len(self.input_ids)

@@ -20,8 +20,8 @@ def check_removal(removal: Removal, encoder: Encoder) -> None:
     """Checks that the encoder has the replacement tokens that `removal` needs.
 
     Raises:
-        ValueError: `removal` is not one of the values of Removal, or it is "positions" and the encoder has no unknown
-            token other than the fill token. The message calls `removal` "erasure", as the data module does.
+        ValueError: `removal` is not one of the values of Removal; or `removal` is "positions", but the encoder has no
+            unknown token other than the fill token. The messages call `removal` "erasure", as the data module does.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder

@@ -40,7 +40,7 @@ class TextDataModule(LightningDataModule, NetworkArguments):
         max_tokens_per_batch: largest number of tokens in a batch, padding included; None for no limit.
         num_workers: number of loader processes, which does not affect the batches.
         seed: seed of the shuffling, and of the random choice of training examples if `max_examples` limits them.
-        max_examples: largest number of examples, chosen at random: one number for every split, or split -> number.
+        max_examples: largest number of randomly chosen examples: one number for all splits, or split -> number.
         extra_test_splits: splits to test besides "test"; by default, all except "train", "validation" and "test".
         predict_split: the split that `trainer.predict` reads.
         tune_on_validation: whether tests begin with the validation split, to tune thresholds on it.

@@ -13,7 +13,7 @@ from lightning_xai.runs.encoder_facts import EncoderFacts
 
 
 class NetworkArguments:
-    """Base class of data modules. Its properties are facts about the encoder that networks take as arguments.
+    """Base class of data modules. Its properties describe the encoder, and networks take them as arguments.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
@@ -73,7 +73,7 @@ class NetworkArguments:
         return self.encoder.facts()
 
     def take_encoder(self, stored: EncoderFacts | None, path: str) -> None:
-        """Loads a network's learned vocabulary, if it has one, and checks that network and data use the same tokenizer.
+        """Checks that network and data use the same tokenizer. If the network's vocabulary was learned, loads it first.
 
         Args:
             stored: facts about the network's encoder; None if they are not known.

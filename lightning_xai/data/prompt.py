@@ -42,8 +42,8 @@ class PromptEncoder(TokenizerEncoder):
         task: the first sentence of the prompt; "" for no such sentence.
         template: the format of the shots and of the text to classify; {text} is the placeholder of a text. In a shot,
             the answer is appended.
-        shots: the solved examples, as a list of dicts with `text` and `label` (a class name); or how many training rows
-            to draw as shots. Each class then gets nearly the same number of shots, and rows whose text is also in
+        shots: the solved examples, as a list of dicts with `text` and `label` (a class name); or the number of training
+            rows to draw as shots. The classes get nearly equal numbers of drawn shots, and rows whose text is also in
             another split are not drawn.
         seed: seed of the random choice of shots.
         chat: whether the prompt becomes a user's message in the tokenizer's chat template.
@@ -53,9 +53,10 @@ class PromptEncoder(TokenizerEncoder):
 
     Raises:
         ValueError: there are no verbalizers, the template does not contain {text} exactly once, or `shots` is
-            negative. `take_classes` raises ValueError if a class has no answer; if an answer has no class, is not
-            exactly one known token, or is the answer of another class, too; if a shot has an unknown class, or its
-            text is in an evaluated split; or if the prompt leaves no room for a text.
+            negative. `take_classes` raises ValueError if a class has no answer; if an answer belongs to no class or to
+            two classes, or is not exactly one known token; if the class of a shot is unknown, or the text of a shot is
+            in an evaluated split; or if the prompt leaves no room for a text. If shots are drawn, `fit` raises some of
+            these errors.
 
     Example:
         >>> import tempfile
@@ -189,7 +190,7 @@ class PromptEncoder(TokenizerEncoder):
         return [e if len(e) else OneSpecialToken([self._empty_id], e.overflowing) for e in batch.encodings], []
 
     def _with_lead(self, example: dict[str, Any]) -> dict[str, Any]:
-        """Returns the example with the template's spaces before its text, and its evidence spans shifted to match."""
+        """Returns the example after putting the template's spaces before its text and shifting its evidence spans."""
         n = len(self._lead)
         rationales = example.get("rationales") or []
         moved = [{**r, "spans": [[begin + n, end + n] for begin, end in r["spans"]]} for r in rationales]

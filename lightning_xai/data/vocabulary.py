@@ -40,7 +40,7 @@ def frequent_words(texts: Iterable[Sequence[str]], *, min_count: int, max_words:
 
     Args:
         texts: the words of each text.
-        min_count: smallest number of texts that must contain a word.
+        min_count: words that occur in fewer texts than this are left out.
         max_words: largest number of words to return; None for no limit.
 
     Example:

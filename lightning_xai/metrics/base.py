@@ -34,7 +34,7 @@ def with_special_tokens(inputs: TextInputs) -> Tensor:
 class PredictOnce:
     """Predicts probabilities for the metrics of one batch. Results that several metrics need are computed only once.
 
-    These are the probabilities of the unchanged inputs, and the values in `memo`. Neither depends on attributions.
+    The unchanged inputs' probabilities and the values in `memo` are shared, as they do not depend on attributions.
 
     Args:
         predict: function that returns the probabilities of inputs.
@@ -108,7 +108,7 @@ class AttributionMetric(Metric, Selector, ABC):
 
     A row is a pair (example, class). Before aggregation, records are sorted by (index, class) and duplicates are
     dropped, so the result does not depend on batch size, number of processes or repeated examples. NaN in a record says
-    that a value is undefined for the row. Means ignore undefined values, and a row with such a value counts as skipped.
+    that a value is undefined for the row. A mean leaves out undefined values, and a row with one counts as skipped.
 
     Args:
         explained: which rows are measured: "all" rows, or only rows whose class is "gold", "predicted" (by the network)

@@ -74,8 +74,8 @@ def class_margins(logits: Tensor, *, multilabel: bool) -> Tensor:
     # subtracting the maximum makes the result independent of a constant that is added to all logits
     logits = logits - logits.amax(dim=1, keepdim=True)
     total = logits.logsumexp(dim=1, keepdim=True)
-    # this formula is accurate only for probabilities up to 1/2; the value of the top class, whose probability may be
-    # larger, is replaced by an accurate value below
+    # this formula is accurate only for probabilities up to 1/2. The top class may have a larger probability, so another
+    # formula replaces its value
     others = total + torch.log1p(-(logits - total).exp())
     top = logits.argmax(dim=1, keepdim=True)
     others = others.scatter(1, top, logits.scatter(1, top, -torch.inf).logsumexp(dim=1, keepdim=True))
@@ -121,7 +121,7 @@ def mean_over_examples(scores: Tensor, gold: Tensor) -> Tensor:
 class ClassificationMetrics(Metric):
     """Computes F1, AUROC, log loss and other metrics of predictions.
 
-    In single-label tasks, the others include accuracy; in multi-label tasks, micro scores, exact match and mAP.
+    Single-label tasks also have accuracy. Multi-label tasks also have micro scores, exact match and mAP.
 
     In multi-label tasks, `map` is the average precision, averaged over classes. `example_map`, `present_micro_f1` and
     `present_macro_f1` cover only classes with a gold example in the split, so false positives of other classes do not
@@ -130,8 +130,8 @@ class ClassificationMetrics(Metric):
 
     A mean over classes leaves out undefined values. F1 is undefined for a class that is never gold and never predicted,
     average precision for a class that is never gold, and AUROC for a class that is never or always gold. Each example
-    index counts once, even if a distributed sampler repeats the example. AUROC and average precision rank examples by
-    log-odds, since large float32 probabilities are rounded to 1. Without logits, they rank examples by probabilities.
+    index counts once, even if a distributed sampler repeats the example. AUROC and average precision rank by log-odds,
+    since float32 probabilities near 1 are rounded to 1. If `update` gets no logits, they rank by probabilities.
 
     Args:
         num_classes: number of classes C.

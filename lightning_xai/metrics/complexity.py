@@ -142,7 +142,7 @@ class Entropy(AttributionMetric):
 
 
 class Sparsity(AttributionMetric):
-    """Measures how few tokens hold most of the sum of absolute scores, by the functions `gini` and `mass_fraction`.
+    """Computes `gini` and `mass_fraction`, which measure how few tokens hold most of the sum of absolute scores.
 
     Args:
         mass: fraction of the sum of absolute scores, in (0, 1], that `mass_fraction` requires.

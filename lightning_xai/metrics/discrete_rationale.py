@@ -164,8 +164,8 @@ class DiscreteRationale(EvidenceMetric):
     def _count_spans(self, token_ranks: np.ndarray, evidence: np.ndarray, sizes: list[int]) -> list[list[int]]:
         """Counts matched, selected and true spans of one text. Returns three lists, each with one count per size."""
         truth = runs_from_mask(evidence)
-        # spans are counted once for each distinct number of tokens that a percentage selects: tuning tries 100
-        # percentages, but in a text of 12 tokens, these select only 12 different numbers of tokens
+        # percentages that select the same number of tokens share one count of spans: in a text of 12 tokens, the 100
+        # percentages of a tuned size select only 12 different numbers of tokens
         selected = {size: runs_from_mask(token_ranks < size) for size in set(sizes)}
         matches = {size: count_matches(spans, truth, self.overlap_threshold) for size, spans in selected.items()}
         return [

@@ -95,9 +95,9 @@ class NormalizedAOPC(AttributionMetric):
     Special tokens are never erased.
 
     The smallest and the largest AOPC over all orders, `lower` and `upper`, differ between models and texts. The value
-    (AOPC - lower) / (upper - lower) is therefore comparable between models, unlike AOPC. All attributions and metrics
-    of a batch share one search for these bounds. Sufficiency is the AOPC of the reverse order, so sufficiency has the
-    same bounds.
+    (AOPC - lower) / (upper - lower) is therefore comparable between models, unlike AOPC. In a batch, all attributions
+    share one search for these bounds, and so do metrics with the same units, erasure and search settings. Sufficiency
+    is the AOPC of the reverse order, so sufficiency has the same bounds.
 
     The bounds are exact for short texts. For longer texts they come from a beam search, and an attribution's AOPC may
     lie outside the bounds; a larger beam makes this rarer. One row costs about b N^2 predictions for beam size b. The

@@ -88,15 +88,15 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
 
     Tokens above a threshold are selected. `precision`, `recall` and `f1` come from token counts summed over all
     examples. Three values are means over examples: `empty`, which is 1 if no token is selected; `span_recall`, the
-    fraction of spans with a selected token; and `span_cover`, the fraction of selected tokens among the tokens of such
-    spans, or 0 without such spans.
+    fraction of spans with a selected token; and `span_cover`, the fraction of these spans' tokens that are selected, or
+    0 if no span has a selected token.
 
     The remaining values need no threshold. `auprc`, `precision_at_k` and `recall_at_k` (of the top k tokens) come from
     counts summed over all examples. `iou` and `kl` are means over examples: `iou` compares the n evidence tokens with
     the n top tokens, and `kl` is the divergence `uniform_kl`. Rows without evidence are skipped.
 
     Args:
-        threshold: a number, or a grid of candidates, of which the one with the best f1 on the validation split is used.
+        threshold: a number, or a grid, from which the candidate with the best f1 on the validation split is chosen.
         curve: thresholds of the precision-recall curve, and the rule for the area under it.
         ks: numbers k of top tokens.
         ties: which of two tokens with equal scores ranks higher, the "first" or the "last" in the text.

@@ -14,7 +14,7 @@ Area = Literal["trapezoid", "step"]
 
 
 def counts_above(scores: Tensor, weights: Tensor, thresholds: Tensor) -> Tensor:
-    """Returns [R, G] float64; entry [r, g] is the total weight of the scores in row r above the g-th of G thresholds.
+    """Returns [R, G] float64: for each row and each of G thresholds, the total weight of scores above the threshold.
 
     `scores` and `weights` are [R, T], with one weight for each score.
 
@@ -79,8 +79,8 @@ def pooled_area(num_hits: Tensor, num_selected: Tensor, num_evidence: Tensor, ar
         num_hits: [G] number of evidence tokens above each threshold.
         num_selected: [G] number of tokens above each threshold.
         num_evidence: number of all evidence tokens.
-        area: "trapezoid" joins the points by lines, with precision 0 where nothing is selected. "step" adds up,
-            over all points, precision times the increase in recall since the point before, as average precision does.
+        area: "trapezoid" joins the points by lines, with precision 0 where nothing is selected. "step" is the sum over
+            all points of precision times the increase in recall since the previous point, like average precision.
 
     Example:
         >>> counts = torch.tensor([2.0, 1.0]), torch.tensor([4.0, 1.0]), torch.tensor(2.0)

@@ -40,8 +40,9 @@ def racu(random: Tensor, method: Tensor, fractions: Tensor, *, clipped: bool = T
 
     Reference: Madsen et al. (2022), "Evaluating the Faithfulness of Importance Measures in NLP by Recursively Masking
     Allegedly Important Tokens and Retraining", arXiv 2110.08412, Eq. 3.
-    Differs: Eq. 3 sums up to I - 1 and calls I the number of steps, which would omit the last step. Here all steps
-    count, as in the authors' code. That code divides by negative areas, which reverses the sign; here the value is NaN.
+    Differs: the sum in Eq. 3 ends at I - 1, where I is the number of steps, so it would omit the last step. Here all
+    steps count, as in the authors' code. If the largest area is negative, that code divides by it, which reverses the
+    sign; here the value is NaN.
     """
     share = _share(random.double() - method.double(), random, fractions)
     return share.clamp(-1, 1) if clipped else share

@@ -31,7 +31,7 @@ def recall_at_annotated(scores: Tensor, evidence: Tensor, mask: Tensor) -> Tenso
 
 
 class RationaleRanking(EvidenceMetric):
-    """Means over examples of AUROC, average precision, and recall at n, where n is the number of evidence tokens.
+    """AUROC, average precision, and recall at the number of evidence tokens, each averaged over examples.
 
     Rows without evidence are skipped. AUROC is undefined for a row in which every token is evidence.
 

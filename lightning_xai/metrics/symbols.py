@@ -18,7 +18,6 @@ class SymbolShare(ReadsSymbols, AttributionMetric):
 
     A symbol is a token without an ASCII letter or digit. The share among all tokens counts each text once. The other
     two shares count a text once for each explained class. Special tokens of the tokenizer do not count.
-    Special tokens of the tokenizer do not count.
 
     Args:
         k: number of top tokens of each row.

@@ -23,7 +23,7 @@ def random_inputs(model: Classifier, lengths: Sequence[int]) -> TextInputs:
     """Returns texts of random token ids, padded on the right. The global random state does not change.
 
     Args:
-        model: the classifier. The ids are from its vocabulary. Only padding has its pad id, never a token of a text.
+        model: the classifier, whose vocabulary contains the ids. Tokens of the texts never have the pad id.
         lengths: number of tokens of each text.
 
     Example:

@@ -23,8 +23,7 @@ class Needs(NamedTuple):
         attentions: the attention weights of all layers, which need eager attention.
         hidden_states: the states after every layer.
         double_backward: gradients that can be differentiated again, which need eager attention.
-        own_attentions: eager attention in the network, because the reader runs a forward pass of its own and uses the
-            attention weights of that pass.
+        own_attentions: the attention weights of a forward pass that the reader runs itself, which need eager attention.
         readout: the weights with which the head reads token states. If no reader needs these weights, PLM-CA can use
             fused attention.
 

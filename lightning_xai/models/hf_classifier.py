@@ -150,8 +150,8 @@ class HFClassifier(HuggingFaceClassifier):
 
     def architecture(self) -> dict[str, Any]:
         arguments = super().architecture()
-        # if a decoder's config has no pad id, `__init__` adds one. The added id is not stored: if the config had this
-        # pad id, a rebuilt network would not train the embedding of the token that has the id
+        # `__init__` adds a pad id to a decoder's config without one. The added id is not stored, because a network that
+        # is built from a config with a pad id does not train the embedding of the token with this id
         if arguments["config"] is not None:
             arguments["config"]["pad_token_id"] = self._given_pad_id
             arguments["head_dropout"] = None  # already contained in the config

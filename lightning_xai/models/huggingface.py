@@ -243,7 +243,7 @@ class HuggingFaceClassifier(Classifier):
         return arguments
 
     def check_new_contracts(self) -> None:
-        """Checks the contracts, unless a random network of the same class and architecture has already passed them.
+        """Checks the contracts, unless a random network of the same class and architecture has passed the check before.
 
         A network that was given a `path` is always checked.
 

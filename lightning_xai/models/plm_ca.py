@@ -224,7 +224,7 @@ class PLMCA(HuggingFaceClassifier):
         if self.mask_mode == "legacy":
             lengths = inputs.attention_mask.sum(dim=1)
             columns_of_padding, is_padding = last_segment_padding(lengths, segment_length=self.segment_length)
-            # only S columns of padding are needed; all columns could make the largest tensors twice as large
+            # only S columns of padding are needed. With all columns, the largest tensors could be twice as large
             padding = take_columns(padded[-1], columns_of_padding.clamp(max=padded[-1].shape[1] - 1))  # [B, S, D]
             tokens, keep = torch.cat([tokens, padding], dim=1), torch.cat([keep, is_padding], dim=1)
         queries = self.class_queries if classes is None else self.class_queries[classes]

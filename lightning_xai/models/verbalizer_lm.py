@@ -28,8 +28,8 @@ _FEWEST_COLUMNS = 4  # smallest number of prompt columns for which sharing keys 
 class VerbalizerLM(HuggingFaceClassifier):
     """A causal language model (Llama, Mistral, Qwen2, GPT-2) with one answer token, the verbalizer, for each class.
 
-    The logit of a class is the language model's logit of the class's verbalizer as the next token after the prompt. A
-    PromptEncoder puts each text into the prompt.
+    The logit of a class is the logit that the language model gives the class's verbalizer as the next token after the
+    prompt. A PromptEncoder puts each text into the prompt.
 
     The prompt's tokens before the text are the same in every row. In eval mode, the network processes them once, and
     later passes reuse their keys and values. This changes neither logits nor the gradients with respect to the text's

@@ -37,7 +37,7 @@ class AML(Objective):
     """Pretrains a scorer that explains a frozen network. The loss is the dual-mask loss of AML.
 
     The scorer reads a text and the network's prediction, and gives each token a mask value between 0 and 1. A value of
-    1 keeps the token's embedding; a value of 0 replaces this embedding (by default, by the fill token's). The scorer
+    1 keeps the token's embedding; a value of 0 replaces it (by default, by the embedding of the fill token). The scorer
     learns to give small mask values under which the network's prediction stays the same. When the mask is inverted, the
     prediction should change. The attribution method `AMLAttribution` explains texts with the scorer.
 

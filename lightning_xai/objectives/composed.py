@@ -35,18 +35,18 @@ class ComposedObjective(Objective):
     """Minimizes task_weight * (the objective's own loss) + the sum of weight * term over all terms.
 
     The objective's own loss and all terms share one forward pass over the unchanged inputs. A subclass defines `task`,
-    and may override `own_loss` and `prepare`. Validation logs every term whose `validate` is True as val/<name>, and
-    the weighted sum of own loss and these terms as val/loss. If a weight is a schedule, val/loss uses its final value.
+    and may override `own_loss` and `prepare`. In validation, every term whose `validate` is True is logged as
+    val/<name>. The weighted sum of own loss and these terms is val/loss. It uses the final value of each weight.
 
     Args:
         network: the classifier.
-        terms: name -> term. Logs use the same name.
+        terms: name -> term. A term is logged under its name.
         task_weight: factor of the objective's own loss; with 0, only the terms are minimized.
         **kwargs: arguments of `Objective`.
 
     Attributes:
-        minima: "train/<name>" -> smallest mean so far of the loss <name> over a training epoch; "val/<name>" -> its
-            smallest mean so far over the validation split. The loss is a term, or "task", the objective's own loss.
+        minima: "train/<name>" and "val/<name>" -> the smallest mean so far of the loss <name>, over a training epoch
+            and over the validation split. <name> is the name of a term, or "task" for the objective's own loss.
         expected_weights: name of a term that defines weights of examples -> mean weight of a training example.
 
     Raises:
@@ -92,7 +92,7 @@ class ComposedObjective(Objective):
 
     @property
     def own_loss_reads_readout(self) -> bool:
-        """Whether `own_loss` uses, besides the logits, the readout: the weights that the head gives to the tokens."""
+        """Whether `own_loss` uses not only the logits but also the readout (the head's weights on the tokens)."""
         return type(self).own_loss is not ComposedObjective.own_loss
 
     @abstractmethod

@@ -61,8 +61,8 @@ def require_validation_examples(name: str, data: Any, weights: Callable[[Batch],
         return
     if not any(bool((weights(batch) > 0).any()) for batch in examples(data, VALIDATION)):
         raise ValueError(
-            f"no validation example counts for the term {name}, so val/{name} is NaN, and val/loss is NaN if it "
-            "contains this term, but the best checkpoint, early stopping or a bound depends on one of the two: use "
+            f"no validation example counts for the term {name}, so val/{name} is NaN, and so is val/loss if it "
+            "contains this term. The best checkpoint, early stopping or a bound depends on one of these values: use "
             "validation data with rationales, or monitor another value and set `validate: false` for the term"
         )
 
@@ -70,9 +70,9 @@ def require_validation_examples(name: str, data: Any, weights: Callable[[Batch],
 def expected_weight(data: Any, weights: Callable[[Batch], Tensor]) -> float | None:
     """Returns the mean weight of a training example; None if `data` is not a data module.
 
-    A loss that averages over some of the examples, sum(weight * value) / sum(weight), depends on how the examples of
-    an optimizer step are divided into micro-batches and processes. The loss sum(weight * value) / (B * mean weight)
-    does not depend on this division, since it is a mean over all B examples.
+    The loss sum(weight * value) / sum(weight) is a mean over some of the examples. It depends on how the examples of an
+    optimizer step are divided into micro-batches and processes. The loss sum(weight * value) / (B * mean weight) does
+    not depend on this division, since it is a mean over all B examples.
 
     Args:
         data: the data module of the fit, or None.

@@ -28,8 +28,8 @@ class Search:
         num_steps: largest number of steps.
         lr: learning rate.
         weight_decay: weight decay of AdamW.
-        tolerance: the loss before step t is compared with the loss before step t - 2. If the two losses differ by at
-            most this fraction, step t is the last. With None, the search takes all steps.
+        tolerance: the loss before step t is compared with the loss before step t - 2. If they differ by at most this
+            fraction of the earlier loss, step t is the last. With None, the search takes all steps.
         stop: the loss to which `tolerance` applies. With "example", each example's loss decides when the search for
             this example stops. With "batch", the mean loss decides when the searches for all examples stop, so the
             result depends on the micro-batch.

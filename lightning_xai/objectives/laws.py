@@ -139,7 +139,7 @@ def tiny_plm_ca(num_classes: int = 5, *, multilabel: bool = True, dropout: float
 
 @functools.cache
 def _tiny_plm_ca(num_classes: int, multilabel: bool, dropout: float) -> PLMCA:
-    """Builds, only once, the network that `tiny_plm_ca` copies, since a copy takes less time than a new network."""
+    """Returns the network that `tiny_plm_ca` copies. It is built only once, since copying it takes less time."""
     sizes: dict[str, Any] = {"config": TINY_BERT, "segment_length": 8, "dropout": dropout}
     with torch.inference_mode(False):
         return with_large_weights(lambda: PLMCA(num_classes=num_classes, multilabel=multilabel, **sizes))
@@ -194,7 +194,7 @@ def losses_draw_no_numbers_in_eval_mode(make: MakeObjective, *, multilabel: bool
 
 
 def fit_changes_the_weights(make: MakeObjective, *, multilabel: bool = True) -> None:
-    """A fit with bfloat16, clipping, accumulation and validation changes the weights and logs losses and metrics."""
+    """A fit with bfloat16, clipping, accumulation and validation changes the weights. It logs losses and metrics."""
     objective = make(tiny_plm_ca(multilabel=multilabel))
     options: dict[str, Any] = {"max_epochs": 1, "precision": "bf16-mixed"}
     if objective.automatic_optimization:

@@ -14,7 +14,7 @@ from lightning_xai.search.setting import Setting, Value
 Sampler = Literal["tpe", "quasi_random"]
 Pruner = Literal["none", "median"]
 Direction = Literal["max", "min"]
-START_TRIALS = 10  # number of first trials whose settings TPE draws at random; pruning starts after half of them
+START_TRIALS = 10  # number of trials at the start with random settings (for TPE); pruning starts after half of them
 
 
 @dataclass(frozen=True)
@@ -23,11 +23,10 @@ class SearchPlan:
 
     Args:
         fit: configuration files of the trials' fits, as for the command-line option `fit --config`.
-        settings: dotted key of a setting, such as "model.init_args.loss.kept_weight" -> the values to search.
-        metrics: validation metric, such as "val/log_loss" -> "max" or "min", the direction in which the metric
-            improves; None takes the direction that the objective defines. The value of a trial is the best value over
-            its validations.
-        options: dotted key of a setting, such as "trainer.max_epochs" -> its value, which is the same in all trials.
+        settings: maps the dotted key of a setting, such as "model.init_args.loss.kept_weight", to the values to search.
+        metrics: maps a validation metric, such as "val/log_loss", to the better direction, "max" or "min"; None takes
+            the direction that the objective defines. A trial's value is the best value over its validations.
+        options: maps the dotted key of a setting, such as "trainer.max_epochs", to its value in all trials.
         num_trials: number of trials of each study.
         sampler: "tpe" learns from earlier trials; "quasi_random" spreads the trials evenly.
         share_trials: True for one quasi-random study that serves all metrics; False for one study per metric.
@@ -68,7 +67,7 @@ class SearchPlan:
                 raise ValueError(f"{key} is in both settings and options: remove it from one of them")
             for other in (*self.settings, *self.options):
                 if other.startswith(f"{key}."):
-                    raise ValueError(f"{key} contains {other}, so both cannot be set: remove one of them")
+                    raise ValueError(f"{key} contains {other}, so they cannot both be set: remove one of them")
         if self.num_trials < 1:
             raise ValueError(f"num_trials is {self.num_trials}: give at least 1 trial")
         if self.share_trials and self.sampler == "tpe":
@@ -80,7 +79,7 @@ class SearchPlan:
 
     @classmethod
     def of(cls, values: Any) -> SearchPlan:
-        """Returns the plan that `values`, the content of a search file, describe.
+        """Returns the plan that a search file describes; `values` is the content of this file.
 
         Raises:
             ValueError: an entry is unknown or has the wrong type.
@@ -113,7 +112,7 @@ share_trials, pruner
         return cls(**given)
 
     def facts(self) -> dict[str, Any]:
-        """Returns the entries of the plan on which the trials depend, as primitive types.
+        """Returns the entries of the plan that affect the trials, as primitive types.
 
         `num_trials` is not included, because a user may raise it later. `fit` is not included, because `Study` records
         the settings that these configuration files contain.

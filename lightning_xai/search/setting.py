@@ -60,7 +60,7 @@ class Setting:
 
     @classmethod
     def of(cls, key: str, values: Any) -> Setting:
-        """Returns the Setting that `values`, the entry of the dotted key `key` in a search file, describe.
+        """Returns the Setting that a search file describes; `values` is the file's entry for the dotted key `key`.
 
         Raises:
             ValueError: the description is invalid; the message starts with the key.
@@ -87,7 +87,7 @@ class Setting:
             raise ValueError(f"{key}: {error}") from error
 
     def at(self, position: float) -> Value:
-        """Returns the value at the relative position `position` in [0, 1) of the range or of the list of choices.
+        """Returns the value at a position in the range or list of choices: 0 is the start, and 1 (excluded) is the end.
 
         Example:
             >>> Setting(low=1, high=3, integer=True).at(0.99), Setting(low=1.0, high=4.0, log=True).at(0.5)

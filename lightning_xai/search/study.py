@@ -46,7 +46,7 @@ class Trial:
 
     Attributes:
         number: index of the trial in its study, counted from 0.
-        values: key of a searched setting -> its value.
+        values: maps the key of each searched setting to its value.
         handle: Optuna's object for the trial.
 
     Example:
@@ -65,7 +65,7 @@ class Trial:
 
 
 class Study:
-    """A study of a hyperparameter search: trials, stored in a log file that only one process at a time may open.
+    """The trials of a hyperparameter search, stored in a log file. Only one process at a time may open this file.
 
     The settings of a trial depend only on the plan, the seed, the trial's number and the results of earlier trials. A
     killed trial is queued again with the same settings and number.
@@ -74,9 +74,9 @@ class Study:
         file: the log file; it may already exist.
         name: name of the study in the file.
         plan: the plan of the search.
-        directions: metric -> "max" or "min".
+        directions: maps each metric to "max" or "min".
         seed: seed of the sampler.
-        settings: dotted key -> value of each setting that is not searched, but on which the trials depend.
+        settings: maps dotted keys to values, for all settings that are not searched but affect the trials.
 
     Raises:
         ValueError: Optuna is missing, or the file has a study of this name with other settings.

@@ -37,7 +37,7 @@ def test_a_setting_without_a_range_is_refused(values, message):
         ({"metrics": {}}, "the search has no metrics"),
         ({"fit": []}, "the search has no fit"),
         ({"fit": 3}, "fit is 3: give the name of a configuration file, or a list of names"),
-        ({"options": {"a.b.c": 1}}, "a.b contains a.b.c, so both cannot be set"),
+        ({"options": {"a.b.c": 1}}, "a.b contains a.b.c, so they cannot both be set"),
         ({"metrics": {"val/map": "up"}}, "metric val/map has the direction 'up': give max or min"),
         ({"sampler": "grid"}, "sampler"),
         ({"options": {"a.b": 1}}, "a.b is in both settings and options"),

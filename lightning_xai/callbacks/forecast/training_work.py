@@ -19,7 +19,7 @@ class TrainingWork(NamedTuple):
         84.0
     """
 
-    num_examples: int  # examples that all steps together read
+    num_examples: int  # number of examples in the batches of all steps
     mean_tokens: float  # mean number of tokens of an example
     passes: float  # cost of a step, in forward passes
     may_stop: bool  # whether a callback may end the training early

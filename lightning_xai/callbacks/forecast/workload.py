@@ -175,7 +175,7 @@ def _limit_of_batches(trainer: Trainer, data: Any, num_examples: int) -> int:
 def _mean_targets(source: Any, rows: Any, num_classes: int) -> float:
     """Estimates the mean number of explained classes per example.
 
-    If the number depends on the example, this is the mean number of gold classes of the first 1000 examples, where an
+    If the number depends on the example, the estimate is the mean number of gold classes of the first 1000 examples. An
     example without gold classes counts as having one.
     """
     policy = getattr(source, "targets", "gold")
@@ -186,7 +186,7 @@ def _mean_targets(source: Any, rows: Any, num_classes: int) -> float:
 
 
 class EvaluationProgress:
-    """Displays which part of an evaluation (a method or metric) processes which examples, and times each part.
+    """Displays which part of an evaluation (a method or metric) processes which examples, and measures its time.
 
     Args:
         trainer: the trainer, whose progress bar is used for the display.

@@ -44,9 +44,9 @@ class Preflight(Callback):
     Two texts of every split are cut to eight explainable tokens; one has evidence and one has none, if the split has
     both. Methods take only a few steps or samples. A method that needs passes through the network is tried on the first
     split, and on a further split only if texts there have another form, such as pairs. Metrics are tried on made-up
-    scores of both texts, and then on the scores of each method for one text. Before a fit, the gold class counts as
-    predicted, because an untrained network predicts at random. Finally, the network makes a forward pass over the
-    longest text, and a backward pass if a method needs backward passes.
+    scores of both texts, and then on the scores of each method for one text. Before a fit, probabilities are made up
+    (see `confident_probs`), because an untrained network predicts at random. Finally, the network makes a forward pass
+    over the longest text, and a backward pass if a method needs backward passes.
 
     All processes try the same texts. The preflight logs nothing and writes no results. Afterwards, random generators,
     gradients, modes, hooks, the attention kernel and costs are as before. Under FSDP, there is no preflight.
@@ -60,9 +60,10 @@ class Preflight(Callback):
         remedy: the option that leaves out failing parts. Error messages mention it.
 
     Raises:
-        ValueError: at the start of the fit, test, validation or prediction, if a method, metric or other part fails;
-            the message lists all failures. At setup: a callback with `on_explained` has no ComputeAttributions before
-            it, or no callback uses the attributions of one of several ComputeAttributions.
+        ValueError: at the start of the fit, test, validation or prediction, if a method, metric or other part fails
+            and is not left out; the message lists all failures. At setup: a callback with `on_explained` has no
+            ComputeAttributions before it, or there are several ComputeAttributions and no callback uses the
+            attributions of one of them.
 
     Example:
         >>> Preflight(skip_unfit=True).left_out

@@ -52,7 +52,7 @@ class PreflightMemory:
     failures: dict[str, dict[str, Failure]] = field(default_factory=dict)
 
     def recall(self, key: str, trainer: Trainer) -> None:
-        """Adds the successful preflights that commands on the same kind of device recorded in the chain's file.
+        """Adds the successful preflights that the chain's file has for the same kind of device and PyTorch version.
 
         Every process must call this method.
         """

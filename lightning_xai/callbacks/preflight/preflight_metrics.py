@@ -25,8 +25,8 @@ from lightning_xai.types import Attribution, Batch
 def made_up_batch(preflight: PreflightRun, source: Any, split: str, *, whole: bool = False) -> ExplainedBatch:
     """Returns one or two examples of a split with made-up scores, for trying callbacks that use attributions.
 
-    The texts are short, unless `whole` is True. Gold classes count as predicted, so that metrics of predicted classes
-    have something to measure.
+    The texts are short, unless `whole` is True. Gold classes and classes with evidence have high probabilities (see
+    `confident_probs`), so that metrics of predicted classes have something to measure.
     """
     rows = preflight.rows(split, smallest_max_examples(preflight, source))
     batch = rows.whole if whole else rows.short
@@ -38,7 +38,7 @@ def made_up_batch(preflight: PreflightRun, source: Any, split: str, *, whole: bo
 
 
 def _predict(preflight: PreflightRun, batch: Batch, probs: Tensor) -> PredictOnce:
-    """Returns a function that predicts with the network, except that it returns `probs` [B, C] for `batch` itself."""
+    """Returns a function that returns `probs` [B, C] for `batch`, and predicts with the network for other inputs."""
     network, threshold = preflight.network, decision_threshold_of(preflight.module)
     predict = PredictOnce(predict_of(network), batch.inputs, decision_threshold=threshold, pad_id=network.pad_id)
     predict.probs = probs
@@ -48,8 +48,9 @@ def _predict(preflight: PreflightRun, batch: Batch, probs: Tensor) -> PredictOnc
 def try_metrics(preflight: PreflightRun, evaluation: Any) -> None:
     """Tries copies of an evaluation's metrics, first on made-up scores.
 
-    A metric that passes is tried on the scores of all methods together and, if that fails, on the scores of each method
-    separately, so that the error names the method. The copies never gather records from other processes.
+    A metric that passes is then tried on the scores of all methods together. If this fails, it is tried on each
+    method's scores separately, so that the error names the method. The copies never gather records from other
+    processes.
 
     Args:
         preflight: the preflight.
@@ -82,7 +83,7 @@ def try_metrics(preflight: PreflightRun, evaluation: Any) -> None:
 
 
 def _try_scores(preflight: PreflightRun, evaluation: Any, metric: AttributionMetric) -> None:
-    """Tries a metric on the scores of all methods together and, if that fails, on each method's scores separately."""
+    """Tries a metric on the scores of all methods together. If this fails, tries it on each method's scores alone."""
     scores = preflight.scores.get(id(evaluation.source), {})
     together = replace(preflight, failures={}, errors=[], leave_out={})
     if not preflight.replays and together.attempt("all methods", partial(_measure_scores, preflight, metric, scores)):
@@ -97,10 +98,10 @@ def _try_scores(preflight: PreflightRun, evaluation: Any, metric: AttributionMet
 
 
 def _measure_scores(preflight: PreflightRun, metric: AttributionMetric, scores: Mapping[str, Scored]) -> None:
-    """Measures the scores of several methods with a copy of a metric. Only each method's scores for one text are used.
+    """Measures the scores of several methods with a copy of a metric.
 
-    This is the first text that the method explained, if possible one with evidence. The scores of methods that
-    explained the same texts are put into one batch, as if each of these methods had explained a different text.
+    Of each method, only the scores for its first text are used; if possible, this text has evidence. The scores of
+    methods that explained the same texts are put into one batch, as if each method had explained a different text.
     """
     if not scores:
         return
@@ -121,7 +122,7 @@ def _measure_scores(preflight: PreflightRun, metric: AttributionMetric, scores: 
         measured.update(attribution, repeated, _predict(preflight, repeated, probs[rows]))
     if not metric.needs_tuning:
         measured.compute()
-    elif preflight.fits:  # a trained network may predict a class that has no evidence in the text
+    elif preflight.fits:  # tuning is only tried before a fit: a trained network may predict classes without evidence
         measured.tune_from(measured)
         measured.compute()
 

@@ -141,9 +141,9 @@ class PreflightRun:
     Attributes:
         trainer: the trainer, after it has moved the network to its device.
         module: the objective.
-        stages: stage -> the splits that it uses. The preflight of the objective has one stage, "train". All others
-            have "fit" (the validations of a fit), "validate", "test" or "predict", or both "fit" and "test" if a test
-            follows the fit.
+        stages: stage -> the splits that it uses. The preflight of the objective has only the stage "train". Any other
+            preflight has the stage "fit" (the validations of a fit), "validate", "test" or "predict". If a test follows
+            the fit, the preflight has both "fit" and "test".
         failures: description of a part, such as a method or metric -> its failure.
         errors: the errors that caused the failures.
         leave_out: description of a part -> functions that leave the part out of the run.
@@ -288,5 +288,5 @@ class HasPreflight(Protocol):
     """
 
     def on_preflight(self, preflight: PreflightRun) -> None:
-        """Tries with `preflight.attempt` what the callback will do. Must not write, log or wait for other processes."""
+        """Tries what the callback will do, by `preflight.attempt`. Must not write, log, or wait for other processes."""
         ...

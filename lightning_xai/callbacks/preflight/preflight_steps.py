@@ -142,7 +142,7 @@ def try_network(preflight: PreflightRun) -> bool:
 
 
 def try_methods(preflight: PreflightRun, source: Any) -> None:
-    """Tries every method of a source of attributions. If there are several sources, failures also name the source."""
+    """Tries every method of a source of attributions. If there are several sources, each failure names its source."""
     sources = sources_of(preflight)
     suffix = f" of {type(source).__name__} {sources.index(source) + 1}" if len(sources) > 1 else ""
     presets = [r for r in receivers_after(preflight.trainer, source) if hasattr(r, "preset") and hasattr(r, "metrics")]
@@ -165,9 +165,9 @@ def _explain(
         may_be_stored = not any(check_passes(method))
         examples = examples_with_targets(preflight, source, split) if may_be_stored else np.zeros(0, dtype=np.int64)
         if len(examples) and not np.isin(batch.index.tolist(), examples).all():
-            batch = preflight.examples(split, examples[:2])  # stored scores must exist only for `examples`
-        # before a fit, gold classes count as predicted: the untrained network would predict random classes, for which
-        # `Cached` may find no stored scores
+            batch = preflight.examples(split, examples[:2])  # only `examples` must have stored scores
+        # before a fit, probabilities are made up, because the untrained network would predict random classes, for
+        # which `Cached` may find no stored scores
         confident = confident_probs(batch, preflight.network.num_classes)
         probs = confident if preflight.fits else preflight.network.predict(batch.inputs)
         targets, target_mask = targets_of(preflight, source, probs, batch.labels)
@@ -197,7 +197,7 @@ def parts_of(method: AttributionMethod) -> list[Any]:
 
 
 def _refuse_changes(network: torch.nn.Module, checksums: dict[str, int]) -> None:
-    """Raises an error if a method changed the network since `checksums` were computed, and updates `checksums`.
+    """Updates the network's `checksums`, and raises an error if they have changed.
 
     If weights have changed, the error is WeightsChanged, because the preflight cannot restore weights.
     """

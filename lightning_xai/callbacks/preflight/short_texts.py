@@ -149,8 +149,8 @@ def text_forms(inputs: TextInputs) -> set[tuple[int, bool, bool]]:
 def typical_rows(rows: Any, limit: int) -> list[int]:
     """Returns the positions of two of the first `limit` examples, if possible one with evidence and one without.
 
-    The first has evidence for its gold class or, if no example has such evidence, for another class. The second has
-    no evidence for any class. `rows` is an EncodedSplit.
+    The first has evidence for its gold class. If there is no such example, the first has evidence for another class.
+    The second has no evidence for any class. `rows` is an EncodedSplit.
     """
     with_evidence = rows.with_evidence()
 
@@ -175,7 +175,7 @@ def typical_rows(rows: Any, limit: int) -> list[int]:
 
 
 def _columns(keep: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the positions [B, T'] of each text's kept tokens, padded, and a mask [B, T'] that is False at padding."""
+    """Returns the padded positions [B, T'] of each text's kept tokens, and a mask [B, T'] that is False at padding."""
     width = max(int(keep.sum(dim=1).max()), 1)
     columns = (~keep).to(torch.uint8).argsort(dim=1, stable=True)[:, :width]
     return columns, keep.gather(1, columns)

@@ -12,7 +12,7 @@ from lightning_xai.runs.folder import RunFolder
 
 
 class TrainingClock(Callback):
-    """Writes to the manifest, after each epoch and after the fit, how long training took and whether it has ended.
+    """After each epoch and after the fit, writes to the manifest how long training took and whether it has ended.
 
     A resumed training adds its seconds to the seconds recorded at the last finished epoch. The sum is close to the time
     of an uninterrupted training.

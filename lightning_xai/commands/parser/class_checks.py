@@ -269,7 +269,7 @@ def _fields(value: Any) -> Iterable[tuple[str, Any, Any]]:
 
 
 def _as_data(value: Any) -> Any:
-    """Returns a copy of a value, with all namespaces in it, including nested ones, converted to dictionaries."""
+    """Returns a copy of a value in which all namespaces, including nested ones, are replaced by dictionaries."""
     if isinstance(value, (Namespace, dict)):
         return {name: _as_data(item) for name, item in _items(value)}
     return [_as_data(item) for item in value] if isinstance(value, list) else value

@@ -18,7 +18,9 @@ from lightning_xai.runs.format import without_format
 
 
 def find_config(name: str, folders: Sequence[Path] = ()) -> str:
-    """Returns the path of a configuration file, after searching ., `folders`, ./configs and the shipped configurations.
+    """Returns the path of a configuration file.
+
+    Searches the working directory, `folders`, ./configs and the shipped configurations, in this order.
 
     Raises:
         ValueError: there is no such file.

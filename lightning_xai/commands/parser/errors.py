@@ -177,7 +177,7 @@ class _Explanation:
         return f"run.py --help {short} lists its arguments"
 
     def _classes_with(self, argument: str) -> str:
-        """Returns, in parentheses, which imported classes with the same base class have an argument of this name.
+        """Returns text in parentheses that names the imported classes which fit in this place and have this argument.
 
         Returns "" if no class has the argument, or if more than MOST_CLASSES have it.
         """

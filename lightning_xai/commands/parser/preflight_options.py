@@ -34,7 +34,7 @@ def preflight_of(
     Args:
         config: the options of the command.
         settings: dotted name -> setting of the run.
-        memory: outcomes of the preflights of runs that the same command carried out before this run.
+        memory: outcomes of the earlier preflights of the same command.
         tests_after_fit: whether the run is a fit that a test follows.
 
     Example:

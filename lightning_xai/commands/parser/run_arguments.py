@@ -24,7 +24,7 @@ HELP_OF_CLASSES = (
 
 
 def add_run_arguments(parser: LightningArgumentParser) -> None:
-    """Adds to a parser the options of a run, and links that set arguments of the network from the data.
+    """Adds the options of a run to a parser. Also lets the parser set arguments of the network from the data.
 
     The parser must already have the arguments of model, data and trainer.
     """

@@ -135,10 +135,9 @@ def _indent(line: str) -> int:
 def _built_class(lines: list[str], number: int) -> str | None:
     """Returns the path of the class to which line `number` belongs; None if the message shows no class.
 
-    Some lines of the message end in a value, which shows a class path. Among the lines indented below line `number`,
-    the last line with a value shows the class of line `number`, and earlier lines show classes nested in it. If no such
-    line has a value, line `number` belongs to one of several alternatives, and the next line with a value shows the
-    class for all of them.
+    A line may end in a value, which shows a class path. Of the values in line `number` and the lines indented below it,
+    the last one shows the class of line `number`, and earlier ones show classes nested in this class. If there is no
+    such value, line `number` belongs to one of several alternatives, and the next value shows the class of all of them.
     """
     below = takewhile(lambda line: _indent(line) > _indent(lines[number]), lines[number + 1 :])
     own = _BUILT.findall("\n".join([lines[number], *below]))

@@ -63,8 +63,8 @@ def measure(
         batch_size: largest number of examples in one forward pass.
 
     Raises:
-        ValueError: a table has no rows or the wrong format, the preset is unknown or tunes thresholds although there
-            is no `validation`, or a method or metric fails in the preflight.
+        ValueError: a table has no rows or the wrong format; the preset is unknown; the preset tunes thresholds, but
+            `validation` is None; or a method or metric fails in the preflight.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
@@ -160,7 +160,7 @@ def files_of(
     Args:
         splits: name of a split -> its table.
         folder: folder for the files.
-        loaded: the network, with the names of its classes, which the labels in the tables must use.
+        loaded: the network. The labels in the tables must be classes of this network.
         rationale_format: format of the rationales, as in `Run.measure`.
 
     Raises:

@@ -55,8 +55,8 @@ def collate_labels(labels: Sequence[Labels], num_classes: int, multilabel: bool)
 def collate_rationales(table: TokenTable, token_mask: Tensor) -> Attribution:
     """Returns a rationale with scores [B, K, T], 1 at evidence tokens and 0 elsewhere.
 
-    K is the largest number of classes with evidence in an example, but at least 1. In each example, the first scores
-    along K belong to its classes with evidence, in ascending order, and the others are padding.
+    K is the largest number of classes that have evidence in the same example, but at least 1. In each example, the
+    first entries along K belong to the classes with evidence, in ascending order. The remaining entries are padding.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder

@@ -119,7 +119,7 @@ def evaluation_batches(lengths: np.ndarray, batch_size: int, max_tokens: int | N
 def training_batches(
     lengths: np.ndarray, batch_size: int, max_tokens: int | None, generator: np.random.Generator
 ) -> Batches:
-    """Returns random batches, each of rows of similar length, in random order.
+    """Returns random batches in random order. The rows of a batch have similar lengths.
 
     Example:
         >>> lengths = np.array([2, 2, 9, 9, 9, 9, 9, 9, 9, 9])

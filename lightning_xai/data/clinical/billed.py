@@ -14,7 +14,7 @@ ENOUGH_ROWS = 1000  # in an undamaged table with at least this many rows, some c
 
 
 def tables_of(systems: Sequence[System]) -> list[str]:
-    """Returns the names of the tables to read. For ICD-10, this is DIAGNOSES_ICD, of which only patient ids are used.
+    """Returns the names of the tables to read. For ICD-10, only the patient ids in DIAGNOSES_ICD are needed.
 
     Example:
         >>> tables_of(["ICD-9-PCS"]), tables_of(["ICD-10-CM"])
@@ -28,7 +28,7 @@ class BilledCodes:
     """The billed codes of all admissions that are in the list of a split.
 
     Attributes:
-        codes: admission -> its codes with their decimal points, distinct and sorted; only admissions with a code.
+        codes: admission -> its distinct codes, sorted, with decimal points. Admissions without a code have no entry.
         patients: admission -> patient.
         known: the codes of all admissions in the tables, including admissions that are in no list.
     """

@@ -171,7 +171,7 @@ def read_class_names(path: Path) -> list[str]:
         if of_run.is_file() and not path.is_file():
             names = read_json(of_run).get("class_names")
             if not names:
-                raise ValueError(f"{of_run} is from an older version and names no classes: give a list of codes")
+                raise ValueError(f"{of_run} names no classes, because an older version wrote it: give a list of codes")
             return [str(name) for name in names]
     if not path.is_file():
         raise ValueError(f"the list of classes {path} is missing: give a JSON list of codes, or set `classes: null`")

@@ -25,7 +25,7 @@ class ClinicalSource(TextSource):
     """Base class of sources of MIMIC-III notes with ICD codes as labels. Subclasses choose the notes and the codes.
 
     Notes are read row by row into a file on disk, so peak memory does not depend on the size of NOTEEVENTS. The file
-    has no name, only its owner can read it, and it disappears once the rows are encoded.
+    has no name and can be read by its owner only. It disappears once the rows are encoded.
 
     Args:
         mimic_dir: folder with NOTEEVENTS, DIAGNOSES_ICD and PROCEDURES_ICD as csv or csv.gz.
@@ -40,8 +40,8 @@ class ClinicalSource(TextSource):
             explanations and vocabularies.
 
     Raises:
-        ValueError: `code_systems` is empty or has systems of both versions. `load` raises the error if a file is
-            missing or wrong.
+        ValueError: `code_systems` is empty, has an unknown or repeated system, or mixes ICD-9 and ICD-10. `load` raises
+            the error if a file is missing or wrong.
 
     Example:
         >>> class Diagnoses(ClinicalSource):

@@ -31,7 +31,7 @@ class Corpus:
         index: [R] row number of each row in the full split, in ascending order.
         lengths: [R] number of tokens in each row.
         ordinary: [R] number of tokens in each row that are not special.
-        unknown: [R] number of these tokens that are unknown.
+        unknown: [R] number of unknown tokens in each row, special tokens excluded.
         evidence_kept: [R] as in TokenTable.
         truncated: [R] 1 for truncated rows, 0 for other rows.
         evidence_runs: [R] number of runs of consecutive evidence tokens in each row.

@@ -67,7 +67,7 @@ class Shard:
         }
 
 
-_UNKNOWN = -1  # marks a block that has not been read yet, so that the positions of its arrays are unknown
+_UNKNOWN = -1  # stands for the positions of a block's arrays until the block is read for the first time
 _INT, _BYTE = np.dtype(np.int32), np.dtype(np.uint8)
 _ARRAYS: dict[str, np.dtype[Any]] = {  # in the order of `_arrays_of`
     "bounds": _INT, "input_ids": _INT, "word_ids": _INT, "flags": _BYTE, "offsets": _INT,

@@ -82,7 +82,7 @@ def shared_text_fractions(rows: Mapping[str, Rows]) -> Iterator[tuple[str, str, 
     """Yields (first split, second split, fraction) for each pair of splits with common texts.
 
     The fraction is the number of rows in the second split whose text is also in the first split, divided by the number
-    of all rows in the second split. If rows have two texts, both texts must be the same.
+    of all rows in the second split. If rows have two texts, the pairs of texts are compared.
 
     Example:
         >>> from lightning_xai.data.sources.base import rows_to_dataset

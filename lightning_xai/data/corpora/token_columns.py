@@ -87,7 +87,7 @@ def clean_offsets(
 
 
 def number_pairs(words: np.ndarray, bounds: np.ndarray, second: np.ndarray, rows: Iterable[int]) -> np.ndarray:
-    """Returns the word indices [N] of tokens. In the second text of an example, they continue those of the first text.
+    """Returns the word indices [N] of tokens. The second text of an example continues the count of the first text.
 
     Args:
         words: [N] word indices, counted from 0 in each text; -1 at special tokens.

@@ -37,7 +37,7 @@ class TokenTable:
     run_bounds: np.ndarray  # [R + 1] int; example r has the runs from run_bounds[r] to run_bounds[r + 1]
     runs: np.ndarray  # [M, 3] int32: class, first token and end (exclusive) in the example; sorted by class
     cut_bounds: np.ndarray  # [R + 1] int; example r has the rows of `cut` from cut_bounds[r] to cut_bounds[r + 1]
-    cut: np.ndarray  # [Q, 2] int32: class whose evidence was all truncated, number of its tokens; sorted by class
+    cut: np.ndarray  # [Q, 2] int32: class whose evidence was all truncated, number of evidence tokens; sorted by class
     evidence_kept: np.ndarray  # [R] float64, as in Encoded; NaN without evidence
     truncated: np.ndarray  # [R] bool
     fill_token_id: int

@@ -40,7 +40,7 @@ class _World:
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
         self.sentences: list[str] = []
-        # the story mentions none of the places where actors and objects start
+        # the story does not tell where actors and objects are at the start
         self.actor_places = {actor: chance.choice(PLACES) for actor in ACTORS}
         self.object_places = {thing: chance.choice(PLACES) for thing in OBJECTS}
         self.holders: dict[str, str] = {}  # object -> the actor who carries it now

@@ -224,7 +224,7 @@ class TextSource(ABC):
         return paths_in(self.init_args)
 
     def remote_revision(self) -> str:
-        """Returns the version of the data that `load` reads from the hub; "" if it reads none, or a fixed version."""
+        """Returns the version of the hub data that `load` reads; "" if `load` reads a fixed version or no hub data."""
         return ""
 
     def summary(self) -> dict[str, Any]:

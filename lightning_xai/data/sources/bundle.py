@@ -51,8 +51,8 @@ class Bundle(TextSource):
         separator: text between snippets.
         num_train, num_validation, num_test: numbers of documents in the three splits.
         seed: seed of all random choices. If only a `num_...` changes, the first documents of its split stay the same.
-        filler_sources: sources whose `load_filler` gives the filler; by default, `sources`. The labeled rows of
-            `filler_sources` are not used.
+        filler_sources: sources whose `load_filler` gives the filler; by default, `sources`. Labeled snippets come only
+            from `sources`.
 
     Raises:
         ValueError: there is no source, a source is multi-label, or two sources have the same name. `load` raises the

@@ -30,8 +30,8 @@ def check_label_names(rows: Dataset, column: str, class_names: list[str], path: 
     """Checks that the class names of a label column do not contradict the expected names and their order.
 
     Raises:
-        ValueError: the column has the expected names in another order; or it shares only some names with the expected
-            list, and the two lists differ in length or in the positions of the shared names.
+        ValueError: the column has the expected names in another order; or only some names are in both lists, and the
+            lists differ in length or in the positions of these names.
 
     Example:
         >>> from datasets import Features

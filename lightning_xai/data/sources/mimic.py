@@ -17,8 +17,8 @@ class Mimic(ClinicalSource):
 
     Args:
         mimic_dir: folder with NOTEEVENTS, DIAGNOSES_ICD and PROCEDURES_ICD of MIMIC-III 1.4, as csv or csv.gz.
-        splits: split -> file with one HADM_ID per line, or a list of such files. Instead of this mapping, the path of
-            one feather file with the columns "_id" and "split".
+        splits: split -> file with one HADM_ID per line, or a list of such files. A single path in place of this mapping
+            is a feather file with the columns "_id" and "split".
         code_systems: "ICD-9-CM" for diagnoses, "ICD-9-PCS" for procedures, or both.
         classes: the classes of a checkpoint: a JSON list of codes, a text file with one code per line, a folder with
             target_tokenizer.json, or the folder of a run. Other codes are dropped and counted, and documents without a

@@ -51,7 +51,7 @@ def check_label_cell(cell: Any, location: str, separator: str, class_names: Coll
         cell: cell of a label column.
         location: place of the cell, for the start of the message.
         separator: separates several labels in one string.
-        class_names: class names that the user gave. A cell may hold any of these names.
+        class_names: class names that the user gave. A label that is one of these names is never taken for a list.
 
     Example:
         >>> check_label_cell(["x", 1], "row 0", ";", ())

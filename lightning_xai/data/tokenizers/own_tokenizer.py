@@ -129,7 +129,7 @@ def check_own_tokenizer(stored: EncoderFacts | None, current: EncoderFacts, path
 
     Args:
         stored: facts about the network's encoder. If they lack a fingerprint (as for a Hugging Face folder), the
-            tokenizer at the encoder's path is loaded for the comparison.
+            network's tokenizer is loaded for the comparison, unless the encoder of the data has the same path.
         current: facts about the encoder of the data.
         path: path of the network, for messages.
 

@@ -30,7 +30,7 @@ class BiasShares:
     Shares are known only after all sources have passed through the layer, but the vectors of all sources together do
     not fit in memory. The computation therefore has three steps:
 
-    1. The biases pass through the layer without the sources. Where the layer adds a bias, `enter` appends a column.
+    1. Only the biases pass through the layer. Where the layer adds a bias, `enter` appends it as a column.
     2. The sources pass through the layer in chunks. `record` stores only inner products of their vectors.
     3. `shares` computes the shares of all sources from these inner products.
 
@@ -57,7 +57,7 @@ class BiasShares:
         self.products: dict[str, list[Tensor]] = {place: [] for place in self.biases}
 
     def enter(self, name: str, columns: Tensor) -> Tensor:
-        """Returns `columns` [R, k, dim], which hold the earlier biases, with the bias of place `name` appended."""
+        """Returns `columns` [R, k, dim] (the earlier biases) with the bias of place `name` appended."""
         if name not in self.biases:
             return columns
         self.earlier[name] = columns

@@ -207,7 +207,7 @@ class FrozenLayer:
         size = inputs.shape[:2].numel() * len(weight)
         if self.scratch is None or size > len(self.scratch):
             return F.linear(inputs, weight)
-        # reuses memory: allocating it anew would add half of the matrix product's time
+        # reuses memory: allocating new memory would take half as long as the matrix product
         units = self.scratch[:size].view(-1, len(weight))
         return torch.mm(inputs.flatten(0, 1), weight.T, out=units).view(*inputs.shape[:2], len(weight))
 

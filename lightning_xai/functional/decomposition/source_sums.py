@@ -58,10 +58,10 @@ class SourceSums:
 
 
 def _enter_biases(layer: FrozenLayer, rule: BiasRule) -> tuple[BiasShares, Tensor]:
-    """Returns the layer's `BiasShares`, and its K biases [R, K, D] after they have passed through the rest of it."""
+    """Returns the layer's `BiasShares`, and the K biases [R, K, D] after passing through the rest of the layer."""
     shares = BiasShares(rule, layer.biases)
     no_columns = layer.hidden.new_zeros(len(layer.rows), 0, layer.hidden.shape[-1])
-    # scratch is None, because `shares` keeps some of the columns, and the sources would overwrite scratch memory
+    # `shares` keeps some of the columns. If they were in scratch memory, the sources would overwrite them
     return shares, replace(layer, scratch=None).after_attention(no_columns, shares.enter)
 
 

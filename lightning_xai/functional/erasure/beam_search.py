@@ -1,4 +1,4 @@
-"""Beam search for the best order of units, whose prefixes (first 1, 2, ... units) have the largest sum of values."""
+"""Beam search for the best order of units: its prefixes (first 1, 2, ... units) have the largest sum of values."""
 
 from __future__ import annotations
 

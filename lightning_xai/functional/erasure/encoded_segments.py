@@ -18,7 +18,7 @@ _SAMPLE = 256  # largest number of versions whose segments are counted; if there
 
 @runtime_checkable
 class ErasesUnits(Protocol):
-    """The interface of a method or metric that evaluates versions of a text from which some units are erased.
+    """The interface of a method or metric that evaluates versions of a text, each with some units erased.
 
     Example:
         >>> class FirstUnit:

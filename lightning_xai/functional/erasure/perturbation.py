@@ -221,7 +221,7 @@ def predict_erased(
 def predict_zero_embeddings(
     predict: Predict, inputs: TextInputs, versions: Versions, targets: Tensor, *, erasure: Erasure, pad_id: int = 0
 ) -> Tensor:
-    """Returns the probabilities [R, J] like `predict_erased`, but with all embeddings set to zero, except a prompt's.
+    """Returns probabilities [R, J] like `predict_erased`, but sets all embeddings to zero, except those of a prompt.
 
     The arguments are those of `predict_erased`, without `unerased_probs`.
 

@@ -87,7 +87,7 @@ def evaluation_mode(module: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def frozen(module: nn.Module) -> Iterator[None]:
-    """Within the context, puts `module` in eval mode and enables gradients, except for the module's parameters.
+    """Within the context, puts `module` in eval mode, and enables all gradients except those of its parameters.
 
     A backward pass costs less without the gradients of parameters. Afterwards, modes and `requires_grad` flags are
     restored. The autocast setting does not change.

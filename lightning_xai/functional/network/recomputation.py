@@ -14,7 +14,7 @@ from torch.utils.checkpoint import checkpoint
 
 @contextmanager
 def layers_recomputed(network: nn.Module) -> Iterator[None]:
-    """Within the context, layers of `network` that use gradient checkpointing in train mode use it in eval mode, too.
+    """Within the context, extends gradient checkpointing to eval mode, in the layers that use it in train mode.
 
     A backward pass then needs less memory, but also repeats the forward pass. Networks without such layers are left
     unchanged.

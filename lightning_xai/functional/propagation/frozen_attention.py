@@ -1,4 +1,4 @@
-"""Attention with constant queries and keys, which is a linear map of the value vectors, and the transpose of this map.
+"""Attention as a linear map of the value vectors, with constant queries and keys; and the transpose of this map.
 
 Neither the map nor its transpose stores all attention probabilities.
 """

@@ -74,8 +74,8 @@ def softmax_multipliers(x: Tensor, b: Tensor, values: tuple[Tensor, Tensor], dim
     Both have the shape of x. The weights satisfy sum(w * (x - b)) = logsumexp(x) - logsumexp(b). Because
     softmax(x) = exp(x - logsumexp(x)), it follows that softmax(x) - softmax(b) = s * ((x - b) - sum(w * (x - b))).
 
-    A constant added to x or b does not change softmax, and does not make w or s large. Separate rules for exp(x) and
-    1 / sum would turn such a constant into large multipliers that cancel each other.
+    If a constant is added to x or b, softmax does not change, and w and s do not become large. Separate rules for
+    exp(x) and 1 / sum would turn such a constant into large multipliers that cancel each other.
 
     Args:
         x: scores for the input.

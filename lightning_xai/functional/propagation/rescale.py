@@ -205,7 +205,7 @@ def baseline(tensor: Tracked) -> Tensor:
 def at_mean(tensor: Tracked) -> Tensor:
     """Returns the mean of a tensor's values for the input and for the baseline.
 
-    The backward pass passes the gradient of the mean on to the tensor unchanged (with the factor 1, not 1/2).
+    In the backward pass, the tensor gets the gradient of the mean unchanged (with the factor 1, not 1/2).
 
     Example:
         >>> from lightning_xai.functional.propagation.tracked import track

@@ -54,8 +54,8 @@ def top_mask(scores: Tensor, mask: Tensor, counts: Tensor, *, ties: Ties = "firs
 def percent_of(totals: Tensor, percentage: float | str, *, rounding: Rounding = "floor", minimum: int = 0) -> Tensor:
     """Returns [N] long: `percentage` percent of each number in `totals`, computed exactly and then rounded.
 
-    A float percentage is taken as the decimal number that Python prints, so 70 percent of 90 is exactly 63. In floating
-    point, 0.7 * 90 is 62.99999999999999, which "floor" would round to 62.
+    A float percentage is taken as the decimal number that Python prints for it, so 70 percent of 90 is exactly 63. In
+    floating point, 0.7 * 90 is 62.99999999999999, which "floor" would round to 62.
 
     Args:
         totals: [N], whole numbers.
@@ -72,7 +72,7 @@ def percent_of(totals: Tensor, percentage: float | str, *, rounding: Rounding = 
     """
     numerator, denominator = _share(str(percentage))
     round_ratio = _ROUND_RATIO[rounding]
-    # Python's integers cannot overflow. As an exact fraction, 33.333333333333336 percent has a numerator near 2^53, so
+    # Python's integers cannot overflow. As an exact fraction, 33.333333333333336 percent has a numerator near 2^52, so
     # the product of this numerator and a text's length may exceed 64 bits
     whole = [int(total) for total in totals.tolist()]
     counts = [min(max(round_ratio(numerator * total, denominator), minimum), total) for total in whole]

@@ -19,7 +19,7 @@ def overlaps(
 
     Rows are padded with -1. A target token that shares no character with any source token (for example, a token of
     white space) gets the nearest non-empty source token. Of two equally near source tokens, it gets the later one.
-    `without_overlap` finds these target tokens.
+    `without_overlap` finds the target tokens that share no character.
 
     Args:
         target: [T, 2] character offsets of the tokens that get scores: start and exclusive end of each token, without
@@ -100,7 +100,7 @@ def carry(scores: Tensor, source_tokens: Tensor, pool: Pool) -> Tensor:
 
 
 def shared_end(first: Tensor, second: Tensor) -> int:
-    """Returns the character position up to which both `first` and `second`, two encodings of a text, have tokens.
+    """Returns the character position up to which both encodings of a text, `first` and `second`, have tokens.
 
     The result is 0 if one of the encodings has no tokens.
 

@@ -95,9 +95,9 @@ def align_classes(
 ) -> list[str] | None:
     """Puts a network's classes in the order of the data's classes, and prints a line if they were in another order.
 
-    Case, white space, hyphens and underscores in names are ignored. In two cases, class i of the network is assumed to
-    be class i of the data, and a line says so: if the names of one list merely number the classes, such as LABEL_0 and
-    LABEL_1; or if the two lists differ in the name at only one position.
+    Case, white space, hyphens and underscores in names are ignored. If the names of one list merely number the classes,
+    such as LABEL_0 and LABEL_1, or if the two lists differ at only one position, class i of the network is assumed to
+    be class i of the data, and a line says so.
 
     Args:
         network: the network, whose head is changed.

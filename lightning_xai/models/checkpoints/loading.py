@@ -22,7 +22,7 @@ Shape = tuple[int, ...] | Literal["absent"]
 
 
 def read_tensors(path: Path) -> dict[str, Any]:
-    """Returns the content of a file that torch.save wrote: tensors (on the CPU) and primitives. Runs no code from it.
+    """Returns the tensors (on the CPU) and primitives in a file that torch.save wrote. Runs no code from the file.
 
     Raises:
         ValueError: the file holds other objects, or torch.save did not write it.

@@ -36,7 +36,7 @@ _RELEASED_UNUSED = (
 )
 # names of settings that change the authors' forward pass -> the values of these settings for the released weights
 _FORWARD_PASS = {"scale": 1, "mask_input": False, "cross_attention": True}
-_MAX_LENGTH = 6000  # number of tokens after which the authors cut off documents, unless the folder says otherwise
+_MAX_LENGTH = 6000  # number of tokens after which documents are cut off if config.yaml has no data.max_length
 
 
 class Released(NamedTuple):

@@ -63,7 +63,7 @@ def find_adapter(path: str) -> Adapter | None:
 
 @contextmanager
 def base_folder(adapter: Adapter) -> Iterator[str]:
-    """Yields the path of an adapter's base, from which transformers loads the base without the adapter.
+    """Yields a path from which transformers loads an adapter's base without the adapter.
 
     From a folder with both adapter and base, transformers would load both. In this case, the path is a temporary folder
     with links to the base's files only.

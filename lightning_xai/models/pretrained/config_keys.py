@@ -16,8 +16,8 @@ from transformers import GenerationConfig, PretrainedConfig
 
 from lightning_xai.runs.progress import say
 
-# finds names of settings in code: config.name, getattr(config, "name") and kwargs.pop("name"). In the last form, config
-# classes read former names of settings
+# finds names of settings in code: config.name, getattr(config, "name") and kwargs.pop("name"). Config classes use the
+# last form for former names of settings
 _READ = re.compile(r"""config\.(\w+)|config,\s*["'](\w+)|kwargs\.(?:pop|get|setdefault)\(\s*["'](\w+)""")
 _GENERIC = {
     "model_type", "name_or_path", "attn_implementation", "experts_implementation", "torch_dtype", "per_layer_config",
@@ -43,7 +43,7 @@ def stored_settings() -> Iterator[None]:
 
 
 def known_keys(config_class: type[PretrainedConfig]) -> set[str]:
-    """Returns the names of all settings that a config class declares, or that its code or its networks' code reads.
+    """Returns the names of all settings that a config class declares, or that its own or its networks' code reads.
 
     Example:
         >>> keys = known_keys(transformers.BertConfig)

@@ -151,8 +151,8 @@ def _adapted_layers(network: nn.Module) -> list[tuple[nn.Module, str, Any]]:
 def _merged_layer(layer: Any) -> Any:
     """Returns an ordinary layer with the merged weights of a layer with adapters.
 
-    All calls return the same object. If the weights have changed, it is changed in place, so that a cache of a prompt's
-    results notices the change.
+    For one layer, all calls return the same object, unless the device or dtype has changed. Changed weights are copied
+    into this object, so that a PromptCache notices the change.
     """
     base = layer.get_base_layer()
     state = [(weight.data_ptr(), 0 if weight.is_inference() else weight._version) for weight in layer.parameters()]

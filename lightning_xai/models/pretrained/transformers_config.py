@@ -164,7 +164,7 @@ def shortened_path(path: str) -> str:
 
 
 def has_own_code(config: PretrainedConfig, auto_class: Any) -> bool:
-    """Returns whether a config names Python code in its own folder for the network that `auto_class` loads.
+    """Returns whether a config says that Python code in its folder defines the network that `auto_class` loads.
 
     Example:
         >>> has_own_code(transformers.BertConfig(), transformers.AutoModel)

@@ -30,8 +30,8 @@ class DualMask:
     Args:
         kept_weight: factor lambda_p of the term `kept`: the cross-entropy between the prediction for the masked text
             and the prediction y that the masked text should have.
-        inverse_weight: factor lambda_inv of the term `inverse`, computed for the inversely masked text, in which each
-            mask value a is replaced by 1 - a.
+        inverse_weight: factor lambda_inv of the term `inverse`. This term is computed for the inversely masked text, in
+            which each mask value a is replaced by 1 - a.
         size_weight: factor lambda_a of the term `size`.
         inverse: the term `inverse`. "log_complement" is -log(1 - F_c) and "probability" is F_c, where c is the most
             probable class in y, and F_c is the probability of c for the inversely masked text. "negative_entropy" is

@@ -23,7 +23,7 @@ class Scorer:
             which the training of the explained network began.
         condition: what the scorer reads besides the text. With "probabilities", it reads the probabilities that the
             explained network predicts, and explains the predicted class only. With "class", it reads a one-hot class,
-            and explains this class, predicted or not; in training, half of these classes are not the predicted class.
+            and explains this class, predicted or not. In training, half of the texts get a class that is not predicted.
         start: initial weights of the encoder: "pretrained" takes the weights at the encoder's path, "explained" those
             of the explained network.
         align: "none" if the tokenizer at `path` is the explained network's. With "max" or "mean", the scorer scores

@@ -50,8 +50,8 @@ class StackedRows:
         ]
 
     def weights(self) -> list[dict[str, Tensor]]:
-        # `unbind` instead of indexing: its backward pass stacks the gradients of all rows once, while the backward pass
-        # of indexing would fill a tensor of B rows for each row
+        # the backward pass of `unbind` stacks the gradients of all rows once, while the backward pass of indexing would
+        # fill a tensor of B rows for each row
         columns = [leaf.unbind() for leaf in self.leaves]
         return [dict(zip(self.names, values, strict=True)) for values in zip(*columns, strict=True)]
 

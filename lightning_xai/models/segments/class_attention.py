@@ -21,7 +21,7 @@ def class_attention(queries: Tensor, keys: Tensor, keep: Tensor) -> Tensor:
         >>> class_attention(torch.ones(1, 2), torch.ones(1, 3, 2), keep).softmax(dim=-1).tolist()
         [[[0.5, 0.5, 0.0]]]
     """
-    # bmm instead of matmul, because a matmul that broadcasts copies its result
+    # bmm, because matmul would copy its result if it broadcasts the queries
     scores = torch.bmm(queries.expand(keys.shape[0], -1, -1), keys.transpose(1, 2))  # [B, C, T]
     # masked in place, because with thousands of classes and tokens, `scores` is the largest of all tensors
     return scores.masked_fill_(~keep.unsqueeze(1), torch.finfo(scores.dtype).min)

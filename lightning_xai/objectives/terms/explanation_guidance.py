@@ -60,7 +60,7 @@ class ExplanationGuidance(Term):
             sum to 1. "order" is the sum over evidence tokens of
             (min(score / largest score outside the evidence, 1) - 1)^2.
         average: "example" gives every text the same weight. "token" gives every token the same weight, so long texts
-            count more, and "kl" and "order" are divided by the number of tokens. The paper's bounds are for "token".
+            count more; "kl" and "order" are then divided by the number of tokens. The paper's bounds are for "token".
         normalization: "softmax" over the tokens of a text; "sum" (magnitudes sum to 1); "l2" (the L2 norm is 1); or
             "none".
         scaling: factor of the scores before the normalization.
@@ -194,7 +194,7 @@ class ExplanationGuidance(Term):
 
     def passes(self, num_tokens: int) -> float:
         made = self.method.passes(num_tokens, 1)
-        # both cost 3: a backward pass that is differentiated again (1 + 2), and a forward with a backward pass (1 + 2)
+        # both cost 3: a backward pass that is differentiated again (1 + 2), and a forward plus a backward pass (1 + 2)
         return 3.0 * made.backward + (0.0 if self.method.shares_pass else 3.0 * made.forward)
 
     def example_weights(self, batch: Batch) -> Tensor:

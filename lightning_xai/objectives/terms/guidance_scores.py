@@ -86,7 +86,7 @@ def rationale_target(evidence: Tensor, *, target: Target, dtype: torch.dtype = t
 def order_loss(scores: Tensor, evidence: Tensor, mask: Tensor) -> Tensor:
     """Returns the sum [B, K] over evidence tokens of (min(score / largest score outside the evidence, 1) - 1)^2.
 
-    The sum is 0 if no token outside the evidence scores higher than an evidence token.
+    The sum is 0 if every evidence token scores at least as high as all tokens outside the evidence.
 
     Args:
         scores: [B, K, T], at least 0.

@@ -129,8 +129,8 @@ def check_layers_and_heads(network: Classifier, layers: Sequence[int] | None, he
     """
     if network.readout_is_attention:
         raise ValueError(
-            "layers and heads choose attention in an encoder, but in this network, the classification head itself "
-            "attends to tokens: leave out layers and heads"
+            "the options `layers` and `heads` choose attention in an encoder, but in this network, the classification "
+            "head itself attends to tokens: leave out layers and heads"
         )
     inputs = random_inputs(network, [3])
     with torch.no_grad(), eager_attention(network), evaluation_mode(network):

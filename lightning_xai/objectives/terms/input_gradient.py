@@ -52,7 +52,7 @@ def scaled_gradient(loss: Tensor, variable: Tensor) -> Tensor:
 
 
 def micro_batch_norm(losses: Tensor, embeds: Tensor, *, norm: GradientNorm) -> Tensor:
-    """Returns one norm, repeated B times: that of the mean loss's gradient with respect to the embeddings.
+    """Returns the norm of the mean loss's gradient with respect to the embeddings, repeated B times.
 
     Args:
         losses: [B] losses of the examples.

@@ -1,4 +1,4 @@
-"""Adversarial training: a term that is the loss under the small noise on the embeddings that raises the loss most."""
+"""Adversarial training: a term that is the loss under small adversarial noise on the embeddings."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from lightning_xai.objectives.terms.weights import Weight
 
 Initialization = Literal["zeros", "uniform"]
 # The noise is epsilon * tanh(Z), and each step changes Z by at most about 0.1. In 30 steps, tanh(Z) grows from 0 to at
-# most 0.97. The authors' tolerance of 0.005 would end the search at its third step, when tanh(Z) is at most 0.29, since
-# noise of size 1e-5 cannot change a loss by 0.5 %.
+# most 0.97. Since noise of size 1e-5 cannot change a loss by 0.5 %, the authors' tolerance of 0.005 would end the
+# search at its third step, when tanh(Z) is at most 0.29.
 DEFAULT_SEARCH = Search(num_steps=30, lr=0.1, weight_decay=0.01, tolerance=None)
 
 
@@ -114,11 +114,11 @@ def worst_variable(
 
 
 class PGD(Term):
-    """The loss under the noise on the embeddings that raises the loss most (projected gradient descent, PGD).
+    """The loss under adversarial noise on the embeddings (projected gradient descent, PGD).
 
-    The noise is epsilon * tanh(Z), so no element exceeds epsilon. The search for Z runs in eval mode, and the loss is
-    computed in train mode. With an epsilon of 1e-5, bfloat16 is too coarse: the first matrix product rounds the noise
-    away, so every step of the search follows the gradient at the clean input.
+    The noise is epsilon * tanh(Z), so no element exceeds epsilon. A search in eval mode looks for the Z that raises the
+    loss most. The value of the term is then computed in train mode. With an epsilon of 1e-5, bfloat16 is too coarse:
+    the first matrix product rounds the noise away, so every step of the search follows the gradient at the clean input.
 
     Args:
         weight: factor of the loss under noise (lambda_2 in the paper), as in `Term`. The factor of the loss without
@@ -126,8 +126,8 @@ class PGD(Term):
         epsilon: bound on every element of the noise.
         search: settings of the search for Z. The default takes 30 steps, after which the noise is 0.97 * epsilon
             wherever the gradient never changed its sign. Set `search.tolerance` only if noise of size `epsilon` can
-            change the loss by more than this fraction. For example, with an epsilon of 1e-5, a tolerance of 0.005
-            always ends the search at its third step.
+            change the loss by a larger fraction. For example, with an epsilon of 1e-5, a tolerance of 0.005 always
+            ends the search at its third step.
         step_rule: "adamw", or "sign" for steps of `search.lr` along the sign of the gradient.
         initialization: initial value of Z: "zeros", or "uniform" for random numbers in [-epsilon, epsilon].
         **kwargs: arguments of `Term`.

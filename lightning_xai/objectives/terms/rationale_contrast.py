@@ -31,7 +31,7 @@ class RationaleContrast(Term):
 
     For the first logit, the fill token replaces all tokens outside the rationale; for the second, it replaces the
     rationale. Special tokens are never replaced. Texts without evidence for their class do not count. The paper
-    compares networks trained with different factors of the classification loss (`task_weight`) and this term
+    compares networks trained with different factors of the classification loss (`task_weight`) and of this term
     (`weight`).
 
     Args:

@@ -1,4 +1,4 @@
-"""A term that trains predictions to change when the top tokens are erased, and to stay when only these remain."""
+"""A term that trains predictions to change when the top tokens are erased, but not when all other tokens are erased."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def with_margin(differences: Tensor, margin: float) -> Tensor:
 class UNIREX(Term):
     """Margin losses of comprehensiveness and sufficiency, for the top tokens of an attribution method.
 
-    Let L(x) be the objective's own loss for a text x. The comprehensiveness loss max(-m, L(x) - L(x without the top k))
-    + m is 0 if removing the top k tokens raises L by at least the margin m. The sufficiency loss
-    max(-m, L(top k) - L(x)) + m is 0 if L for the top k tokens alone is lower than L(x) by at least m. Both losses are
-    means over the sizes k. Tokens are ranked by absolute scores for the gold class, or by their sum over several gold
-    classes. The scores are computed in eval mode without an autograd graph, so both losses train only the predictions.
-    The paper's plausibility loss is `ExplanationGuidance` with `score: bce`.
+    Let L(x) be the objective's own loss for a text x, and m a margin. The comprehensiveness loss is
+    max(-m, L(x) - L(x without the top k tokens)) + m. It is 0 if removing these tokens raises L by at least m. The
+    sufficiency loss is max(-m, L(top k tokens) - L(x)) + m. It is 0 if L for these tokens alone is lower than L(x) by
+    at least m. Both losses are means over the sizes k. Tokens are ranked by absolute scores for the gold class, or by
+    their sum over several gold classes. The scores are computed in eval mode without an autograd graph, so both losses
+    train only the predictions. The paper's plausibility loss is `ExplanationGuidance` with `score: bce`.
 
     Args:
         method: the attribution method.
