@@ -1,4 +1,4 @@
-"""Finds the grapheme clusters and the writing direction of texts, and removes control characters."""
+"""Finds the grapheme clusters and the writing direction of texts, and replaces control characters by spaces."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def printable(text: str) -> str:
 
 
 def direction(text: str) -> TextDirection | None:
-    """Returns the side on which a text's lines start: that of the first letter, or None for a text without letters.
+    """Returns the side on which a text's lines start. The first letter decides; without letters, returns None.
 
     Example:
         >>> direction("12 good"), direction("\\u05e9\\u05dc"), direction("3.")
@@ -151,7 +151,7 @@ def mirrored(text: str) -> str:
 def joined_ends(before: str, piece: str, after: str) -> str:
     """Returns `piece` with a joiner at each end where a cursive letter connects to the text beside the piece.
 
-    The pieces of an Arabic word are drawn one by one. With joiners, letters keep their shapes in the word.
+    The pieces of an Arabic word are drawn one by one. With joiners, letters keep the shapes that they have in the word.
 
     Example:
         >>> joined_ends("\\u0633", "\\u0644\\u0627", " ") == "\\u200d\\u0644\\u0627"

@@ -59,7 +59,7 @@ def _is_left_out(rows: pd.DataFrame) -> pd.Series:
 
 
 def left_out_notes(rows: pd.DataFrame) -> list[str]:
-    """Returns a line for each reason why results were left out. It names the metrics and methods of these results.
+    """Returns a line for each reason why results were left out. The line names their metrics and methods.
 
     Example:
         >>> left_out_notes(pd.DataFrame({"method": ["a", "b"], "metric": "f1", "left_out": ["", "b has no layers"]}))
@@ -93,7 +93,7 @@ def selection_notes(rows: pd.DataFrame) -> list[str]:
 
 
 def segment_notes(rows: pd.DataFrame) -> list[str]:
-    """Returns a list with one line: for each metric, how many of an erased version's segments were encoded (means).
+    """Returns a list with one line: how many segments of an erased version were encoded on average, for each metric.
 
     Returns [] if no metric evaluated erased versions, or if the network does not cut texts into segments.
 
@@ -138,7 +138,7 @@ def _table(rows: pd.DataFrame, index: str, costs: list[Column], title: str, widt
 
 
 def _groups(rows: pd.DataFrame, index: str) -> list[str]:
-    """Returns the group of each line of a table, "" for no group; all are "" if there are fewer than two groups."""
+    """Returns the group of each line of a table; "" if the line has no group or the table has fewer than two groups."""
     lines = rows.drop_duplicates(index)
     groups = [group if group in GROUPS else "" for group in lines.get("pass_group", pd.Series("", index=lines.index))]
     return groups if len({group for group in groups if group}) > 1 else [""] * len(groups)

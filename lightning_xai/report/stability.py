@@ -61,8 +61,7 @@ class RunComparison:
         method: name of the method.
         means: similarity metric -> [R, R] float64 means over explanations for each pair of runs, NaN where the metric
             is undefined for every explanation.
-        counts: similarity metric -> [R, R] int, for each pair of runs the number of explanations for which the metric
-            is defined.
+        counts: similarity metric -> [R, R] int numbers of explanations with a defined value, for each pair of runs.
         num_explanations: number of explanations of each run.
 
     Example:

@@ -36,9 +36,9 @@ class ScoredWord(NamedTuple):
 def words_of(document: ExplainedDocument) -> list[tuple[int, ...]]:
     """Returns the token indices of each word of a document. Special tokens belong to no word.
 
-    A token continues the preceding word if the characters just before and just after the start of the token are
-    letters, combining marks or digits, or if this start is inside a character, such as an emoji. In Chinese, Japanese
-    and Korean, every token is a word.
+    A token continues the preceding word if it starts inside a character, such as an emoji, or between two characters
+    that are letters, digits or combining marks. But if it starts with a Chinese, Japanese or Korean character, it
+    starts a new word.
 
     Example:
         >>> offsets = np.array([[0, 0], [0, 2], [2, 4], [4, 5]])

@@ -69,7 +69,7 @@ def text_table(rows: Sequence[str], columns: Sequence[Column], *, title: str = "
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """Returns the lines of a text, in which lines longer than `width` characters are broken.
+    """Returns the lines of a text. Lines longer than `width` characters are broken.
 
     A line is broken after a space or one of the characters / _ . and -. A part without these is broken only if it is
     longer than a line.

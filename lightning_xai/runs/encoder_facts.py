@@ -1,8 +1,8 @@
 """Facts about the encoder that was used to train a network or to write a store, and checks of such facts.
 
-Facts are a dictionary of plain values: `class_path` and `init_args`, from which the encoder can be rebuilt;
-`vocab_size`, its number of token ids; `fingerprint`, a hash of its tokenization; and `learned`, the vocabulary that the
-encoder built from texts, if it built one.
+Facts are a dictionary of plain values. The encoder can be rebuilt from `class_path` and `init_args`. `vocab_size` is
+its number of token ids, and `fingerprint` is a hash of its tokenization. If the encoder built a vocabulary from texts,
+`learned` is this vocabulary. If the encoder has a prompt, `prompt` is a hash of the prompt.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ def changed_options(stored: EncoderFacts, current: EncoderFacts) -> str:
 def check_network_encoder(stored: EncoderFacts | None, current: EncoderFacts, path: str) -> None:
     """Raises ValueError unless the data use the tokenizer with which a network was trained.
 
-    If the fingerprint of the network's tokenizer is unknown, or if the encoders differ in OPTIONS, prints a warning.
-    The same warning is printed only once.
+    Prints a warning if the fingerprint of the network's tokenizer is unknown, or if the prompts or the OPTIONS of the
+    encoders differ. The same warning is printed only once.
 
     Args:
         stored: facts about the network's encoder; None if unknown.

@@ -17,7 +17,7 @@ ONLY_EVALUATION = {
     "data.init_args.eval_batch_size", "data.init_args.extra_test_splits", "data.init_args.tune_on_validation",
     "trainer.limit_test_batches", "trainer.limit_predict_batches",
 }  # fmt: skip
-# settings that change neither weights nor test results; files of `predict` have the name of the split in their names
+# settings that change neither weights nor test results (the names of files with predictions contain the split)
 NEITHER = {"data.init_args.predict_split", "trainer.log_every_n_steps"}
 TRAINING_AND_EVALUATION = {"trainer.precision"}
 # the number is missing if `trainer.callbacks` is a single callback instead of a list
@@ -28,11 +28,11 @@ Settings = Mapping[str, Any]  # dotted name -> value, as returned by `run_settin
 def training_settings(settings: Settings) -> dict[str, Any]:
     """Returns the settings that can change the trained weights.
 
-    These are all settings except those in ONLY_EVALUATION and NEITHER and those of callbacks that only evaluate. A
-    callback only evaluates if its own class (not a base class) sets `only_evaluates = True`, and its argument
-    `during_fit` is not True. A callback with `during_fit` can change which weights are kept, because
-    `checkpoint.monitor` can be the name of a value that the callback logs. The remaining callbacks are renumbered from
-    0, so that the positions of left-out callbacks have no effect.
+    These are all settings except those in ONLY_EVALUATION, those in NEITHER, and those of callbacks that only evaluate.
+    The class of such a callback itself (not a base class) sets `only_evaluates = True`, and its argument `during_fit`
+    is not True. A callback with `during_fit` can change which weights are kept, because `checkpoint.monitor` can be the
+    name of a value that the callback logs. The remaining callbacks are renumbered from 0, so that the positions of
+    left-out callbacks have no effect.
 
     Example:
         >>> name = "lightning_xai.callbacks.heatmaps.Heatmaps"

@@ -18,7 +18,7 @@ class RunFacts:
     Attributes:
         experiment: name of the experiment.
         seed: the run's random seed.
-        tests_after_fit: whether the command is a fit, followed by a test.
+        tests_after_fit: whether the command is a fit that is followed by a test.
         settings: the settings on which the run's results depend, from `run_settings`.
 
     Example:
@@ -56,7 +56,7 @@ def table_of_test(run: RunFolder, checkpoint: str, settings: Mapping[str, Any]) 
     By default, these are the files of the run's current table, `results.*`. If the test examples differ from the run's,
     the hashes of the checkpoint and of the examples are added to the names. Otherwise, if the current table has results
     of another checkpoint, the hash of the checkpoint is added. If a table with the resulting names exists and has
-    results of other evaluation settings, a hash of the settings is added, too.
+    results of other evaluation settings, the hash of the command's evaluation settings is added, too.
 
     Args:
         run: the run.
@@ -84,12 +84,13 @@ def table_of_test(run: RunFolder, checkpoint: str, settings: Mapping[str, Any]) 
 def table_of_prediction(
     run: RunFolder, checkpoint: str, settings: Mapping[str, Any], best: str | None = None
 ) -> ResultsTable:
-    """Returns the table whose suffix the predictions and heatmaps of `predict` and `validate` get.
+    """Returns a table whose suffix is used for the predictions and heatmaps of `predict` and `validate`.
 
-    These commands write no table. The suffix is "" if checkpoint, examples and evaluation settings are those of the
-    run's current table or, without a table, the best checkpoint and those of the fit. Otherwise, the suffix consists of
-    the hash of the checkpoint (if the checkpoint differs), the hash of the examples (if the examples differ), and the
-    hash of the evaluation settings.
+    These commands write no table. The suffix is "" if the checkpoint, the examples and the evaluation settings are
+    those of the run's current table. Without a table, the checkpoint must be the best one (if there is one), and the
+    examples and settings must be those of the fit. In all other cases, the suffix consists of the hash of the
+    checkpoint (if the checkpoint differs), the hash of the examples (if the examples differ), and the hash of the
+    evaluation settings.
 
     Args:
         run: the run.

@@ -288,7 +288,7 @@ class RunFolder:
         """The folder of all runs: the part of `path` before the names of the experiment and the seed.
 
         The name of the experiment is read from the manifest. Without a manifest, a folder whose name starts with "seed"
-        counts as a run of an experiment without a slash in its name. If no folder is found in this way, the working
+        counts as a run of an experiment whose name has no slash. If no folder is found in this way, the working
         directory is returned.
         """
         experiment = (self.settings or {}).get("experiment") or ("?" if self.path.name.startswith("seed") else "")

@@ -129,7 +129,7 @@ def unsaid(lines: Sequence[str]) -> list[str]:
 
 
 def flush_every_line() -> None:
-    """Makes Python flush the standard output after each line, even if it goes to a file or a pipe.
+    """Makes Python flush the standard output after each line, even if the output goes to a file or a pipe.
 
     Example:
         >>> flush_every_line()

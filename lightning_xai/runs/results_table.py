@@ -55,8 +55,8 @@ def _remedy(file: Path) -> str:
 def run_results(folder: Path) -> pd.DataFrame:
     """Returns all results of a run's tested checkpoint, including results of later tests on other data.
 
-    All results of a split and a preset come from one test: that in results.parquet or, if it lacks them, the newest
-    other test that has them. A test on other examples counts only for splits that results.parquet lacks.
+    All results of a split and a preset come from one test: the test in results.parquet or, if this file lacks them, the
+    newest other test that has them. A test on other examples counts only for splits that results.parquet lacks.
 
     Example:
         >>> import tempfile
@@ -183,12 +183,15 @@ class ResultsTable:
         write_whole(self.parquet, partial(table.to_parquet, index=False))
 
     def keep_pages(self, settings: Mapping[str, Any]) -> None:
-        """Moves the pages with heatmaps away before new ones are drawn, if `write` will rename the earlier table."""
+        """If `write` will rename the earlier table, moves its pages with heatmaps away before new pages are drawn."""
         if stem := self._stem_of_earlier(settings):
             self.move_pages(stem)
 
     def _stem_of_earlier(self, settings: Mapping[str, Any]) -> str:
-        """Returns the new stem of the earlier table; "" if none exists or if it has the same evaluation settings."""
+        """Returns the new stem of the earlier table.
+
+        Returns "" if there is no earlier table, or if its evaluation settings are unknown or have not changed.
+        """
         earlier = self.settings
         if not self.exists or earlier is None or not changed_evaluation(earlier, settings):
             return ""
@@ -217,8 +220,8 @@ class ResultsTable:
     def recall(self, settings: Mapping[str, Any]) -> None:
         """Makes the kept table with these evaluation settings current again, and keeps the table that was current.
 
-        If the current table already has these settings, only those of its pages are moved back that a killed test with
-        other settings has moved away.
+        If the current table already has these settings, only its pages are moved back, namely those that a killed test
+        with other settings has moved away.
         """
         kept = self.kept(settings)
         recalled = kept.exists
@@ -240,8 +243,8 @@ class ResultsTable:
     def move_pages(self, stem: str) -> None:
         """Moves the pages with heatmaps to the folder for the table's new stem `stem`.
 
-        If that folder has a page of the same name, the moved page replaces it. Only a page that was drawn after the
-        table was written is removed instead of moved, because a killed test may have drawn it for another evaluation.
+        If that folder already has a page of the same name, it is replaced only by a page that is older than the table.
+        A newer page is removed instead, because a killed test may have drawn it for another evaluation.
         """
         target = ResultsTable(self.folder, stem).heatmaps_dir
         for page in sorted(self.heatmaps_dir.glob("*.html")):

@@ -25,7 +25,7 @@ def read_experiments(folders: Sequence[Path]) -> pd.DataFrame:
         value. Rows without a value are left out.
 
     Raises:
-        ValueError: a folder is named twice, or has no tested run.
+        ValueError: no folder is given, a folder is named twice, or a folder has no tested run.
 
     Example:
         >>> read_experiments([Path("runs/none")])
@@ -70,7 +70,7 @@ def means_table(rows: pd.DataFrame, columns: str, *, title: str, width: int = 80
     """Returns a table with a row for each experiment. Its cells are "mean (standard deviation)" over seeds, in percent.
 
     Args:
-        rows: results with the columns experiment, seed and value, and the column that `columns` names.
+        rows: results with the columns experiment, seed and value, and a column with the name `columns`.
         columns: name of the column of `rows` whose values become the columns of the table.
         title: text above the table.
         width: number of characters in a line.

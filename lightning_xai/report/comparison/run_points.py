@@ -16,7 +16,7 @@ def spread_figure(rows: pd.DataFrame, panels: str, *, y_label: str, max_columns:
     In each panel, the experiments are side by side.
 
     Args:
-        rows: a table with the columns experiment and value, and the column that `panels` names.
+        rows: a table with the columns experiment and value, and a column with the name `panels`.
         panels: name of a column of `rows`; each value in this column gets a panel.
         y_label: label of the vertical axes.
         max_columns: largest number of panels in a row.

@@ -19,11 +19,11 @@ from lightning_xai.runs.experiment import runs_of
 from lightning_xai.runs.results_table import ResultsTable, run_tables
 
 LOWER_IS_BETTER = frozenset({"empty", "kl", "entropy", "sufficiency", "log_loss"})
-# prefixes in the names of EvidenceOverlap's metrics for all parts other than "all" (see `read_models`)
+# parts (see `read_models`) that are prefixes in the names of EvidenceOverlap's metrics; the part "all" has no prefix
 PARTS = ("predicted", "missed", "zeroed", "with_cut")
 _EVIDENCE = "evidence/"  # prefix of the metrics of EvidenceOverlap
 _COSTS = ("forward_passes", "backward_passes", "seconds")
-_SEGMENTS = ("version_segments", "encoded_segments")  # only methods that erase tokens may have values for these
+_SEGMENTS = ("version_segments", "encoded_segments")  # only methods that erase tokens can have values for these
 _GAIN = "gain"  # version_segments divided by encoded_segments
 _WITHOUT_DIRECTION = "symbol_share/"  # prefix of metrics that are neither good nor bad
 
@@ -33,15 +33,15 @@ def read_models(
 ) -> pd.DataFrame:
     """Returns one row for each model, run, part, method and metric.
 
-    The part says which pairs of a document and a gold code (class) a metric covers, and with which scores. "all": all
-    pairs whose evidence was not entirely truncated. "predicted" or "missed": only those of these pairs whose code the
-    network predicts or misses. "zeroed": as "all", but the scores of tokens without a letter or digit are set to 0.
-    "with_cut": as "all", and also the pairs whose evidence was entirely truncated. For classification metrics, part and
-    method are "".
+    The part says for which pairs of a document and a gold code (class) a metric is computed, and from which scores.
+    "all": all pairs whose evidence was not entirely truncated. "predicted" or "missed": only those of these pairs whose
+    code the network predicts or misses. "zeroed": as "all", but the scores of tokens without a letter or digit are set
+    to 0. "with_cut": as "all", and also the pairs whose evidence was entirely truncated. For classification metrics,
+    part and method are "".
 
     Args:
-        places: folders of experiments, such as runs/tm; folders of runs in the format of Edin et al. (2024); or files
-            like their special_token_results.csv, which name the models in a column.
+        places: folders of experiments, such as runs/tm; folders with runs in the format of Edin et al. (2024); or files
+            in the format of special_token_results.csv by the same authors, which has a column with model names.
         split: the split whose results are read.
         preset: the preset whose results are read.
         names: names of the models; by default the names of the experiments.
@@ -141,7 +141,7 @@ def over_seeds(rows: pd.DataFrame, *, unsupervised: str | None = None, supervise
     Returns:
         A table with the columns model, part, method, metric, mean, std, num_runs, beats_unsupervised and
         beats_supervised. The last two say whether the mean is better than the mean of B_U or B_S for the same part,
-        method and metric, not whether the difference is significant. They are False for costs and for shares of tokens.
+        method and metric. They do not test significance, and are False for costs and for shares of tokens.
 
     Raises:
         ValueError: `unsupervised` or `supervised` is not the name of a model.

@@ -12,7 +12,7 @@ from lightning_xai.runs.files.whole_files import write_whole
 
 
 def save_checkpoint(checkpoint: dict[str, Any], file: Path) -> None:
-    """Writes a checkpoint atomically: to a temporary file in the same folder, which then replaces the old checkpoint.
+    """Writes a checkpoint atomically: a temporary file in the same folder is written and then replaces the old file.
 
     Lightning itself writes to the system's temporary folder. If this folder is on another file system, Lightning then
     copies the file, and a kill during the copy leaves an incomplete checkpoint.

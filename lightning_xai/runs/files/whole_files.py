@@ -1,4 +1,4 @@
-"""Writes files atomically: first to a temporary file in the same folder, which is then synced to disk and renamed."""
+"""Writes files atomically: a temporary file in the same folder is written, synced to disk and then renamed."""
 
 from __future__ import annotations
 

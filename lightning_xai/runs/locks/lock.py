@@ -165,10 +165,10 @@ def require_free(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_S
 
 
 def follow(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_SECONDS) -> None:
-    """Waits until the first process of a distributed command has the lock. Only the other processes call this.
+    """Waits until a lock file names the first process of this distributed command. Only the other processes call this.
 
-    The other processes never take the lock themselves. If another command owns the lock, they raise the same error as
-    the first process, at about the same time.
+    Returns at once if the file does not exist or its owner is dead. The other processes never take the lock themselves.
+    If another command owns the lock, they raise the same error as the first process, at about the same time.
 
     Args:
         file, remedy, patience: as in `take`.

@@ -108,7 +108,7 @@ class Owner:
         return process_runs(self.pid, self.started) if self.shares_processes_with(this_process) else None
 
     def is_requeued(self, this_process: Owner) -> bool:
-        """Returns whether `this_process` is the same SLURM task as the owner, but after SLURM has restarted the job."""
+        """Returns whether `this_process` is in the owner's SLURM task, after SLURM has restarted the job."""
         return (
             bool(self.job)
             and (self.job, self.task) == (this_process.job, this_process.task)

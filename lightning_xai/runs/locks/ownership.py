@@ -25,8 +25,7 @@ def own_run(run: RunFolder, *, is_first: bool = True, patience: float = PATIENCE
 
     Args:
         run: the run.
-        is_first: whether this is the first process of the command. Other processes wait for a limited time until the
-            first process has taken the lock.
+        is_first: whether this is the first process of the command. Other processes do not take the lock; see `follow`.
         patience: an owner on another machine counts as dead if its lock file does not change for this many seconds.
 
     Raises:

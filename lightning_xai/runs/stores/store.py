@@ -38,8 +38,8 @@ class RaggedWriter:
         rank: rank of the process; the names of the shard's files begin with this number.
         metadata: facts about all rows, such as method and split, as JSON types. If the store exists, its metadata must
             be equal to these.
-        bits: whether to store the values, which must then be 0 or 1, as bits. If the shard already has a file of
-            values (float32 or bits), values are appended to that file.
+        bits: whether to store values as bits; all values must then be 0 or 1. If the shard already has a file of
+            float32 values or of bits, new values are stored in the same way as in this file.
 
     Raises:
         ValueError: the folder holds rows with other metadata or in another format.
