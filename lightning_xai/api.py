@@ -170,8 +170,8 @@ class Run:
             method: one or several attribution methods. One method is an object, a class name ("AttInGrad") or a full
                 class_path. Several methods are a list of these, or a string with commas ("AttInGrad,ALTI"). The
                 default is integrated gradients with signed scores, which sum to the logit of the text minus the logit
-                of the baseline. A method with the argument `pooling` gets signed scores if it is given by its class
-                name, and its default pooling if it is given by its class_path. An object is used unchanged.
+                of the baseline. If a method has the argument `pooling`, its short name ("AttInGrad") selects the
+                pooling that gives signed scores; a class_path keeps the default pooling. An object is used unchanged.
             num_classes: for multi-label data, the smallest number of classes to explain per text. All predicted classes
                 are explained. If fewer than `num_classes` are predicted, the most probable other classes are added.
             text_pair: the second texts, if the network reads pairs of texts. A string is the second text of every

@@ -52,8 +52,8 @@ class ComputeAttributions(Callback):
     explains the validation split only if a receiver's attribute `needs_validation_in_test` is true.
 
     The explained classes are chosen from float32 probabilities, which the metrics also use. If the run's precision is
-    not float32, some texts may have other predicted classes in the run's precision than in float32. A line at the end
-    of the evaluation then gives the number of these texts.
+    not float32, the predicted classes of some texts may differ between this precision and float32. A line at the end of
+    the evaluation then gives the number of these texts.
 
     Args:
         methods: name in tables and plots -> attribution method.

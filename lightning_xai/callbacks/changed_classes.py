@@ -21,7 +21,7 @@ class ChangedClasses:
         >>> mixed, full = torch.tensor([[0.5, 0.5], [0.2, 0.8]]), torch.tensor([[0.499, 0.501], [0.2, 0.8]])
         >>> changed.add("test", index, mixed, full, multilabel=False, decision_threshold=0.5)
         >>> print(*ChangedClasses.total([changed, changed]).lines("bf16-mixed"))  # each example counts once
-        test: of 2 explained texts, 1 has other predicted classes in float32 (for explanations) than in bf16-mixed (...
+        test: for 1 of 2 explained texts, the predicted classes differ between float32 (for explanations) and bf1...
     """
 
     def __init__(self) -> None:
@@ -66,8 +66,8 @@ class ChangedClasses:
     def lines(self, precision: str) -> list[str]:
         """Returns a message for each split in which predicted classes differ. `precision` is the run's precision."""
         return [
-            f"{split}: of {len(differs)} explained texts, {number} {'has' if number == 1 else 'have'} other predicted "
-            f"classes in float32 (for explanations) than in {precision} (for the classification table)"
+            f"{split}: for {number} of {len(differs)} explained texts, the predicted classes differ between float32 (for "
+            f"explanations) and {precision} (for the classification table)"
             for split, differs in self._differs.items()
             if (number := sum(differs.values()))
         ]

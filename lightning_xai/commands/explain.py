@@ -32,7 +32,7 @@ def explain_command(argv: list[str]) -> None:
     """Parses the command line of `explain` and runs it. The option "--method A,B" names two methods.
 
     Raises:
-        ValueError: there is no attribution method with a given name, or as in `explain`.
+        ValueError: there is no attribution method with a given name, or `explain` raises an error.
     """
     import_all()
     run_command(explain, with_method_lists(argv, method_classes()), name="explain", as_positional=False)

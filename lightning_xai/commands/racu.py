@@ -33,7 +33,7 @@ def racu(
             their common folder.
 
     Raises:
-        ValueError: no experiment is given, or as in `write_racu_report`.
+        ValueError: no experiment is given, or `write_racu_report` raises an error.
     """
     if not experiments:
         raise ValueError("no experiment is named: give folders of finished chains, such as runs/roar")

@@ -42,7 +42,7 @@ def search_command(argv: Sequence[str]) -> None:
     """Parses the command line of `search` and runs it.
 
     Raises:
-        ValueError: no file is given, or as in `SearchPlan`, `SearchedRun` and `Study`.
+        ValueError: no file is given, or `SearchPlan`, `SearchedRun` or `Study` raises an error.
 
     Example:
         >>> search_command([])

@@ -187,10 +187,7 @@ class Window(Counts):
             raise ValueError(f"window is {self.window}: give at least 1 unit")
 
     def of(self, totals: Tensor) -> Tensor:
-        """Returns [B, J] long; entry [i, j] is the number of top units of text i for the j-th number k.
-
-        Text i has `totals[i]` units.
-        """
+        """Returns [B, J] long: the J numbers of top units for each of B texts. Text i has `totals[i]` units."""
         counts = torch.tensor(self.numbers, device=totals.device)
         return (totals.clamp(max=self.window).unsqueeze(1) - counts).clamp(min=0)
 

@@ -153,7 +153,7 @@ class Objective(LightningModule, ABC):
         return getattr(self._trainer, "datamodule", None)
 
     def take_encoder(self, stored: EncoderFacts | None, path: str) -> None:
-        """Gives the data a network's learned vocabulary, and checks that network and data use the same tokenizer.
+        """Passes a network's learned vocabulary to the data, and checks that both use the same tokenizer.
 
         Args:
             stored: facts about the network's text encoder; None if they are not known.

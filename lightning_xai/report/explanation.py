@@ -48,8 +48,8 @@ def print_document(document: ExplainedDocument) -> None:
 def json_record(document: ExplainedDocument) -> dict[str, Any]:
     """Returns a dictionary for JSON: the text, the tokens' character offsets [T, 2], and each class's scores [T].
 
-    For each class, `probability_without` maps each method to the probability of the class after the words with the
-    method's largest absolute scores are deleted.
+    `probability_without` has a class's probability after words are deleted: for each method, the words to which this
+    method gives the largest absolute scores.
 
     Example:
         >>> import numpy as np

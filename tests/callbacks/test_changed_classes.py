@@ -18,9 +18,9 @@ def test_equal_classes_print_nothing():
 def test_examples_of_all_processes_count_once():
     counts = changed([[0.5, 0.5], [0.1, 0.9]], [[0.4, 0.6], [0.2, 0.8]])
     (line,) = ChangedClasses.total([counts, counts]).lines("bf16-mixed")
-    assert line.startswith("test: of 2 explained texts, 1 has other predicted classes in float32")
+    assert line.startswith("test: for 1 of 2 explained texts, the predicted classes differ")
 
 
 def test_one_of_several_classes_is_enough_if_multi_label():
     (line,) = changed([[0.39, 0.9]] * 2, [[0.41, 0.9]] * 2, multilabel=True).lines("bf16-mixed")
-    assert "of 2 explained texts, 2 have other predicted classes" in line
+    assert "for 2 of 2 explained texts, the predicted classes differ" in line

@@ -48,7 +48,7 @@ def activation_slope(activation: Callable[[Tensor], Tensor], states: Tensor) -> 
     with torch.enable_grad():
         zero = states.new_zeros(1, requires_grad=True)
         limit = torch.autograd.grad(activation(zero).sum(), zero)[0]
-    if not torch.is_grad_enabled():  # replacing 0 / 0 after the division halves the number of passes over memory
+    if not torch.is_grad_enabled():  # 0 / 0 is replaced after the division, which takes half as many passes over memory
         slope = activation(states).div_(states)
         return slope.nan_to_num_(float(limit), math.inf, -math.inf)
     is_zero = states == 0

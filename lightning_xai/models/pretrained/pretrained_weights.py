@@ -84,9 +84,9 @@ def gap_lines(gaps: WeightGaps, path: str) -> list[str]:
 def weight_gaps(network: PreTrainedModel, missing: Iterable[str], unexpected: Iterable[str]) -> WeightGaps:
     """Returns the missing and unexpected weights that may make the loaded network differ from the trained network.
 
-    A missing weight counts if the output depends on it. An unexpected weight of the encoder counts. If the network has
-    a head, other unexpected weights may belong to the trained head. They count, except for weights with names that
-    occur in a pretraining network of transformers (such as a language model).
+    These are missing weights on which the output depends, unexpected weights of the encoder and, if the network has a
+    head, other unexpected weights, which may belong to the trained head. Weights with names that occur in a pretraining
+    network of transformers, such as a language model, do not belong to a trained head.
 
     Args:
         network: the loaded network, whose missing weights are random.

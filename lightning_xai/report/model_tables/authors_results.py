@@ -26,7 +26,7 @@ METRICS = {
 # names that the authors' special_token_results.csv uses
 _MODELS = {r"B$_{\text{Sup}}$": "B_S", r"B$_{\text{Uns}}$": "B_U", "FM": "TM"}  # models
 _SHARES = {"special_token_rate": "top_5", "ground_truth_special_token_rate": "evidence"}  # shares of special tokens
-_ZEROED = "_no_special"  # suffix of columns with results after the scores of special tokens were set to 0
+_ZEROED = "_no_special"  # suffix of columns for which special tokens have the score 0
 _NO_PERCENTAGES = {"entropy", "kl_divergence"}  # columns that are not percentages
 
 
