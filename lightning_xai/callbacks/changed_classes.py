@@ -66,8 +66,8 @@ class ChangedClasses:
     def lines(self, precision: str) -> list[str]:
         """Returns a message for each split in which predicted classes differ. `precision` is the run's precision."""
         return [
-            f"{split}: for {number} of {len(differs)} explained texts, the predicted classes differ between float32 (for "
-            f"explanations) and {precision} (for the classification table)"
+            f"{split}: for {number} of {len(differs)} explained texts, the predicted classes differ between float32 "
+            f"(for explanations) and {precision} (for the classification table)"
             for split, differs in self._differs.items()
             if (number := sum(differs.values()))
         ]
