@@ -122,14 +122,20 @@ def align_classes(
     if class_names is None:
         return None
     positions = named_positions(class_names, data_names, str(origin), remedy)
-    theirs, ours = comparable_names(class_names, data_names)
-    if positions is None or set(theirs) != set(ours):
-        say(f"{origin}: its classes {listed(class_names)} are assumed to be {listed(data_names)}, in this order")
-    elif positions != list(range(len(positions))):
+    if not _says_assumed(class_names, data_names, origin) and positions != list(range(len(data_names))):
         if not reorder_classes(network, positions):
             check_class_order(class_names, data_names, origin)
         say(f"{origin}: the classes {listed(class_names)} are put into the order of the data")
     return list(data_names)
+
+
+def _says_assumed(class_names: list[str], data_names: list[str], origin: str | Path) -> bool:
+    """Returns whether the classes are assumed to correspond, although their names differ; if so, prints a line."""
+    theirs, ours = comparable_names(class_names, data_names)
+    if set(theirs) == set(ours):
+        return False
+    say(f"{origin}: its classes {listed(class_names)} are assumed to be {listed(data_names)}, in this order")
+    return True
 
 
 def check_class_order(
@@ -138,7 +144,7 @@ def check_class_order(
     """Raises ValueError unless a network and the data have the same class names in the same order.
 
     Names are compared as in `named_positions`. If the names of one list merely number the classes, such as LABEL_0 and
-    LABEL_1, only the number of classes is checked.
+    LABEL_1, only the number of classes is checked, and a line says which classes are assumed to be equal.
 
     Args:
         class_names: names of the network's classes; None if they are not known. Nothing is checked then.
@@ -149,6 +155,7 @@ def check_class_order(
 
     Example:
         >>> check_class_order(["LABEL_0", "LABEL_1"], ["no", "yes"], "m.ckpt")
+        m.ckpt: its classes ['LABEL_0', 'LABEL_1'] are assumed to be ['no', 'yes'], in this order
         >>> check_class_order(["B", "A"], ["a", "b"], "m")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
         ValueError: class 0 is 'B' in m, but 'a' in the data: set class_names ... to ['B', 'A'], ...
@@ -158,6 +165,7 @@ def check_class_order(
     if network_classes is not None and set.isdisjoint(*map(set, comparable_names(class_names, data_names))):
         class_names = network_classes
     positions = named_positions(class_names, data_names, str(path), NAME_THEM) or []
+    _says_assumed(class_names, data_names, path)
     for number, position in enumerate(positions):
         if number != position:
             raise ValueError(

@@ -76,6 +76,7 @@ def test_data_whose_names_are_numbers_take_the_order_of_the_network(data, capsys
     assert align_classes(tiny_classifier("bert"), NAMES, data, "folder") == data
     assert "in this order" in capsys.readouterr().out
     check_class_order(NAMES, data, "folder")
+    assert capsys.readouterr().out == f"folder: its classes {NAMES} are assumed to be {data}, in this order\n"
 
 
 @pytest.mark.parametrize(
