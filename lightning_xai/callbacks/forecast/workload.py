@@ -108,8 +108,7 @@ def workload_of(trainer: Trainer, source: Any, splits: list[str], network: Any =
     presets = [] if trainer.predicting else presets  # in predict, nothing is measured
     for split in splits:
         rows = data.split(split)
-        evaluated = min(_limit(source, len(rows)), _limit_of_batches(trainer, data, len(rows)))
-        lengths, shares = rows.lengths[:evaluated], trainer.world_size
+        lengths, shares = rows.lengths[_explained_rows(trainer, source, split)], trainer.world_size
         if not len(lengths):
             continue
         num_examples[split] = -(-len(lengths) // shares)
@@ -159,17 +158,24 @@ def _limit(callback: Any, num_examples: int) -> int:
     return num_examples if limit is None else min(limit, num_examples)
 
 
-def _limit_of_batches(trainer: Trainer, data: Any, num_examples: int) -> int:
-    """Returns how many of `num_examples` examples the trainer evaluates, given its `limit_..._batches`."""
+def _explained_rows(trainer: Trainer, source: Any, split: str) -> np.ndarray:
+    """Returns the row numbers of the explained examples: the first ones in the batches that the trainer's limit leaves.
+
+    Batches are sorted by length, so a limit can leave out any of the first examples.
+    """
+    data: Any = data_of(trainer)
+    first = np.arange(_limit(source, len(data.split(split))))
     limit: int | float = trainer.limit_test_batches  # in a fit, the forecast is about the test after it
     if trainer.validating:
         limit = trainer.limit_val_batches
     elif trainer.predicting:
         limit = trainer.limit_predict_batches
-    size = getattr(data, "eval_batch_size", 1) * trainer.world_size
-    num_batches = -(-num_examples // size)
-    left = limit if isinstance(limit, int) else int(num_batches * limit)
-    return min(num_examples, left * size)
+    if isinstance(limit, float) and limit == 1.0:
+        return first
+    batches = data.sampler(split, shuffle=False).batches()
+    left = limit * trainer.world_size if isinstance(limit, int) else int(len(batches) * limit)
+    rows = [row for batch in batches[:left] for row in batch]
+    return np.intersect1d(first, np.array(rows, dtype=np.int64))
 
 
 def _mean_targets(source: Any, rows: Any, num_classes: int) -> float:

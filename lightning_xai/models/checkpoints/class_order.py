@@ -122,7 +122,9 @@ def align_classes(
     if class_names is None:
         return None
     positions = named_positions(class_names, data_names, str(origin), remedy)
-    if not _says_assumed(class_names, data_names, origin) and positions != list(range(len(data_names))):
+    if _says_assumed(class_names, data_names, origin) or positions is None:
+        return list(data_names)
+    if positions != list(range(len(positions))):
         if not reorder_classes(network, positions):
             check_class_order(class_names, data_names, origin)
         say(f"{origin}: the classes {listed(class_names)} are put into the order of the data")

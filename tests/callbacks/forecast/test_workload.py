@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 from lightning import Trainer
 
@@ -118,3 +119,15 @@ def test_limit_on_batches_limits_the_work(limit, expected, tmp_path):
     trainer.datamodule = data  # type: ignore[attr-defined]
     workload = workload_of(trainer, source, ["test"])
     assert (workload and workload.num_examples["test"]) == expected
+
+
+def test_only_the_first_examples_in_the_batches_that_a_limit_leaves_are_counted(tmp_path):
+    source, data = compute(Gradient(), max_examples=3), planted_data(eval_batch_size=2)
+    trainer = Trainer(
+        accelerator="cpu", logger=False, callbacks=[source], default_root_dir=tmp_path, limit_test_batches=1
+    )
+    data.setup("test")
+    setattr(trainer, "datamodule", data)  # noqa: B010 - Lightning does not declare the attribute
+    longest = np.argsort(-data.split("test").lengths, kind="stable")[:2]
+    workload = workload_of(trainer, source, ["test"])
+    assert (workload.num_examples["test"] if workload else 0) == sum(row < 3 for row in longest) < 2
