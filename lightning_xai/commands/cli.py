@@ -23,7 +23,7 @@ from lightning_xai.commands.bound_facts import bound_facts, seeds_that_met
 from lightning_xai.commands.checkpoint_io import use_whole_checkpoints
 from lightning_xai.commands.garbage import without_collections
 from lightning_xai.commands.parser.config_files import check_formats, experiment_name, folder_of_config, save_config
-from lightning_xai.commands.parser.data_links import check_linked_ids, give_config_path
+from lightning_xai.commands.parser.data_links import check_linked_arguments, give_config_path
 from lightning_xai.commands.parser.encoder_path import check_network_tokenizer, fill_encoder_path, write_encoder
 from lightning_xai.commands.parser.parts import PARSER_MODE
 from lightning_xai.commands.parser.preflight_options import preflight_of
@@ -156,7 +156,7 @@ class XAICLI(LightningCLI):
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         config = self.config[self.subcommand]
         give_config_path(self.datamodule, config.data, self._config_files)
-        check_linked_ids(self._portable_config, self.model.network, trains=self.subcommand == "fit")
+        check_linked_arguments(self._portable_config, self.model.network, trains=self.subcommand == "fit")
         tests = self.subcommand == "fit" and config.test_after_fit
         self.facts = RunFacts(config.experiment, self.seed, tests, self.settings)
         self.results = ResultsFile(self.facts)

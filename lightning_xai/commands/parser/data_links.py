@@ -18,6 +18,7 @@ from lightning_xai.models.base import Classifier
 from lightning_xai.runs.progress import say
 
 _IDS = ("pad_id", "mask_id")
+_COMPARED = ("num_classes", "multilabel", *_IDS)
 # names of attributes of the data module that are also arguments of some networks
 LINKED = ("num_classes", "multilabel", "vocab_size", "word_vectors", "verbalizers", *_IDS)
 
@@ -38,38 +39,38 @@ def link_network_to_data(parser: ArgumentParser) -> None:
         parser.link_arguments(f"data.{name}", f"model.init_args.network.init_args.{name}", apply_on="instantiate")
 
 
-def check_linked_ids(config: Namespace, network: Classifier, *, trains: bool) -> None:
-    """Compares configured ids of special tokens with the ids that the network gets from the data.
+def check_linked_arguments(config: Namespace, network: Classifier, *, trains: bool) -> None:
+    """Compares configured arguments of the network with the values that the network gets from the data.
 
     If an id differs only because the configuration has the network's default, a line is printed instead of an error.
 
     Args:
         config: parsed configuration of a subcommand.
-        network: the network, built with the data's ids.
-        trains: whether the network is to be trained. If not, nothing is compared, because the ids have no effect.
+        network: the network, built with the data's values.
+        trains: whether the network is to be trained. If not, nothing is compared, because the values have no effect.
 
     Raises:
-        ValueError: a configured id is neither the network's default nor the id in the data.
+        ValueError: a configured value is neither the network's default nor the data's value.
 
     Example:
         >>> from lightning_xai.models.bilstm import BiLSTMAttention
         >>> given = {"model.init_args.network": {"init_args": {"pad_id": 0, "mask_id": 4}}}
-        >>> check_linked_ids(given, BiLSTMAttention(vocab_size=9, mask_id=5), trains=True)
+        >>> check_linked_arguments(given, BiLSTMAttention(vocab_size=9, mask_id=5), trains=True)
         Traceback (most recent call last):
-        ValueError: the network's mask_id is 4, but the encoder's is 5: leave mask_id out; the encoder sets it
+        ValueError: the network's mask_id is 4, but the data's is 5: leave mask_id out; the data set it
     """
     spec: Any = config.get("model.init_args.network")
     arguments = {} if spec is None else spec.get("init_args") or {}
     parameters = inspect.signature(type(network).__init__).parameters
-    for name in _IDS:
+    for name in _COMPARED:
         if not trains or name not in parameters or name not in arguments:
             continue
         given, linked = arguments[name], network.init_args[name]
         if given not in (linked, parameters[name].default):
             raise ValueError(
-                f"the network's {name} is {given}, but the encoder's is {linked}: leave {name} out; the encoder sets it"
+                f"the network's {name} is {given}, but the data's is {linked}: leave {name} out; the data set it"
             )
-        if given != linked:
+        if given != linked and name in _IDS:
             say(f"the network's {name} is set to {linked}, as in the encoder")
 
 

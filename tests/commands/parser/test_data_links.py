@@ -1,4 +1,4 @@
-"""Ids of a network follow the encoder of the data, unless the configuration contradicts."""
+"""Ids and class counts of a network follow the data; a configuration that contradicts is refused."""
 
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
@@ -46,10 +46,13 @@ def test_ids_of_a_network_are_those_of_the_encoder(arguments, given, capsys):
     assert ("the network's mask_id is set to 96, as in the encoder" in lines) == (not given)
 
 
-@pytest.mark.parametrize(("name", "given", "encoder"), [("pad_id", 5, 97), ("mask_id", 97, 96)])
-def test_an_id_that_contradicts_the_encoder_is_refused(arguments, name, given, encoder):
+@pytest.mark.parametrize(
+    ("name", "given", "linked"),
+    [("pad_id", 5, 97), ("mask_id", 97, 96), ("num_classes", 5, 2), ("multilabel", True, False)],
+)
+def test_a_value_that_contradicts_the_data_is_refused(arguments, name, given, linked):
     message = refusal(*arguments(**{name: given}))
-    assert message.startswith(f"error: the network's {name} is {given}, but the encoder's is {encoder}: leave")
+    assert message.startswith(f"error: the network's {name} is {given}, but the data's is {linked}: leave {name} out;")
 
 
 def test_a_vocabulary_without_a_mask_token_gives_no_mask_id():
