@@ -131,7 +131,7 @@ def _part_of(metric: str) -> tuple[str, str]:
 
 
 def over_seeds(rows: pd.DataFrame, *, unsupervised: str | None = None, supervised: str | None = None) -> pd.DataFrame:
-    """Returns the mean and the population standard deviation over each model's runs.
+    """Returns the mean and, over two or more runs, the population standard deviation for each model.
 
     Args:
         rows: rows that `read_models` returns.
@@ -139,8 +139,8 @@ def over_seeds(rows: pd.DataFrame, *, unsupervised: str | None = None, supervise
         supervised: name of the supervised baseline, B_S.
 
     Returns:
-        A table with the columns model, part, method, metric, mean, std, num_runs, beats_unsupervised and
-        beats_supervised. The last two say whether the mean is better than the mean of B_U or B_S for the same part,
+        A table with the columns model, part, method, metric, mean, std (NaN for a single run), num_runs,
+        beats_unsupervised and beats_supervised. The last two say whether the mean is better than the mean of B_U or B_S for the same part,
         method and metric. They do not test significance, and are False for costs and for shares of tokens.
 
     Raises:
@@ -152,11 +152,12 @@ def over_seeds(rows: pd.DataFrame, *, unsupervised: str | None = None, supervise
         >>> over_seeds(rows, unsupervised="B_U")[["model", "mean", "std", "num_runs", "beats_unsupervised"]]
           model  mean   std  num_runs  beats_unsupervised
         0   B_U  0.50  0.25         2               False
-        1    TM  0.75  0.00         1                True
+        1    TM  0.75   NaN         1                True
     """
     keys = ["model", "part", "method", "metric"]
     grouped = rows.groupby(keys, sort=False)["value"]
     table = grouped.agg(mean="mean", std=lambda values: values.std(ddof=0), num_runs="count").reset_index()
+    table["std"] = table["std"].where(table["num_runs"] > 1)
     for name, baseline in (("unsupervised", unsupervised), ("supervised", supervised)):
         known = list(dict.fromkeys(table["model"]))
         if baseline is not None and baseline not in known:
