@@ -140,8 +140,9 @@ def over_seeds(rows: pd.DataFrame, *, unsupervised: str | None = None, supervise
 
     Returns:
         A table with the columns model, part, method, metric, mean, std (NaN for a single run), num_runs,
-        beats_unsupervised and beats_supervised. The last two say whether the mean is better than the mean of B_U or B_S for the same part,
-        method and metric. They do not test significance, and are False for costs and for shares of tokens.
+        beats_unsupervised and beats_supervised. The last two say whether the mean is better than the mean of B_U or B_S
+        for the same part, method and metric. They do not test significance, and are False for costs and for shares of
+        tokens.
 
     Raises:
         ValueError: `unsupervised` or `supervised` is not the name of a model.
