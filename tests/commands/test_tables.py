@@ -56,10 +56,33 @@ def test_what_cannot_be_compared_is_refused(runs):
     assert "give folders of finished runs" in refusal("tables")
     assert "does not exist" in refusal("tables", runs / "typo")
     assert "give the folder of an experiment with tested runs" in refusal("tables", runs)
-    line = refusal("tables", runs / "bu", "--preset", "eraser")
-    assert "no results for split 'test' and preset 'eraser'" in line and "another with --preset (this run has" in line
     assert "2 names for 1 model:" in refusal("tables", runs / "bu", "--names", "a", "b")
     assert "supervised is 'b', but the models are bu" in refusal("tables", runs / "bu", "--supervised", "b")
+
+
+@pytest.mark.parametrize(
+    ("options", "remedy"),
+    [
+        (
+            ["--preset", "eraser"],
+            "test this run with presets/eraser.yaml, or choose another with --preset (this run has edin)",
+        ),
+        (["--preset", "stability"], "choose another with --preset (this run has edin)"),
+        (["--split", "nyt"], "choose another with --split (this run has test)"),
+    ],
+)
+def test_a_missing_preset_or_split_is_refused_with_a_remedy_that_the_run_allows(runs, options, remedy):
+    line = refusal("tables", runs / "bu", *options)
+    assert line.startswith(f"error: {runs / 'bu' / 'seed0'} has no results for split ") and line.endswith(f": {remedy}")
+
+
+def test_a_run_without_any_preset_is_not_to_be_tested_with_a_preset_alone(runs):
+    run = runs / "bu" / "seed2"
+    write_run(run, {})
+    line = refusal("tables", runs / "bu")
+    assert f"{run} has no results for split 'test' and preset 'edin': this run has no preset: move its folder" in line
+    run.rename(runs / "seed2")
+    assert "attention bu" in command("tables", runs / "bu")
 
 
 def test_the_table_of_costs_states_the_gain_of_methods_that_encode_segments_once(tmp_path, monkeypatch):
