@@ -22,6 +22,7 @@ from lightning_xai.commands.ahead import say_ahead
 from lightning_xai.commands.bound_facts import bound_facts, seeds_that_met
 from lightning_xai.commands.checkpoint_io import use_whole_checkpoints
 from lightning_xai.commands.garbage import without_collections
+from lightning_xai.commands.outputs import written_lines
 from lightning_xai.commands.parser.config_files import check_formats, experiment_name, folder_of_config, save_config
 from lightning_xai.commands.parser.data_links import check_linked_arguments, give_config_path
 from lightning_xai.commands.parser.encoder_path import check_network_tokenizer, fill_encoder_path, write_encoder
@@ -283,9 +284,8 @@ class XAICLI(LightningCLI):
         if self.trainer.is_global_zero and table is not None:
             print(results_tables(table))
             written = self.results.test.table if self.results.test is not None else self.run.results_table
-            for path in [written.csv, self.run.heatmap_page("test", self.results.file_suffix)]:
-                if path.exists() and self.subcommand != "validate":
-                    print(f"written: {path}")
+            for line in written_lines(written, table["split"].unique(), command=str(self.subcommand)):
+                print(line)
         if self.trainer.is_global_zero and (met := seeds_that_met(self.run)):
             print(met)
         if self.subcommand == "fit":

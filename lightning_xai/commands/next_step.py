@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+
+from lightning import Callback
+
+from lightning_xai.chains.base import ChainCallback
+from lightning_xai.chains.stages import Chain
+from lightning_xai.runs.folder import RunFolder
 
 
 def next_step(run: Path, program: str | None = None) -> str:
@@ -20,3 +27,22 @@ def next_step(run: Path, program: str | None = None) -> str:
     if program is None:
         program = "lightning-xai" if Path(sys.argv[0]).stem == "lightning-xai" else "python run.py"
     return f'next: {program} explain --ckpt {run.as_posix()} --text "A TEXT OF YOURS"'
+
+
+def run_to_explain(run: RunFolder, callbacks: Sequence[Callback]) -> RunFolder:
+    """Returns the run whose network the next step explains: `run` or, if `run` is a stage of a chain, the chain's root.
+
+    The later stages of a chain train on texts without some of their tokens, so their networks are not for new texts.
+
+    Args:
+        run: the run that ended last.
+        callbacks: the callbacks of this run.
+
+    Example:
+        >>> run_to_explain(RunFolder(Path("runs/tm/seed0")), []).path.as_posix()
+        'runs/tm/seed0'
+    """
+    for callback in callbacks:
+        if isinstance(callback, ChainCallback):
+            return Chain.of_run(run.path, callback.stages)[0].root
+    return run

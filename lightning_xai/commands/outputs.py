@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
 import yaml
 
+from lightning_xai.functional.text.quantity import quantity
+from lightning_xai.report.tables import terminal_width
 from lightning_xai.runs.files.disk import writing
 from lightning_xai.runs.files.whole_files import remove_partial_files, write_whole
 from lightning_xai.runs.folder import RunFolder
+from lightning_xai.runs.results_table import ResultsTable
+from lightning_xai.runs.splits import VALIDATION
 
 EXPLANATIONS = (".html", ".jsonl")  # in a model's folder, only files with these suffixes may be overwritten
 
@@ -104,3 +108,43 @@ def write_output(file: Path, write: Callable[[TextIO], object]) -> None:
         place = file.resolve()
         remove_partial_files(place.parent, place.name, owned=False)  # left by a killed command
         write_whole(place, write_text)
+
+
+def written_lines(table: ResultsTable, splits: Iterable[str], *, command: str) -> list[str]:
+    """Returns the lines that name the files of an evaluation: the table, and the pages with heatmaps.
+
+    Args:
+        table: the files for the results; `validate` writes only pages.
+        splits: the splits with results. A test draws no page for the validation split.
+        command: "fit", "test" or "validate".
+
+    Example:
+        >>> written_lines(ResultsTable(Path("no/such/run")), ["test"], command="test")
+        []
+    """
+    drawn = [split for split in splits if command != "test" or split != VALIDATION]
+    pages = [page for split in drawn if (page := table.heatmaps_dir / f"{split}.html").exists()]
+    lines = [f"written: {table.csv}"] if table.csv.exists() and command != "validate" else []
+    return [*lines, pages_line(pages, terminal_width())] if pages else lines
+
+
+def pages_line(pages: Sequence[Path], width: int) -> str:
+    """Returns a line that names the written pages of one folder, or only their number if the line would be too long.
+
+    Args:
+        pages: the pages; at least one.
+        width: number of characters in a line.
+
+    Example:
+        >>> pages = [Path("runs/tm/seed0/heatmaps", name) for name in ("test.html", "nyt.html")]
+        >>> pages_line(pages[:1], 80)
+        'written: runs/tm/seed0/heatmaps/test.html'
+        >>> pages_line(pages, 80)
+        'written: runs/tm/seed0/heatmaps: test.html, nyt.html'
+        >>> pages_line(pages, 40)
+        'written: runs/tm/seed0/heatmaps (2 pages)'
+    """
+    if len(pages) == 1:
+        return f"written: {pages[0]}"
+    line = f"written: {pages[0].parent}: {', '.join(page.name for page in pages)}"
+    return line if len(line) <= width else f"written: {pages[0].parent} ({quantity(len(pages), 'page')})"

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 
 from lightning import Callback
 
+from lightning_xai.callbacks.base import callbacks_of
 from lightning_xai.callbacks.preflight.preflight_memory import PreflightMemory
 from lightning_xai.commands.cli import XAICLI
 from lightning_xai.commands.discovery import import_all
-from lightning_xai.commands.next_step import next_step
+from lightning_xai.commands.next_step import next_step, run_to_explain
 from lightning_xai.commands.parser.config_files import with_config_paths, with_overrides
 from lightning_xai.commands.parser.config_syntax import check_files
 from lightning_xai.commands.parser.parts import find_shipped_parts, with_part_paths
@@ -63,8 +64,9 @@ def run_stages(argv: list[str], callbacks: Sequence[Callback] = ()) -> XAICLI:
             stack.append(following)
         if not stack:
             ends = cli.subcommand == "fit" and not cli.is_dry and not callbacks
-            if ends and cli.run.best_checkpoint is not None:
-                say(next_step(cli.run.path))
+            shown = run_to_explain(cli.run, callbacks_of(cli.trainer))
+            if ends and shown.best_checkpoint is not None:
+                say(next_step(shown.path))
             return cli
         del cli  # frees the run's network and the memory maps of its data
         gc.collect()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from lightning_xai.commands.parser.parts import SHIPPED
 from lightning_xai.commands.parser.typed_command import run_command
 from lightning_xai.commands.racu import default_output
 from lightning_xai.report.model_tables.report import write_models_report
@@ -60,6 +61,17 @@ def tables(
     print(
         write_models_report(
             places, folder, names=names, unsupervised=unsupervised, supervised=supervised, split=split, preset=preset,
-            width=width,
+            preset_file=file_of_preset(preset), width=width,
         )
     )  # fmt: skip
+
+
+def file_of_preset(preset: str) -> str | None:
+    """Returns the name of a preset's file in ./configs or the shipped configurations; None if there is no such file.
+
+    Example:
+        >>> file_of_preset("edin"), file_of_preset("stability")
+        ('presets/edin.yaml', None)
+    """
+    name = f"presets/{preset}.yaml"
+    return name if any((folder / name).is_file() for folder in (Path("configs"), SHIPPED)) else None

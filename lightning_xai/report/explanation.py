@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from lightning_xai.report.characters import printable
-from lightning_xai.report.heatmap import ExplainedDocument, ansi
+from lightning_xai.report.heatmap import ExplainedDocument, ansi, unknown_note
 from lightning_xai.report.strongest import bar_lines, strongest_words
 
 
@@ -14,7 +14,7 @@ def print_document(document: ExplainedDocument) -> None:
     """Prints each explained class with its probability and, for each method, the text and bars for the strongest words.
 
     On a terminal, the text is colored by the scores. The last line for each method gives the probability of the class
-    for the text without the strongest words.
+    for the text without the strongest words. If tokens are unknown, the first line says how many.
 
     Example:
         >>> import numpy as np
@@ -27,10 +27,13 @@ def print_document(document: ExplainedDocument) -> None:
         <BLANKLINE>
         ig: + supports good, - opposes it
         fine plot
+        strongest words, each with the sum of its tokens' scores:
                 +2  ####################  fine
                 -1  ##########            plot
         without these words: p = 0.500
     """
+    if note := unknown_note(document):
+        print(f"\n{note}")
     for explained in document.classes:
         name = printable(explained.name)
         print(f"\n{name}  p = {explained.probability:.3f}  ({'predicted' if explained.predicted else 'not predicted'})")
@@ -39,8 +42,9 @@ def print_document(document: ExplainedDocument) -> None:
             meaning = f"+ supports {name}, - opposes it" if has_sign else "magnitudes without a sign"
             print(f"\n{method}: {meaning}")
             print(ansi(document, explained, method) if sys.stdout.isatty() else printable(document.text))
-            for line in bar_lines(strongest_words(document, scores), has_sign=has_sign):
-                print(line)
+            if words := strongest_words(document, scores):
+                print("strongest words, each with the sum of its tokens' scores:")
+                print("\n".join(bar_lines(words, has_sign=has_sign)))
             if method in explained.probability_without:
                 print(f"without these words: p = {explained.probability_without[method]:.3f}")
 
@@ -48,8 +52,9 @@ def print_document(document: ExplainedDocument) -> None:
 def json_record(document: ExplainedDocument) -> dict[str, Any]:
     """Returns a dictionary for JSON: the text, the tokens' character offsets [T, 2], and each class's scores [T].
 
-    `probability_without` has a class's probability after words are deleted: for each method, the words to which this
-    method gives the largest absolute scores.
+    `num_unknown_tokens` counts the text's tokens that are the unknown token. `probability_without` has a class's
+    probability after words are deleted: for each method, the words to which this method gives the largest absolute
+    scores.
 
     Example:
         >>> import numpy as np
@@ -62,6 +67,7 @@ def json_record(document: ExplainedDocument) -> dict[str, Any]:
     return {
         "text": document.text,
         "offsets": document.offsets.tolist(),
+        "num_unknown_tokens": document.num_unknown_tokens,
         "classes": [
             {
                 "name": explained.name,

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lightning_xai.functional.text.quantity import quantity
 from lightning_xai.report.characters import cluster_bounds, printable
 
 Color = tuple[int, int, int]  # red, green and blue from 0 to 255
@@ -63,6 +64,7 @@ class ExplainedDocument:
         text: the source text.
         offsets: [T, 2] character offsets (begin, end) of each token. For a special token, begin equals end.
         classes: explained classes, in the order in which they are shown.
+        num_unknown_tokens: number of the text's tokens that are the unknown token.
 
     Example:
         >>> positive = ExplainedClass("positive", 0.75, gold=True, predicted=True, scores={"ig": np.array([4.0, -1.0])})
@@ -75,6 +77,7 @@ class ExplainedDocument:
     text: str
     offsets: np.ndarray
     classes: list[ExplainedClass]
+    num_unknown_tokens: int = 0
 
 
 class Piece(NamedTuple):
@@ -93,6 +96,18 @@ class Piece(NamedTuple):
     text: str
     score: float | None
     evidence: bool
+
+
+def unknown_note(document: ExplainedDocument) -> str:
+    """Returns a text that says how many tokens of a document are unknown; "" if none is.
+
+    Example:
+        >>> unknown_note(ExplainedDocument("text 0", "hello world", np.array([[0, 5], [6, 11]]), [], 2))
+        "2 of 2 tokens are unknown to the network's vocabulary"
+    """
+    number, total = document.num_unknown_tokens, int((document.offsets[:, 1] > document.offsets[:, 0]).sum())
+    verb = "is" if number == 1 else "are"
+    return f"{number:,} of {quantity(total, 'token')} {verb} unknown to the network's vocabulary" if number else ""
 
 
 def largest_score(scores: np.ndarray, offsets: np.ndarray) -> float:

@@ -68,6 +68,15 @@ def test_offsets_count_characters_in_multi_byte_text(fitted, tmp_path):
     assert pieces == text.split()
 
 
+def test_unknown_tokens_are_counted(fitted, tmp_path):
+    page = ["--html", tmp_path / "page.html"]
+    printed = command("explain", "--ckpt", fitted.path, "--text", "hello world", *page)
+    assert "\n2 of 2 tokens are unknown to the network's vocabulary\n" in printed
+    assert "are unknown" not in command("explain", "--ckpt", fitted.path, "--text", TEXT, *page)
+    records = explained(fitted.path, tmp_path, f"hello world\n{TEXT} hello\n\n{TEXT}\n")
+    assert [record["num_unknown_tokens"] for record in records] == [2, 1, 0, 0]
+
+
 def test_explanation_does_not_depend_on_the_other_lines(fitted, tmp_path):
     alone = explained(fitted.path, tmp_path, TEXT)[0]["classes"]
     among = explained(fitted.path, tmp_path, f"{TEXT}\n" + "w1 w2 w3 w4 w5 w6 w7\n" * 3)[0]["classes"]

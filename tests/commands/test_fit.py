@@ -166,7 +166,8 @@ def test_validate_measures_the_best_checkpoint(fitted, run_copy):
     table = numbers(fitted.path / "results.csv").query("preset == ''").set_index(["split", "metric"])["value"]
     assert f"{table['validation', 'log_loss']:.4f}" in printed
     assert "validation, preset eraser" in printed
-    assert "written" not in printed
+    written = [line for line in printed.splitlines() if line.startswith("written")]
+    assert written == [f"written: {run_copy / 'heatmaps' / 'validation.html'}"]
 
 
 def test_predict_draws_heatmaps(run_copy):

@@ -45,6 +45,12 @@ def test_chain_ends_with_racu_and_curves(whole_roar):
     assert table[["experiment", "method", "quantity"]].values.tolist() == [["roar", "gradient", "racu"]]
 
 
+def test_the_next_step_is_named_once_and_explains_the_root(whole_roar):
+    runs, printed = whole_roar
+    assert printed.count("next: ") == 1
+    assert printed.splitlines()[-1] == f'next: python run.py explain --ckpt {runs}/seed0 --text "A TEXT OF YOURS"'
+
+
 def test_results_share_the_ends_between_the_methods(whole_roar):
     runs, printed = whole_roar
     table = pd.read_csv(runs / "seed0" / "roar.csv").query("split == 'test' and metric == 'log_loss'")

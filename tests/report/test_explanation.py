@@ -1,5 +1,7 @@
 """What explain prints and writes of one text."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from lightning_xai.report.explanation import json_record, print_document
@@ -23,6 +25,25 @@ def test_every_method_says_whether_its_scores_have_a_sign(capsys):
 def test_class_names_cannot_steer_the_terminal(capsys):
     print_document(shown("go\x1b[2Jod"))
     assert "\x1b" not in capsys.readouterr().out
+
+
+def test_list_of_words_says_that_it_sums_tokens(capsys):
+    document = shown()
+    print_document(document)
+    headed = "strongest words, each with the sum of its tokens' scores:\n        +2  "
+    assert headed in capsys.readouterr().out
+    document.classes[0].scores["ig"] = np.zeros(2)
+    del document.classes[0].scores["attention"]
+    print_document(document)
+    assert "strongest words" not in capsys.readouterr().out
+
+
+def test_unknown_tokens_are_counted_in_the_first_line_and_in_the_record(capsys):
+    print_document(replace(shown(), num_unknown_tokens=1))
+    assert capsys.readouterr().out.splitlines()[1] == "1 of 2 tokens is unknown to the network's vocabulary"
+    print_document(shown())
+    assert "unknown" not in capsys.readouterr().out
+    assert json_record(replace(shown(), num_unknown_tokens=1))["num_unknown_tokens"] == 1
 
 
 def test_record_has_all_methods():

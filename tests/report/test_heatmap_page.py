@@ -80,6 +80,19 @@ def test_page_shows_its_note():
     assert payload(html_page("t", [], "The evidence is weak"))["note"] == "The evidence is weak"
 
 
+def test_page_says_how_many_tokens_of_a_text_are_unknown():
+    shown = document("not good", [[0, 3], [4, 8]], [-0.5, 2.0])
+    notes = [
+        page["note"] for page in payload(html_page("t", [shown, replace(shown, num_unknown_tokens=2)]))["documents"]
+    ]
+    assert notes == ["", "2 of 2 tokens are unknown to the network's vocabulary"]
+
+
+def test_page_tells_the_largest_score_of_a_token_from_the_sums_of_words():
+    page = html_page("t", [])
+    assert "largest score of a token" in page and "strongest words, each with the sum of its tokens' scores" in page
+
+
 def test_page_lists_the_strongest_words_and_the_probability_without_them():
     shown = document("not good", [[0, 3], [4, 8]], [-0.5, 2.0])
     shown.classes[0].probability_without["method"] = 0.25

@@ -110,7 +110,9 @@ class Explainer:
                 for k, target in enumerate(targets[row].tolist())
                 if target_mask[row, k]
             ]
-            documents.append(ExplainedDocument(name=f"text {start + row}", text=text, offsets=offsets, classes=classes))
+            is_unknown = encoded[row].input_ids == self.encoder.unk_token_id  # all False if there is no unknown token
+            unknown = int((is_unknown & (offsets[:, 1] > offsets[:, 0])).sum())
+            documents.append(ExplainedDocument(f"text {start + row}", text, offsets, classes, unknown))
         self._add_probabilities_without(documents, inputs)
         yield from documents
 

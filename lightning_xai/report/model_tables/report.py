@@ -23,12 +23,13 @@ def write_models_report(
     supervised: str | None = None,
     split: str = "test",
     preset: str = "edin",
+    preset_file: str | None = None,
     width: int = 100,
 ) -> str:
     """Writes tables.csv, tables.md and the figures. Returns, as text, the tables and the paths of all written files.
 
     Args:
-        places, names, split, preset: as in `read_models`.
+        places, names, split, preset, preset_file: as in `read_models`.
         output: folder to which the files are written.
         unsupervised, supervised: as in `over_seeds`.
         width: number of characters in a line.
@@ -47,7 +48,7 @@ def write_models_report(
         >>> sorted(file.name for file in (folder / "report").iterdir())
         ['plausibility.png', 'tables.csv', 'tables.md']
     """
-    rows = read_models(places, split=split, preset=preset, names=names)
+    rows = read_models(places, split=split, preset=preset, names=names, preset_file=preset_file)
     summary = over_seeds(rows, unsupervised=unsupervised, supervised=supervised)
     output.mkdir(parents=True, exist_ok=True)
     write_whole(output / "tables.csv", lambda file: summary.to_csv(file, index=False))

@@ -29,7 +29,12 @@ _WITHOUT_DIRECTION = "symbol_share/"  # prefix of metrics that are neither good 
 
 
 def read_models(
-    places: Sequence[Path], *, split: str = "test", preset: str = "edin", names: Sequence[str] = ()
+    places: Sequence[Path],
+    *,
+    split: str = "test",
+    preset: str = "edin",
+    names: Sequence[str] = (),
+    preset_file: str | None = None,
 ) -> pd.DataFrame:
     """Returns one row for each model, run, part, method and metric.
 
@@ -45,6 +50,7 @@ def read_models(
         split: the split whose results are read.
         preset: the preset whose results are read.
         names: names of the models; by default the names of the experiments.
+        preset_file: configuration file of the preset, for messages; None if there is none.
 
     Returns:
         A table with the columns model, run, part, method, metric and value.
@@ -84,11 +90,11 @@ def read_models(
         runs = [run for run in runs_of(place) if ResultsTable(run.path).exists]
         if not runs:
             raise ValueError(f"{place} has no seed*/results.parquet: give the folder of an experiment with tested runs")
-        parts += [_read_run(run.path, name, split, preset) for run in runs]
+        parts += [_read_run(run.path, name, split, preset, preset_file) for run in runs]
     return pd.concat(parts, ignore_index=True)
 
 
-def _read_run(folder: Path, model: str, split: str, preset: str) -> pd.DataFrame:
+def _read_run(folder: Path, model: str, split: str, preset: str, preset_file: str | None) -> pd.DataFrame:
     """Returns the results of one run of this package.
 
     All results are from one test: the run's own test or, if it lacks the split or the preset, the newest later test
@@ -96,17 +102,15 @@ def _read_run(folder: Path, model: str, split: str, preset: str) -> pd.DataFrame
     """
     tests = run_tables(folder)
     has_split = split in set(tests[0].rows["split"])
-    for test in tests:
+    usable = [test for test in tests if test.same_examples or not has_split]
+    for test in usable:
         table = test.rows[(test.rows["split"] == split) & test.rows["preset"].isin(["", preset])]
         explained = table[table["preset"] == preset]
-        if len(explained) and (test.same_examples or not has_split):
+        if len(explained):
             break
     else:
-        known = sorted({str(name) for test in tests for name in test.rows["preset"].unique() if name})
-        raise ValueError(
-            f"{folder} has no results for split {split!r} and preset {preset!r}: test this run with this preset, or "
-            f"choose another with --preset (this run has {', '.join(known) or 'none'})"
-        )
+        remedy = _remedy(pd.concat([test.rows for test in usable]), split, preset_file)
+        raise ValueError(f"{folder} has no results for split {split!r} and preset {preset!r}: {remedy}")
     rows = []
     for _, row in table.iterrows():
         part, metric = _part_of(row["metric"]) if row["method"] else ("", row["metric"])
@@ -121,6 +125,21 @@ def _read_run(folder: Path, model: str, split: str, preset: str) -> pd.DataFrame
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
+def _remedy(rows: pd.DataFrame, split: str, preset_file: str | None) -> str:
+    """Returns what a user can do if the rows of a run's tests lack a preset on a split."""
+    with_presets = rows[rows["preset"] != ""]
+    if with_presets.empty:
+        return (
+            "this run has no preset: move its folder out of the experiment, or test the run with attribution methods "
+            "and metrics in trainer.callbacks"
+        )
+    if split not in set(with_presets["split"]):
+        return f"choose another with --split (this run has {', '.join(sorted(set(with_presets['split'])))})"
+    known = sorted(set(with_presets.loc[with_presets["split"] == split, "preset"]))
+    choice = f"choose another with --preset (this run has {', '.join(known)})"
+    return f"test this run with {preset_file}, or {choice}" if preset_file else choice
+
+
 def _part_of(metric: str) -> tuple[str, str]:
     """Splits a metric's name in results.csv into the part (see `read_models`) and the name without the part."""
     metric = metric.removeprefix(_EVIDENCE)
@@ -131,7 +150,7 @@ def _part_of(metric: str) -> tuple[str, str]:
 
 
 def over_seeds(rows: pd.DataFrame, *, unsupervised: str | None = None, supervised: str | None = None) -> pd.DataFrame:
-    """Returns the mean and the population standard deviation over each model's runs.
+    """Returns the mean and, over two or more runs, the population standard deviation for each model.
 
     Args:
         rows: rows that `read_models` returns.
@@ -139,9 +158,10 @@ def over_seeds(rows: pd.DataFrame, *, unsupervised: str | None = None, supervise
         supervised: name of the supervised baseline, B_S.
 
     Returns:
-        A table with the columns model, part, method, metric, mean, std, num_runs, beats_unsupervised and
-        beats_supervised. The last two say whether the mean is better than the mean of B_U or B_S for the same part,
-        method and metric. They do not test significance, and are False for costs and for shares of tokens.
+        A table with the columns model, part, method, metric, mean, std (NaN for a single run), num_runs,
+        beats_unsupervised and beats_supervised. The last two say whether the mean is better than the mean of B_U or B_S
+        for the same part, method and metric. They do not test significance, and are False for costs and for shares of
+        tokens.
 
     Raises:
         ValueError: `unsupervised` or `supervised` is not the name of a model.
@@ -152,11 +172,12 @@ def over_seeds(rows: pd.DataFrame, *, unsupervised: str | None = None, supervise
         >>> over_seeds(rows, unsupervised="B_U")[["model", "mean", "std", "num_runs", "beats_unsupervised"]]
           model  mean   std  num_runs  beats_unsupervised
         0   B_U  0.50  0.25         2               False
-        1    TM  0.75  0.00         1                True
+        1    TM  0.75   NaN         1                True
     """
     keys = ["model", "part", "method", "metric"]
     grouped = rows.groupby(keys, sort=False)["value"]
     table = grouped.agg(mean="mean", std=lambda values: values.std(ddof=0), num_runs="count").reset_index()
+    table["std"] = table["std"].where(table["num_runs"] > 1)
     for name, baseline in (("unsupervised", unsupervised), ("supervised", supervised)):
         known = list(dict.fromkeys(table["model"]))
         if baseline is not None and baseline not in known:

@@ -9,8 +9,8 @@ import pandas as pd
 from lightning_xai.report.tables import Column, text_table, wrap
 
 LEGEND = (
-    "mean and population standard deviation over runs; *: mean better than the unsupervised baseline; _: mean better "
-    "than the supervised baseline; the marks do not mean statistical significance"
+    "mean and, for several runs, population standard deviation; *: mean better than the unsupervised baseline; _: mean "
+    "better than the supervised baseline; the marks do not mean statistical significance"
 )
 SWAPPED = "the published tables 2, 7 and 9 to 12 print span_recall and span_cover in each other's column"
 
@@ -130,7 +130,8 @@ def _cell(row: pd.Series, scale: float, digits: int) -> str:
     if pd.isna(row["mean"]):
         return "-"
     marks = "*" * bool(row["beats_unsupervised"]) + "_" * bool(row["beats_supervised"])
-    return f"{scale * row['mean']:.{digits}f}+-{scale * row['std']:.{digits}f}{marks}"
+    deviation = "" if pd.isna(row["std"]) else f"+-{scale * row['std']:.{digits}f}"
+    return f"{scale * row['mean']:.{digits}f}{deviation}{marks}"
 
 
 def _text(summary: pd.DataFrame, table: PaperTable, width: int) -> str:
@@ -171,9 +172,7 @@ def _line(cells: list[str]) -> str:
 
 def _marked(cell: str) -> str:
     """Returns the Markdown for a cell, in which bold type replaces the mark * and underlining replaces the mark _."""
-    number, _, deviation = cell.partition("+-")
-    if not deviation:
-        return cell
-    number = f"**{number}**" if "*" in deviation else number
-    number = f"<u>{number}</u>" if "_" in deviation else number
-    return f"{number}±{deviation.rstrip('*_')}"
+    number, plus_minus, deviation = cell.rstrip("*_").partition("+-")
+    number = f"**{number}**" if "*" in cell else number
+    number = f"<u>{number}</u>" if "_" in cell else number
+    return f"{number}{plus_minus.replace('+-', '±')}{deviation}"
