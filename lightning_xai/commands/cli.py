@@ -30,6 +30,7 @@ from lightning_xai.commands.parser.parts import PARSER_MODE
 from lightning_xai.commands.parser.preflight_options import preflight_of
 from lightning_xai.commands.parser.run_arguments import TRAINER_DEFAULTS, add_run_arguments
 from lightning_xai.commands.parser.run_parser import RunParser, as_data
+from lightning_xai.commands.parser.subcommand_checks import check_subcommand
 from lightning_xai.commands.parser.trainer_settings import (
     check_global_seed,
     check_optimizer,
@@ -129,11 +130,10 @@ class XAICLI(LightningCLI):
             raise ValueError(f"format is {config.format}, but this version reads configurations of format {FORMAT}")
         if not config.experiment:
             config.experiment = experiment_name(self._config_files)
-        if config.stage is not None and self.subcommand != "fit":
-            raise ValueError("--stage works only with fit: leave it out, and give the config.yaml of the stage's run")
+        self.is_dry = bool(config.trainer.fast_dev_run)
+        check_subcommand(config, str(self.subcommand), is_dry=self.is_dry)
         fill_encoder_path(config)
         self.seed = int(config.seed_everything)
-        self.is_dry = bool(config.trainer.fast_dev_run)
         self.run = RunFolder.of(config.runs_dir, config.experiment, self.seed)
         if not any(argument.startswith("--runs_dir") for argument in self._args):
             self.run = folder_of_config(self._config_files, self.run)

@@ -12,6 +12,7 @@ from lightning_xai.callbacks.run_summary import data_lines
 from lightning_xai.commands.cli import XAICLI
 from lightning_xai.commands.discovery import import_all
 from lightning_xai.commands.parser.config_files import with_config_paths
+from lightning_xai.commands.parser.config_syntax import check_files
 from lightning_xai.commands.parser.data_links import give_config_path
 from lightning_xai.commands.parser.parts import PARSER_MODE, find_shipped_parts, with_part_paths
 from lightning_xai.commands.parser.run_parser import RunParser
@@ -87,6 +88,7 @@ def encode(argv: Sequence[str], *, verify: bool) -> None:
     import_all()
     find_shipped_parts()
     command = with_part_paths(argv)
+    check_files(with_config_paths(command))
     if {"--config", "-c"}.intersection(names):
         arguments = with_config_paths(["fit", *command, "--trainer.fast_dev_run=true"])
         with quiet("Running in `fast_dev_run` mode"):  # an irrelevant message, because DataCLI trains nothing

@@ -15,6 +15,7 @@ from omegaconf import OmegaConf
 from lightning_xai.callbacks.validation_values import Pruned, ValidationValues, best_value, values_by_step
 from lightning_xai.commands.discovery import import_all
 from lightning_xai.commands.parser.config_files import find_config, with_config_paths
+from lightning_xai.commands.parser.config_syntax import describes_run
 from lightning_xai.commands.parser.parts import find_shipped_parts, with_part_paths
 from lightning_xai.commands.parser.term_files import with_merged_terms
 from lightning_xai.commands.searched_run import SearchedRun, with_value
@@ -53,7 +54,13 @@ def search_command(argv: Sequence[str]) -> None:
         print(USAGE)
         return
     file, num_trials, others = _split(argv)
-    plan = SearchPlan.of(OmegaConf.to_container(OmegaConf.load(find_config(file))))
+    content = OmegaConf.to_container(OmegaConf.load(find_config(file)))
+    if describes_run(content):
+        raise ValueError(
+            f"{file} is the configuration of a run: give the file of a search, such as search/aml.yaml, which names "
+            "the configuration of its runs under `fit`"
+        )
+    plan = SearchPlan.of(content)
     plan = plan if num_trials is None else replace(plan, num_trials=num_trials)
     require_optuna()
     search(plan, others, experiment=f"search/{Path(file).stem}")

@@ -50,13 +50,11 @@ class Evaluation(Objective):
         network_classes: list[str] | None = None,
         network: Classifier | None = None,
     ) -> None:
-        if path is not None and network is None:
+        check_given(path, network)
+        if path is not None:
             self._hold(load_trained(path, trust_remote_code=trust_remote_code), path, network_classes)
-        elif network is not None and path is None:
+        elif network is not None:
             self._hold(_pretrained(network), str(network.init_args["path"]), network_classes)
-        else:
-            given = "both a path and a network" if path is not None else "neither path nor network"
-            raise ValueError(f"Evaluation has {given}: give either `path` or `network`")
 
     @classmethod
     def of(cls, trained: TrainedNetwork, path: str) -> Evaluation:
@@ -84,10 +82,7 @@ class Evaluation(Objective):
 
     def setup(self, stage: str) -> None:
         if stage == "fit":
-            raise ValueError(
-                f"Evaluation does not train {self.path}: use run.py test to evaluate it, or choose an objective that "
-                "trains, such as Supervised"
-            )
+            raise trains_nothing(self.path)
         super().setup(stage)
         data, network = self.data_module, self.network
         if data is None:
@@ -101,6 +96,35 @@ class Evaluation(Objective):
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         raise AssertionError("setup refuses to fit")
+
+
+def check_given(path: object, network: object) -> None:
+    """Raises ValueError unless exactly one of the arguments `path` and `network` of an Evaluation is given.
+
+    Example:
+        >>> check_given(None, None)
+        Traceback (most recent call last):
+        ValueError: Evaluation has neither path nor network: give either `path` (--model.init_args.path MODEL) or ...
+    """
+    if (path is None) == (network is None):
+        given = "neither path nor network" if path is None else "both a path and a network"
+        raise ValueError(
+            f"Evaluation has {given}: give either `path` (--model.init_args.path MODEL) or `network` "
+            "(--model.init_args.network)"
+        )
+
+
+def trains_nothing(network: str) -> ValueError:
+    """Returns the error for a fit with an Evaluation. `network` names the network in the message.
+
+    Example:
+        >>> print(trains_nothing("runs/tm/seed0"))
+        Evaluation trains nothing: use run.py test to evaluate runs/tm/seed0, or fit a configuration that trains, ...
+    """
+    return ValueError(
+        f"Evaluation trains nothing: use run.py test to evaluate {network}, or fit a configuration that trains, such "
+        "as supervised.yaml"
+    )
 
 
 def _pretrained(network: Classifier) -> TrainedNetwork:

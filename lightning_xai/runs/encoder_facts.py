@@ -115,16 +115,9 @@ def check_network_encoder(stored: EncoderFacts | None, current: EncoderFacts, pa
         _say_once(f"{path} has no fingerprint of its tokenizer, so the tokenizer of the data cannot be checked")
         return
     if stored["fingerprint"] != current["fingerprint"]:
-        tokenizer_path = stored["init_args"].get("path")
-        if tokenizer_path and tokenizer_path == current["init_args"].get("path"):
-            remedy = "the files at this path have changed since the training, so restore the earlier files"
-        elif tokenizer_path:
-            remedy = f"remove the path of the data's encoder, or set this path to {tokenizer_path}"
-        else:
-            remedy = "use the network's encoder for the data"
         raise ValueError(
             f"{path} was trained with {encoder_name(stored)}, but the encoder of the data is {encoder_name(current)}: "
-            f"{remedy}"
+            f"{_remedy(stored, current)}"
         )
     if changed := changed_options(stored, current):
         _say_once(f"{path} was trained with other options of the encoder: {changed}")
@@ -184,6 +177,20 @@ def encoder_metadata(store: Path, current: EncoderFacts) -> dict[str, Any]:
     before = read_metadata(store).get("encoder")
     check_positions(before, current, str(store))
     return {} if before is None else {"encoder": before}
+
+
+def _remedy(stored: EncoderFacts, current: EncoderFacts) -> str:
+    """Returns how to give the data the tokenizer of a network."""
+    path = stored["init_args"].get("path")
+    if not path:
+        return "use the encoder in the config.yaml of the network's run for the data"
+    if path == current["init_args"].get("path"):
+        return "the files at this path have changed since the training, so restore the earlier files"
+    if "path" in current["init_args"]:
+        return f"remove the path of the data's encoder, or set this path to {path}"
+    if stored["class_path"] == TOKENIZER_ENCODER:
+        return "give --data.init_args.encoder TokenizerEncoder, which takes the network's tokenizer"
+    return f"set the class_path of the data's encoder to {stored['class_path']} and its path to {path}"
 
 
 @cache

@@ -124,6 +124,10 @@ ARGUMENTS = {  # what is wrong -> a change of the configuration or an option, pa
         ["foo is not an argument of the class"],
     ),
     "dict_kwargs of data": ("--data.dict_kwargs={foo: 1}", ["foo is not an argument of TextDataModule: remove it"]),
+    "argument of a class without arguments": (
+        changed("trainer.callbacks", [{"class_path": "Callback", "init_args": {"foo": 1}}]),
+        ["trainer.callbacks[Callback].init_args.foo: Callback has no arguments, so remove this setting"],
+    ),
     "missing argument": (
         changed("trainer.callbacks", [METHODS, {"class_path": "EarlyStopping"}]),
         ["trainer.callbacks[EarlyStopping] lacks monitor", "--trainer.callbacks.help EarlyStopping"],
@@ -158,6 +162,27 @@ def test_mistake_in_a_setting_names_key_value_and_choices(tmp_path, change, part
     assert len(line) <= LONGEST_LINE
     for part in parts:
         assert part in line
+
+
+OF_A_RUN: dict[str, Any] = {"trainer": {"callbacks": []}}
+
+
+@pytest.mark.parametrize("subcommand", ["fit", "data"])
+@pytest.mark.parametrize(
+    "option", ["--trainer.callbacks", "--trainer.callbacks+", "--data", "--model.init_args.network"]
+)
+def test_configuration_in_the_place_of_a_part_is_named_with_its_option(tmp_path, option, subcommand):
+    file, config = save(OF_A_RUN, tmp_path / "none.yaml"), save(tiny_config(callbacks=[]), tmp_path / "tiny.yaml")
+    for argument in ([option, file], [f"{option}={file}"]):
+        line = refusal(subcommand, "--config", config, *argument)
+        key = option.strip("-+")
+        assert line == f"error: {key} is {file}, which is the configuration of a run: give this file by --config"
+
+
+def test_configuration_among_the_callbacks_of_a_file_is_named(tmp_path):
+    file = save(OF_A_RUN, tmp_path / "none.yaml")
+    line = refusal("fit", "--config", save(tiny_config(callbacks=[METHODS, "none.yaml"]), tmp_path / "tiny.yaml"))
+    assert line == f"error: callbacks is {file}, which is the configuration of a run: give this file by --config"
 
 
 CONFIGURATIONS = [

@@ -202,7 +202,9 @@ def test_evaluation_is_refused_to_fit(fitted, fit):
     evaluation = {
         "class_path": "lightning_xai.objectives.evaluation.Evaluation", "init_args": {"path": str(fitted.path)},
     }  # fmt: skip
-    assert "does not train" in refusal(*fit(changed("model", evaluation)))
+    assert f"trains nothing: use run.py test to evaluate {fitted.path}, or" in refusal(
+        *fit(changed("model", evaluation))
+    )
 
 
 def test_data_of_other_classes_than_the_evaluated_network_is_refused(fitted, fit):

@@ -15,6 +15,7 @@ from tests.commands.conftest import (
     command,
     numbers,
     planted,
+    refusal,
     save,
     tiny_config,
 )
@@ -80,3 +81,23 @@ def test_an_evaluation_of_other_data_keeps_the_results_and_heatmaps_of_the_first
     assert set(numbers(beside).query("split == 'test' and preset == ''")["num_examples"]) == {3}
     (folder,) = run.glob("heatmaps_*")
     assert folder.name.removeprefix("heatmaps") == beside.stem.removeprefix("results")
+
+
+@pytest.mark.parametrize("subcommand", ["test", "predict", "data"])
+def test_an_evaluation_without_a_network_names_its_options_before_the_tokenizer(subcommand):
+    line = refusal(subcommand, "--config", "evaluate.yaml")
+    assert line.startswith("error: Evaluation has neither path nor network: ")
+    assert "(--model.init_args.path MODEL)" in line and "(--model.init_args.network)" in line
+
+
+@pytest.mark.parametrize(
+    ("options", "network"),
+    [
+        ([], "a network (--model.init_args.path MODEL)"),
+        (["--model.init_args.path", "no/run"], "no/run"),
+        (["--model.init_args.network", "minilm.yaml"], "its network"),
+    ],
+)
+def test_a_fit_of_an_evaluation_names_the_command_that_evaluates(options, network):
+    line = refusal("fit", "--config", "evaluate.yaml", *options)
+    assert line.startswith(f"error: Evaluation trains nothing: use run.py test to evaluate {network}, or fit ")

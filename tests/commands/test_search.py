@@ -160,6 +160,12 @@ def test_a_search_is_refused_before_any_work(entries, message, tmp_path):
     assert not list(tmp_path.rglob("study.log"))
 
 
+def test_the_configuration_of_a_run_is_refused_as_a_search():
+    line = refusal("search", "--config", "supervised.yaml")
+    assert line.startswith("error: supervised.yaml is the configuration of a run: give the file of a search, such as ")
+    assert line.endswith("which names the configuration of its runs under `fit`")
+
+
 @pytest.mark.slow
 def test_a_number_that_a_callback_of_another_package_logs_can_be_searched(tmp_path):
     probe = {"class_path": "tests.commands.evaluating_callbacks.LogsProbe"}

@@ -23,7 +23,7 @@ def listed_choices(names: Iterable[str], similar_to: str = "") -> str:
 
     ordered = sorted(dict.fromkeys(names), key=lambda name: (-round(similarity(name), 2) if similar_to else 0, name))
     kept = list(ordered)
-    while kept and len(", ".join(kept)) > MOST_CHARACTERS:
+    while len(kept) > 1 and len(", ".join(kept)) > MOST_CHARACTERS:
         kept.pop()
     left_out = len(ordered) - len(kept)
     return ", ".join(kept) + (f" and {left_out} other{'s' * (left_out > 1)}" if left_out else "")

@@ -1,4 +1,4 @@
-"""Checks, before parsing, that the configuration files of a command are valid YAML."""
+"""Checks, before parsing, that the files of a command are valid YAML, and that --config gives each configuration."""
 
 from __future__ import annotations
 
@@ -10,14 +10,18 @@ import yaml
 from jsonargparse._loaders_dumpers import get_yaml_default_loader
 
 from lightning_xai.commands.parser.choices import shortened
+from lightning_xai.commands.parser.parts import FOLDERS
 from lightning_xai.runs.files.text_files import read_text
 
 ENDINGS = (".yaml", ".yml")
+OF_RUNS = ("model", "data", "trainer", "checkpoint")  # entries that only the configuration of a run has
 DEEPEST = 50  # largest allowed depth of nested mappings and lists
 
 
 def check_files(argv: Sequence[str]) -> None:
-    """Raises ValueError if a YAML file is not valid. Checks files that `argv` names, and files that these files name.
+    """Raises ValueError if a YAML file is not valid, or is the configuration of a run where only a part of one fits.
+
+    Checks the files that `argv` names, and the files that these files name.
 
     Example:
         >>> import tempfile
@@ -27,24 +31,40 @@ def check_files(argv: Sequence[str]) -> None:
         Traceback (most recent call last):
         ValueError: .../tm.yaml, line 2: did not find expected node content; correct the YAML there
     """
-    checked: set[Path] = set()
-    for option, argument in zip(["", *argv[:-1]], argv, strict=True):
+    checked: set[tuple[Path, bool]] = set()  # files, and whether as a part
+    for before, argument in zip(["", *argv[:-1]], argv, strict=True):
         value = argument.rpartition("=")[2]
-        named = option in ("-c", "--config") or argument.startswith("--config=")
+        option = argument.partition("=")[0] if "=" in argument else before
+        named = option in ("-c", "--config")
         if (named or value.endswith(ENDINGS)) and Path(value).is_file():
-            _check(Path(value), (dict,) if named else (dict, list), checked)
+            key = option.removeprefix("--").rstrip("+")
+            _check(Path(value), (dict,) if named else (dict, list), checked, key if option.startswith("--") else "")
 
 
-def _check(file: Path, kinds: tuple[type, ...], checked: set[Path]) -> None:
-    if file.resolve() in checked:
+def describes_run(content: Any) -> bool:
+    """Returns whether the content of a file is the configuration of a run, and not that of a class or of a search.
+
+    Example:
+        >>> describes_run({"trainer": {"callbacks": []}}), describes_run({"class_path": "TextDataModule"})
+        (True, False)
+    """
+    return isinstance(content, dict) and "class_path" not in content and not content.keys().isdisjoint(OF_RUNS)
+
+
+def _check(file: Path, kinds: tuple[type, ...], checked: set[tuple[Path, bool]], key: str) -> None:
+    """Checks a file, and the files that it names. `key` is the setting whose value is the file."""
+    is_part = key.rpartition(".")[2] in FOLDERS
+    if (file.resolve(), is_part) in checked:
         return
-    checked.add(file.resolve())
+    checked.add((file.resolve(), is_part))
     content = _read(file)
     if not isinstance(content, kinds):
         raise ValueError(f"{file} contains {shortened(content, 30)!r}, not settings: write `name: value` in each line")
-    for text in _texts(content, file):
+    if is_part and describes_run(content):
+        raise ValueError(f"{key} is {file}, which is the configuration of a run: give this file by --config")
+    for name, text in _texts(content, file, key):
         if text.endswith(ENDINGS) and (file.parent / text).is_file():
-            _check(file.parent / text, (dict, list), checked)
+            _check(file.parent / text, (dict, list), checked, name)
 
 
 def _read(file: Path) -> Any:
@@ -61,14 +81,15 @@ def _read(file: Path) -> Any:
     return content
 
 
-def _texts(value: Any, file: Path, depth: int = 0) -> Iterator[str]:
-    """Yields all strings among the values of nested dictionaries and lists."""
+def _texts(value: Any, file: Path, key: str, depth: int = 0) -> Iterator[tuple[str, str]]:
+    """Yields all strings among the values of nested dictionaries and lists, each after the key that it belongs to."""
     if depth > DEEPEST:
         raise ValueError(
             f"{file} has more than {DEEPEST} nested levels: perhaps an alias (*name) is inside its own anchor (&name)"
         )
     if isinstance(value, (dict, list)):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from _texts(item, file, depth + 1)
+        items = value.items() if isinstance(value, dict) else ((key, item) for item in value)
+        for name, item in items:
+            yield from _texts(item, file, str(name), depth + 1)
     elif isinstance(value, str):
-        yield value
+        yield key, value

@@ -95,9 +95,11 @@ def _network_tokenizer(model: Any, key: str) -> str:
             )
         if network_path != path or is_hub_id(path) or has_tokenizer(path):
             return network_path
+    other = ", or give --data.init_args.encoder VocabularyEncoder for a network that has none"
+    needs_no_tokenizer = key == "data.init_args.encoder.init_args.path" and next(_network_paths(model), None) is None
     raise ValueError(
         f"{key} is missing, and no network in this configuration has a tokenizer: set this path to a folder, a hub id "
-        "or package:NAME/FOLDER"
+        f"or package:NAME/FOLDER{other if needs_no_tokenizer else ''}"
     )
 
 

@@ -90,7 +90,7 @@ def _nearest(known: Sequence[str], name: str) -> str:
     """
     beside = [option for option in known if option.rpartition(".")[0] == name.rpartition(".")[0]]
     options = [option for option in (beside or known) if not option.endswith(("help", "+", "print_shtab", "-h"))]
-    return listed_choices(options, name)
+    return listed_choices(options or known, name)
 
 
 class _Explanation:
@@ -114,6 +114,8 @@ class _Explanation:
         unknown, required = _UNKNOWN.search(text), _REQUIRED.search(text)
         if unknown and self.owner:
             names = self._arguments_of(self.owner)
+            if not names:
+                return f"{place}.init_args.{unknown[1]}: {_short(self.owner)} has no arguments, so remove this setting"
             return (
                 f"{place}.init_args.{unknown[1]} is not an argument of {_short(self.owner)}: "
                 f"choose one of {listed_choices(names, unknown[1])}{self._classes_with(unknown[1])}; {self._help()}"
@@ -145,7 +147,9 @@ class _Explanation:
         choices = [name for base in bases for name in derived_names(base)]
         kind = f"subclass of {' or '.join(dict.fromkeys(base.__name__ for base in bases))}" if bases else "class"
         if "is abstract" in text:
-            return f"{place} needs the name of a class: choose one of {listed_choices(choices)}"
+            return f"{place} needs the name of a class: " + (
+                f"choose one of {listed_choices(choices)}" if choices else "give a dotted path"
+            )
         reason = re.search(r"No module named '[^']+'|has no attribute '[^']+'", text)
         detail = f" ({reason[0]})" if reason else ""
         no_module = detail.startswith(" (No module") and "." in value

@@ -9,6 +9,11 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
+from lightning_xai.commands.parser.choices import listed_choices
+from lightning_xai.commands.parser.class_help import derived_names
+from lightning_xai.commands.parser.old_objectives import with_terms
+from lightning_xai.objectives.terms.base import Term
+
 TERMS = "model.init_args.terms"
 
 
@@ -57,19 +62,52 @@ def with_merged_terms(argv: Sequence[str]) -> list[str]:
     Without this option, the parser would keep only the last file's terms. `terms: null` in a file removes the terms of
     all earlier files.
 
+    Raises:
+        ValueError: an option sets an argument of a term that neither a file nor an earlier option names.
+
     Example:
         >>> with_merged_terms(["fit", "--config", "configs/igr.yaml"])  # one file: nothing to merge
         ['fit', '--config', 'configs/igr.yaml']
     """
     places = [place for place, argument in enumerate(argv[:-1]) if argument in ("-c", "--config")]
     all_terms = [terms for place in places for terms in _terms_in(Path(argv[place + 1]))]
-    if len(all_terms) < 2:
-        return list(argv)
     merged: dict[str, Any] = {}
     for terms in all_terms:
         merged = {} if terms is None else merged_terms(merged, terms)
+    if all(_is_inline(Path(argv[place + 1])) for place in places):
+        _check_options(argv, merged)
+    if len(all_terms) < 2:
+        return list(argv)
     end = places[-1] + 2  # the merged terms come right after the files, so that later arguments can change single terms
     return [*argv[:end], f"--{TERMS}={json.dumps(merged)}", *argv[end:]]
+
+
+def _check_options(argv: Sequence[str], terms: Mapping[str, Any]) -> None:
+    """Raises ValueError if an option sets an argument of a term that neither `terms` nor an earlier option names."""
+    known = set(terms)
+    for argument in argv:
+        option = argument.partition("=")[0]
+        if option in (f"--{TERMS}", "--model.init_args", "--model"):
+            return  # this option's value may name terms
+        name, _, argument_of_term = option.removeprefix(f"--{TERMS}.").partition(".")
+        if option.startswith(f"--{TERMS}.") and not argument_of_term:
+            known.add(name)
+        elif option.startswith(f"--{TERMS}.") and name not in known:
+            has = f"the terms are {', '.join(sorted(known))}" if known else "the configuration has no terms"
+            raise ValueError(
+                f"there is no term {name} for {option} ({has}): correct the name, or put --{TERMS}.{name} CLASS before "
+                f"this option; CLASS is one of {listed_choices(derived_names(Term), name)}"
+            )
+
+
+def _is_inline(file: Path) -> bool:
+    """Returns whether a file itself shows all its terms: they are in no other file, and not in the old format."""
+    settings: Any = OmegaConf.to_container(OmegaConf.load(file), resolve=False) if file.is_file() else None
+    for key in TERMS.split("."):
+        if not isinstance(settings, dict) or with_terms(settings) is not settings:
+            return settings is None
+        settings = settings.get(key)
+    return settings is None or isinstance(settings, dict)
 
 
 def _terms_in(file: Path) -> list[dict[str, Any] | None]:

@@ -158,10 +158,9 @@ class Files(ColumnSource):
                 )
             check_compression(path)
             if not path.is_file():
-                beside = sorted(p.name for p in path.parent.iterdir()) if path.parent.is_dir() else []
-                similar = get_close_matches(path.name, beside, n=10, cutoff=0.0)
+                similar = get_close_matches(path.name, _files_like(path), n=10, cutoff=0.0)
                 raise ValueError(
-                    f"file {path} is missing; the folder {path.parent} has {', '.join(similar) or 'no files'}"
+                    f"file {path} is missing; the folder {path.parent} has {', '.join(similar) or 'no data files'}"
                 )
             if not path.stat().st_size:
                 raise _without_rows(path)
@@ -188,6 +187,14 @@ def files_of_pattern(pattern: str) -> list[Path]:
     if not matches:
         raise ValueError(f"no file matches {pattern!r}: correct the name in data_files")
     return matches
+
+
+def _files_like(path: Path) -> list[str]:
+    """Returns the names of visible files beside `path`: those of its kind or, if there are none, of any known kind."""
+    beside = sorted(path.parent.iterdir()) if path.parent.is_dir() else []
+    names = [file.name for file in beside if file.is_file() and not file.name.startswith(".")]
+    same = [name for name in names if kind_of(name) == kind_of(path)]
+    return same or [name for name in names if kind_of(name) in _KINDS]
 
 
 def _num_rows(path: Path) -> int:

@@ -17,5 +17,9 @@ def test_a_long_list_is_cut_and_says_how_many_names_are_missing():
     assert listed_choices(one_too_many).endswith(" and 1 other")
 
 
+def test_a_list_is_never_empty():
+    assert listed_choices(["x" * 99, "y"]) == f"{'x' * 99} and 1 other"
+
+
 def test_a_value_of_several_lines_becomes_one():
     assert shortened("a\n  b") == "a b" and len(shortened("x" * 99, 20)) == 20

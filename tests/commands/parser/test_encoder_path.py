@@ -145,6 +145,13 @@ def test_without_a_network_with_a_tokenizer_the_key_is_named(network, folders):
         filled(supervised(**network))
 
 
+def test_a_network_without_pretrained_weights_may_also_have_a_vocabulary(folders):
+    with pytest.raises(ValueError, match="or give --data.init_args.encoder VocabularyEncoder for a network that has "):
+        filled(supervised(config=BERT))
+    with pytest.raises(ValueError, match="package:NAME/FOLDER$"):
+        filled(supervised(path=folders["bare"]))
+
+
 @pytest.mark.slow
 def test_a_run_with_another_class_of_encoder_names_this_class(fitted):
     with pytest.raises(ValueError, match="class_path of the encoder to lightning_xai.data.vocabulary.Voc"):
@@ -249,3 +256,30 @@ def test_files_of_a_tokenizer_that_changed_since_the_training_are_said_to_have_c
     facts = tokenizer_at("models/bert") | {"vocab_size": 9, "fingerprint": "12ab"}
     with pytest.raises(ValueError, match="models/bert .9 ids, fingerprint 34cd.: the files at this path have changed"):
         check_network_encoder(facts, facts | {"fingerprint": "34cd"}, "runs/tm/seed0")
+
+
+VOCABULARY_OF_41 = {"class_path": "lightning_xai.data.vocabulary.VocabularyEncoder", "init_args": {"words": 41}}
+PIECES = tokenizer_at("models/bert") | {"vocab_size": 9, "fingerprint": "12ab"}
+VOCABULARY = {"class_path": "data.VocabularyEncoder", "init_args": {}, "vocab_size": 9, "fingerprint": "34cd"}
+
+
+@pytest.mark.parametrize(
+    ("stored", "current", "remedy"),
+    [
+        (PIECES, VOCABULARY, "give --data.init_args.encoder TokenizerEncoder, which takes the network's tokenizer"),
+        (PIECES | {"class_path": "my.Pieces"}, VOCABULARY, "encoder to my.Pieces and its path to models/bert"),
+        (VOCABULARY, PIECES, "use the encoder in the config.yaml of the network's run for the data"),
+    ],
+)
+def test_the_remedy_for_another_encoder_suits_the_kinds_of_both(stored, current, remedy):
+    with pytest.raises(ValueError, match=f"{remedy}$"):
+        check_network_encoder(stored, current, "runs/tm/seed0")
+
+
+def test_the_remedy_for_data_with_a_vocabulary_works(folders, tmp_path):
+    file = save(config(folders["model"], VOCABULARY_OF_41), tmp_path / "c.yaml")
+    argv = ["data", "--config", file, "--runs_dir", tmp_path / "runs"]
+    assert refusal(*argv).endswith(
+        "give --data.init_args.encoder TokenizerEncoder, which takes the network's tokenizer"
+    )
+    assert "of evidence kept" in command(*argv, "--data.init_args.encoder", "TokenizerEncoder")

@@ -1,6 +1,7 @@
 """Terms in several files and on the command line, and configurations from before terms."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -48,6 +49,39 @@ def test_merged_terms_stand_behind_the_last_file_and_before_later_arguments(tmp_
     option, _, value = merged[7].partition("=")
     assert option == f"--{TERMS}" and json.loads(value)["igr"]["init_args"] == {"weight": 0, "wrt": "table"}
     assert merged[:7] == argv[:7] and merged[8:] == argv[7:]
+
+
+WEIGHT = f"--{TERMS}.vat.init_args.weight"
+
+
+@pytest.mark.parametrize(
+    ("terms", "has"), [(None, "the configuration has no terms"), ({"igr": IGR}, "the terms are igr")]
+)
+@pytest.mark.parametrize("option", [[WEIGHT, "0.1"], [f"{WEIGHT}=0.1"]])
+def test_an_option_for_a_term_that_is_not_there_says_how_to_add_it(tmp_path, terms, has, option):
+    file = tmp_path / "a.yaml"
+    file.write_text(yaml.safe_dump({"model": {"init_args": {"terms": terms}}}))
+    message = re.escape(f"no term vat for {WEIGHT} ({has}): correct the name, or put --{TERMS}.vat CLASS before this")
+    with pytest.raises(ValueError, match=message):
+        with_merged_terms(["fit", "--config", str(file), *option])
+    added = ["fit", "--config", str(file), f"--{TERMS}.vat", "VAT", *option]
+    assert with_merged_terms(added) == added
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        "model.yaml",
+        {"init_args": {"terms": "terms.yaml"}},
+        {"class_path": "lightning_xai.objectives.pgd.PGD", "init_args": {"epsilon": 0.1}},
+    ],
+    ids=["model in a file", "terms in a file", "objective of before"],
+)
+def test_terms_that_a_file_does_not_show_are_left_to_the_parser(tmp_path, model):
+    file = tmp_path / "a.yaml"
+    file.write_text(yaml.safe_dump({"model": model}))
+    argv = ["fit", "--config", str(file), WEIGHT, "0.1"]
+    assert with_merged_terms(argv) == argv
 
 
 def test_terms_that_are_null_in_a_file_remove_those_of_earlier_files(tmp_path):

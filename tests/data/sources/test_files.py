@@ -110,6 +110,18 @@ def test_of_many_files_those_with_similar_names_are_listed_first(tmp_path):
         Files(write(tmp_path, "csv") | {"train": str(tmp_path / "trian.csv")}).prepare()
 
 
+def test_only_visible_files_of_the_same_kind_are_listed_if_there_are_any(tmp_path):
+    for name in (".hidden.csv", ".gitignore", "run.py", "notes.jsonl", "more.csv.gz"):
+        (tmp_path / name).touch()
+    (tmp_path / "old.csv").mkdir()
+    for split in ("train", "test"):
+        (tmp_path / f"{split}.csv").touch()
+    with pytest.raises(ValueError, match=r"has train\.csv, test\.csv, more\.csv\.gz$"):
+        Files({"train": str(tmp_path / "trian.csv")}).prepare()
+    with pytest.raises(ValueError, match="has train.csv, test.csv, more.csv.gz, notes.jsonl$"):
+        Files({"train": str(tmp_path / "trian.tsv")}).prepare()
+
+
 def test_files_of_an_unknown_kind_are_refused():
     with pytest.raises(ValueError, match="end in .'.xlsx'."):
         Files({"train": "a.xlsx"})

@@ -1,0 +1,38 @@
+"""Checks, before anything is built, that a configuration suits the subcommand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jsonargparse import Namespace
+from jsonargparse._util import import_object
+
+from lightning_xai.objectives.evaluation import Evaluation, check_given, trains_nothing
+
+
+def check_subcommand(config: Namespace, subcommand: str, *, is_dry: bool) -> None:
+    """Raises ValueError if --stage or an Evaluation does not suit a subcommand, or an Evaluation lacks its network.
+
+    Args:
+        config: parsed configuration of the subcommand.
+        subcommand: the subcommand, such as "fit".
+        is_dry: whether this is a fast_dev_run. The commands `data` and `search` are also a fit with fast_dev_run, so an
+            Evaluation is not refused then.
+
+    Example:
+        >>> model = Namespace(class_path="lightning_xai.objectives.evaluation.Evaluation", init_args=Namespace())
+        >>> check_subcommand(Namespace(model=model), "fit", is_dry=False)
+        Traceback (most recent call last):
+        ValueError: Evaluation trains nothing: use run.py test to evaluate a network (--model.init_args.path ...
+    """
+    if config.get("stage") is not None and subcommand != "fit":
+        raise ValueError("--stage works only with fit: leave it out, and give the config.yaml of the stage's run")
+    model: Any = config.get("model")
+    if model is None or not issubclass(import_object(model.class_path), Evaluation):
+        return
+    arguments = model.get("init_args") or {}
+    if subcommand == "fit" and not is_dry:
+        untold = "its network" if arguments.get("network") is not None else "a network (--model.init_args.path MODEL)"
+        raise trains_nothing(str(arguments.get("path") or untold))
+    if "path" in arguments and "network" in arguments:  # a derived class may have other arguments
+        check_given(arguments["path"], arguments["network"])
