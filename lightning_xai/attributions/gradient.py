@@ -40,6 +40,7 @@ class Gradient(OnePassAttribution):
     """
 
     by_segment = True
+    is_sensitivity = True  # the sum over a gradient's elements is not a contribution to the logit
 
     def __init__(self, pooling: GradientPooling = "l2") -> None:
         require_choices({"pooling": GradientPooling}, {"pooling": pooling})

@@ -41,7 +41,7 @@ def explain_command(argv: list[str]) -> None:
 def with_method_lists(argv: list[str], known: Mapping[str, type[AttributionMethod]]) -> list[str]:
     """Returns a command line in which "--method A,B" is replaced by "--method=[A, B]", the parser's form of a list.
 
-    A method whose scores are unsigned by default, and which has an argument `pooling`, gets `pooling: sum`.
+    A method gets the arguments that `signed_arguments` returns for it.
 
     Args:
         argv: the command line.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -43,4 +44,12 @@ racu, compare, stability, tables
             "install lightning_xai (pip install -e .)"
         ) from None
 
-    carry_out(argv)
+    try:
+        carry_out(argv)
+    except BrokenPipeError:
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:  # the program that reads the output, such as head, has ended
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes again when it ends
+            raise SystemExit(1) from None
+        raise

@@ -158,7 +158,7 @@ def _with_group_lines(names: list[str], columns: list[Column], groups: list[str]
     lines = list(names)
     cells = [list(column.cells) for column in columns]
     for place in reversed(begins):
-        lines.insert(place, f"passes: {groups[place]}")
+        lines.insert(place, f"passes: {'up to ' if groups[place] == GROUPS[0] else ''}{groups[place]}")
         for column in cells:
             column.insert(place, "")
     return lines, [Column(c.header, filled, c.group) for c, filled in zip(columns, cells, strict=True)]

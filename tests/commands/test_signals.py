@@ -1,8 +1,9 @@
-"""SIGTERM and SIGINT end a command in one line with the code that shells expect; the run can go on after it."""
+"""SIGTERM, SIGINT and a closed pipe end a command without a traceback; after the signals, the run can go on."""
 
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -80,3 +81,16 @@ def test_what_the_same_command_does_next_is_said(capsys, command, what):
     with pytest.raises(SystemExit), ending_in_one_line(command):
         raise KeyboardInterrupt
     assert capsys.readouterr().err == f"ended by SIGINT: the same command {what}\n"
+
+
+@pytest.mark.slow
+def test_an_output_that_nobody_reads_any_more_ends_the_command_without_a_traceback():
+    code = (
+        "import lightning_xai.commands.execution as execution; from lightning_xai.commands.main import main; "
+        "execution.carry_out = lambda argv: [print('x' * 10_000) for _ in range(100)]; main(['explain', '--ckpt', 'x'])"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.stderr.read() == "" and process.wait() == 1

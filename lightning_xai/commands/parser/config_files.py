@@ -32,7 +32,9 @@ def find_config(name: str, folders: Sequence[Path] = ()) -> str:
     for candidate in [Path(name), *(folder / name for folder in folders), Path("configs") / name, SHIPPED / name]:
         if candidate.is_file():
             return str(candidate)
-    known = sorted(path.name for path in SHIPPED.glob("*.yaml"))
+    folder = Path(name).parent
+    near = [str(path) for path in folder.glob("*.y*ml")] if folder != Path(".") else []
+    known = sorted([*near, *(path.name for path in SHIPPED.glob("*.yaml"))])
     raise ValueError(
         f"there is no configuration {name!r}, here or in configs/: choose one of {listed_choices(known, name)}"
     )

@@ -224,14 +224,17 @@ def method_of_name(name: str, *, signed: bool = False) -> AttributionMethod:
 def signed_arguments(method_class: type[AttributionMethod]) -> dict[str, str]:
     """Returns the arguments to pass to `method_class` so that its scores are signed.
 
-    Returns {} if its scores are signed by default, or if it has no argument `pooling`.
+    Returns {} if its scores are signed by default, if it has no argument `pooling`, or if it measures sensitivity, as
+    Gradient does, so that the sum over a token's elements is no contribution to the logit.
 
     Example:
         >>> signed_arguments(IntegratedGradients)
         {'pooling': 'sum'}
     """
     pooling = inspect.signature(method_class).parameters.get("pooling")
-    return {} if pooling is None or pooling.default in SIGNED_POOLINGS else {"pooling": "sum"}
+    if pooling is None or pooling.default in SIGNED_POOLINGS or getattr(method_class, "is_sensitivity", False):
+        return {}
+    return {"pooling": "sum"}
 
 
 def method_classes() -> dict[str, type[AttributionMethod]]:

@@ -94,7 +94,10 @@ def word_mask_spans(mask: list[Any], text: str, name: str) -> list[list[int]]:
         if not isinstance(annotated, list) or not all(
             isinstance(value, (bool, int, float)) and value in (0, 1) for value in annotated
         ):
-            raise ValueError(f"{name}: rationale {str(annotated)[:60]} is not a list of 0 and 1; correct it")
+            raise ValueError(
+                f"{name}: rationale {str(annotated)[:60]} is not a list of 0 and 1; correct it, or leave out "
+                "`rationale_format: word_mask` if rationales are spans of characters"
+            )
         if len(annotated) != len(words):
             raise ValueError(
                 f"{name}: rationale has {quantity(len(annotated), 'value')} for "

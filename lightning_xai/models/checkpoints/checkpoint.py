@@ -233,7 +233,7 @@ def _load_huggingface(path: str, *, trust_remote_code: bool) -> TrainedNetwork:
     if not has_head and find_adapter(resolve_model_path(path)) is None:
         raise ValueError(
             f"{path} has no classification head ({names}): fine-tune it first, with run.py fit --config "
-            f"supervised.yaml --model.init_args.network.init_args.path {path}"
+            f"supervised.yaml --model.init_args.network.init_args.path {path} --data YOUR_DATA"
         )
     class_names = [str(name) for name in ordered_class_names(dict(config.id2label or {}), path)]
     arguments = {
