@@ -12,6 +12,7 @@ from torch import Tensor
 
 from lightning_xai.functional.classes.class_outputs import class_columns, computes_by_class
 from lightning_xai.functional.network.modes import frozen
+from lightning_xai.functional.own_parts import require_type
 from lightning_xai.functional.text.quantity import quantity
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.forward_pass import ForwardPass, Needs
@@ -59,9 +60,8 @@ class AttributionMethod(ABC):
         ...     def passes(self, num_tokens, num_targets):
         ...         return Passes(forward=0, backward=0)
         >>> inputs, targets = TextInputs.of_ids([[1, 5, 6]]), torch.tensor([[0, 1]])
-        >>> TokenIds().attribute(random_bert(), inputs, targets).scores
-        tensor([[[1., 5., 6.],
-                 [1., 5., 6.]]])
+        >>> TokenIds().attribute(random_bert(), inputs, targets).scores.tolist()
+        [[[1.0, 5.0, 6.0], [1.0, 5.0, 6.0]]]
     """
 
     needs_attentions: bool = False  # True if scores need attention weights; callbacks then set up eager attention
@@ -155,7 +155,7 @@ class AttributionMethod(ABC):
         and columns of `targets` in which `target_mask` is False everywhere. The model does not change.
 
         Raises:
-            ValueError: a target is not one of the model's classes, `scores` returned a shape other than [B, K, T], or a
+            ValueError: a target is not one of the model's classes, `scores` returned no tensor of shape [B, K, T], or a
                 score is not finite (the message gives the indices of the examples).
         """
         if target_mask is None:
@@ -186,6 +186,7 @@ class AttributionMethod(ABC):
 
     def _require_shape(self, scores: Tensor, shape: tuple[int, ...]) -> None:
         """Raises ValueError if `scores` does not have `shape`, because broadcasting could hide a wrong shape later."""
+        require_type(scores, Tensor, f"{type(self).__name__}.scores", "return a tensor [B, K, T]")
         if scores.shape != shape:
             raise ValueError(
                 f"{type(self).__name__}.scores returned shape {list(scores.shape)}, but [B, K, T] is {list(shape)}: "

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from lightning_xai.attributions.base import AttributionMethod, DifferentiableAttribution, explaining
+from lightning_xai.attributions.tiny_networks import tiny_networks
 from lightning_xai.functional.laws import (
     changed_parts,
     network_state,
@@ -20,11 +21,9 @@ from lightning_xai.functional.laws import (
     require_close,
 )
 from lightning_xai.functional.network.untouched import network_kept
+from lightning_xai.functional.own_parts import require_object, require_type
 from lightning_xai.models.base import Classifier
-from lightning_xai.models.hf_classifier import HFClassifier
-from lightning_xai.models.plm_ca import PLMCA
-from lightning_xai.models.tiny import TINY_BERT, with_large_weights
-from lightning_xai.types import Attribution, TextInputs
+from lightning_xai.types import Attribution, Passes, TextInputs
 
 LENGTHS = [6, 13, 9]
 TARGETS = torch.tensor([[0, 2], [1, 0], [2, 1]])
@@ -53,7 +52,7 @@ def check_method(method: AttributionMethod, *networks: Classifier) -> None:
         Traceback (most recent call last):
         ValueError: TokenIds makes 0 forward passes per text, but `passes` says 1: correct `passes`, or set ...
     """
-    require(isinstance(method, AttributionMethod), f"{method!r} is not an AttributionMethod", "use this base class")
+    require_object(method, AttributionMethod)
     laws = [*LAWS, *(DIFFERENTIABLE_LAWS if isinstance(method, DifferentiableAttribution) else ())]
     for network in networks or tiny_networks():
         checked = copy.deepcopy(network)
@@ -63,23 +62,6 @@ def check_method(method: AttributionMethod, *networks: Classifier) -> None:
                 law(method, checked)
         if "chunk_size" in vars(method):
             chunk_size_changes_nothing(method, checked, functools.partial(_with_chunk_size, method))
-
-
-def tiny_networks() -> tuple[Classifier, Classifier]:
-    """Returns a tiny BERT with 3 classes and a tiny PLM-CA with 5 classes, with eager attention.
-
-    Example:
-        >>> [type(network).__name__ for network in tiny_networks()]
-        ['HFClassifier', 'PLMCA']
-    """
-    networks = (
-        with_large_weights(lambda: HFClassifier(config=TINY_BERT, num_classes=3)),
-        with_large_weights(lambda: PLMCA(config=TINY_BERT, num_classes=5, segment_length=8)),
-    )
-    for network in networks:
-        network.set_attention("eager")
-        network(_texts(), output_attentions=True)  # transformers installs lasting hooks now, before laws count hooks
-    return networks
 
 
 def same_alone_and_in_a_batch(method: AttributionMethod, model: Classifier) -> None:
@@ -95,7 +77,8 @@ def same_alone_and_in_a_batch(method: AttributionMethod, model: Classifier) -> N
 def padding_changes_nothing(method: AttributionMethod, model: Classifier) -> None:
     """Padding does not change the scores of tokens; the scores of padding are 0."""
     padded = _scores(method, model, random_texts(LENGTHS, pad_to=21))
-    rule, remedy = f"{_name(method)}: padding changes scores", "ignore tokens where attention_mask is False"
+    rule = f"{_name(method)}: padding changes scores"
+    remedy = "ignore tokens where attention_mask is False, and draw no random numbers for them"
     _require_same(padded[..., : max(LENGTHS)], _scores_together(method, model), rule, remedy)
     scores_zero = not padded[..., max(LENGTHS) :].any() and not padded[0, :, LENGTHS[0] :].any()
     require(scores_zero, f"{_name(method)}: scores of padding are not 0", "let `attribute` of the base class set them")
@@ -191,6 +174,7 @@ def passes_are_as_made(method: AttributionMethod, model: Classifier) -> None:
     method.attribute(model, random_texts([9, 9, 9]), TARGETS)
     handle.remove()
     stated = method.passes(7, 2)  # nine tokens, two of them special
+    require_type(stated, Passes, f"{_name(method)}.passes", "return Passes(forward=..., backward=...)")
     # the hook misses passes made by `version_logits`. Classes share backward passes if the head attends to tokens
     fewest, least = method.passes_at_most, 0 if hasattr(model, "version_logits") else 1
     may_be_fewer = {"forward": fewest or not least, "backward": fewest or model.readout_is_attention}
@@ -249,8 +233,8 @@ def autocast_changes_little(method: DifferentiableAttribution, model: Classifier
 LAWS = (
     model_is_left_as_it_was,  # first, because this check would miss a lasting change that an earlier check caused
     method_of_a_split_is_itself,
+    padding_changes_nothing,  # before the next check, in which texts also lose padding
     same_alone_and_in_a_batch,
-    padding_changes_nothing,
     same_class_alone_and_with_others,
     masked_classes_score_zero,
     contexts_change_nothing,

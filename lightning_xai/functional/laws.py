@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from lightning_xai.functional.network.untouched import HOOKS
-from lightning_xai.types import TextInputs
+from lightning_xai.types import Attribution, Batch, TextInputs
 
 PAD, CLS, SEP, MASK, FIRST_WORD = 0, 1, 2, 3, 5  # ids in the random texts; id 4 is reserved for the unknown token
 VOCAB_SIZE = 100
@@ -57,6 +58,28 @@ def random_texts(lengths: list[int], *, seed: int = 0, pad_to: int | None = None
         word_ids=word_ids,
         index=torch.arange(len(lengths)),
     )
+
+
+def with_padding(batch: Batch, columns: int) -> Batch:
+    """Returns the batch with `columns` more columns of padding on the right.
+
+    Example:
+        >>> with_padding(Batch(random_texts([4, 6]), torch.tensor([0, 1])), 3).inputs.input_ids.shape
+        torch.Size([2, 9])
+    """
+    width = batch.inputs.input_ids.shape[1]
+
+    def pad(tensor: Tensor) -> Tensor:
+        if tensor.dim() < 2 or tensor.shape[-1] != width:
+            return tensor
+        return torch.cat([tensor, tensor.new_zeros(*tensor.shape[:-1], columns)], dim=-1)
+
+    rationale = batch.rationale
+    if rationale is not None:
+        rationale = Attribution(
+            pad(rationale.scores), rationale.targets, rationale.target_mask, pad(rationale.token_mask)
+        )
+    return replace(batch, inputs=batch.inputs.map(pad), rationale=rationale)
 
 
 def require(holds: bool, rule: str, remedy: str) -> None:

@@ -15,6 +15,7 @@ from torchmetrics.utilities import dim_zero_cat
 from lightning_xai.functional.classes.targets import gold_pairs, predicted_classes
 from lightning_xai.functional.erasure.duplicates import distinct_rows
 from lightning_xai.functional.erasure.evaluate import ForVersions, Versions, for_versions_of, predict_of
+from lightning_xai.functional.own_parts import require_type
 from lightning_xai.runs.names import check_name
 from lightning_xai.types import Attribution, Batch, Predict, Selector, TextInputs
 
@@ -211,15 +212,14 @@ class AttributionMetric(Metric, Selector, ABC):
             predict: a PredictOnce or a plain function. For a plain function, decision threshold 0.5 and pad id 0 apply.
 
         Raises:
-            ValueError: the shape of the tensor from `measure` is not [B, K, len(columns)].
+            ValueError: `measure` returned no tensor of shape [B, K, len(columns)].
         """
-        if isinstance(predict, PredictOnce):
-            once = predict.for_inputs(batch.inputs)
-        else:
-            once = PredictOnce(predict, batch.inputs)
+        once = predict if isinstance(predict, PredictOnce) else PredictOnce(predict, batch.inputs)
+        once = once.for_inputs(batch.inputs)
         counted = attribution.target_mask & self.explained_rows(attribution, batch, once)  # [B, K]
         attribution = Attribution(attribution.scores, attribution.targets, counted, attribution.token_mask)
         records = self.measure(attribution, batch, once)
+        require_type(records, Tensor, f"{type(self).__name__}.measure", "return a tensor [B, K, len(columns)]")
         expected = (*attribution.targets.shape, len(self.columns))
         if records.shape != expected:
             raise ValueError(

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from lightning_xai.functional.laws import VOCAB_SIZE, changed_parts, process_state, random_texts, require
+from lightning_xai.functional.own_parts import require_object
 from lightning_xai.metrics.base import AttributionMetric
 from lightning_xai.types import Attribution, Batch, TextInputs
 
@@ -92,7 +93,7 @@ def check_metric(metric: AttributionMetric) -> None:
         Traceback (most recent call last):
         ValueError: Longest: padding changes longest from 17 to 30: measure only tokens in attribution.token_mask
     """
-    require(isinstance(metric, AttributionMetric), f"{metric!r} is not an AttributionMetric", "inherit from that class")
+    require_object(metric, AttributionMetric)
     make = functools.partial(copy.deepcopy, metric)
     for law in LAWS:
         law(make)

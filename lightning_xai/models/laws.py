@@ -7,10 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from lightning_xai.functional.laws import VOCAB_SIZE, random_texts, require, require_close
+from lightning_xai.functional.own_parts import require_object, require_type
 from lightning_xai.models.base import Classifier
+from lightning_xai.models.encoder_weights import encoder_matrices
+from lightning_xai.models.output_check import check_output
 from lightning_xai.types import TextInputs
 
 TOLERANCE = 1e-10  # largest accepted difference in float64, as a fraction of max(1, largest absolute expected value)
@@ -29,7 +32,7 @@ def check_model(model: Classifier) -> None:
         >>> from lightning_xai.models.bilstm import BiLSTMAttention
         >>> check_model(BiLSTMAttention(100, 3, embedding_size=4, hidden_size=4))
     """
-    require(isinstance(model, Classifier), f"{model!r} is not a Classifier", "derive its class from Classifier")
+    require_object(model, Classifier)
     says_how_it_reads(type(model))
     rows = model.embedding_matrix.shape[0]
     require(rows >= VOCAB_SIZE, f"{_name(model)} has {rows} token ids", f"build it with {VOCAB_SIZE} or more")
@@ -44,6 +47,15 @@ def says_how_it_reads(network_class: type[Classifier]) -> None:
         f"{network_class.__name__} does not define readout_is_attention",
         "set it to True in the class if the head attends to tokens, or to False if it reads fixed tokens",
     )
+
+
+def embeddings_and_output_have_their_types(model: Classifier) -> None:
+    """`embed` returns embeddings [B, T, D]. The output is a ClassifierOutput with logits [B, C]."""
+    inputs, remedy = _texts(model), "return embeddings [B, T, D]"
+    require_type(embeds := model.embed(inputs), Tensor, f"{_name(model)}.embed", remedy)
+    fits = embeds.dim() == 3 and embeds.shape[:2] == inputs.input_ids.shape
+    require(fits, f"{_name(model)}.embed returned shape {list(embeds.shape)}", remedy)
+    check_output(model, model(inputs), len(inputs))
 
 
 def readout_weighs_the_last_hidden_state(model: Classifier) -> None:
@@ -82,7 +94,9 @@ def neighbors_and_padding_change_no_logit(model: Classifier) -> None:
     inputs = _texts(model)
     logits, name = model(inputs).logits, _name(model)
     mask = "use attention_mask in every sum over tokens, and to compute positions"
-    _close(model(inputs[1:].trim()).logits, logits[1:], f"{name}: padding or other texts change logits", mask)
+    alone = model(inputs[1:]).logits
+    _close(model(inputs[1:].trim()).logits, alone, f"{name}: padding changes logits", mask)
+    _close(alone, logits[1:], f"{name}: other texts in the batch change logits", "compute each row separately")
     left = _padded_left(inputs)
     _close(model(left).logits, logits[1:], f"{name}: padding on the left changes logits", mask)
     _close(model(left, model.embed(left)).logits, logits[1:], f"{name}: padding on the left changes logits", mask)
@@ -244,6 +258,7 @@ def architecture_rebuilds_the_network(model: Classifier) -> None:
 
 
 LAWS = (
+    embeddings_and_output_have_their_types,
     embeddings_give_the_same_logits,
     neighbors_and_padding_change_no_logit,
     masked_tokens_count_as_deleted,
@@ -258,21 +273,6 @@ LAWS = (
     predict_is_the_forward,
     architecture_rebuilds_the_network,
 )
-
-
-def encoder_matrices(model: Classifier) -> list[nn.Parameter]:
-    """Returns the encoder's trained weight matrices (those that require a gradient), without embedding tables.
-
-    Example:
-        >>> from lightning_xai.models.hf_classifier import random_bert
-        >>> len(encoder_matrices(random_bert()))
-        7
-    """
-    head = {id(parameter) for parameter in model.head_parameters()}
-    head.add(id(model.embedding_matrix))
-    owners = [module for module in model.modules() if not isinstance(module, nn.Embedding)]
-    matrices = {id(p): p for module in owners for p in module.parameters(recurse=False) if p.dim() > 1}
-    return [parameter for key, parameter in matrices.items() if key not in head and parameter.requires_grad]
 
 
 def _texts(model: Classifier) -> TextInputs:

@@ -114,6 +114,7 @@ class AML(Objective):
         self.more_metrics = nn.ModuleList(more_metrics or [])
         self.dual_mask = loss
         self.scorer_settings = scorer
+        self.independent_of_batch = scorer.condition == "probabilities"  # else, classes depend on batch positions
         self.scorer = scorer.build(network)
         self._tokenizer = scorer_tokenizer_of(self.scorer, scorer.alignment)
         self._facts: dict[str, str] = {}  # path of the explained network, and hashes of its file and weights

@@ -34,11 +34,10 @@ class Objective(LightningModule, ABC):
     """Trains a network to minimize the "loss" that `losses` returns. Evaluation is the same for all objectives.
 
     A subclass defines `losses`. If the loss contains a gradient, the subclass sets `needs_double_backward`. The
-    network then uses eager attention, which can be differentiated twice.
-
-    A loss is a mean over the examples of a micro-batch. In an optimizer step, Lightning gives equal weights to all
-    micro-batches and processes, so an example in a smaller micro-batch has a larger weight. If an option makes the loss
-    depend on the micro-batches in any other way, the description of the option says so.
+    network then uses eager attention, which can be differentiated twice. A loss is a mean over the examples of a
+    micro-batch. In an optimizer step, Lightning gives equal weights to all micro-batches and processes, so an example
+    in a smaller micro-batch has a larger weight. If an option makes the loss depend on the micro-batches in any other
+    way, the description of the option says so, and `independent_of_batch` is False.
 
     Args:
         network: the classifier. Every checkpoint stores its Python class and the arguments to rebuild it.
@@ -75,6 +74,7 @@ class Objective(LightningModule, ABC):
 
     needs_double_backward: bool = False
     own_passes: float = 3.0
+    independent_of_batch: bool = True  # False if, by definition, the loss is not a mean of the examples' own losses
     decision_threshold: Tensor
 
     def __init__(

@@ -75,6 +75,7 @@ class ComposedObjective(Objective):
         check_weight(task_weight, "task_weight")
         self.terms = nn.ModuleDict(terms)
         self.task_weight = task_weight
+        self.independent_of_batch = self.independent_of_batch and all(t.independent_of_batch for t in terms.values())
         if not task_weight and not any(is_ever_active(term.weight) for term in terms.values()):
             raise ValueError("task_weight is 0 and no term has a weight above 0: set at least one weight above 0")
         for term in self.used_terms().values():
@@ -202,8 +203,7 @@ class ComposedObjective(Objective):
                 )
 
     def _epoch_means(self) -> dict[str, float]:
-        strategy = self.trainer.strategy
-        return self._epoch.means(lambda sums: torch.as_tensor(strategy.reduce(sums, reduce_op="sum")))
+        return self._epoch.means(lambda sums: torch.as_tensor(self.trainer.strategy.reduce(sums, reduce_op="sum")))
 
     def validation_step(self, batch: Batch, batch_idx: int) -> dict[str, Tensor]:
         outputs = super().validation_step(batch, batch_idx)

@@ -48,6 +48,16 @@ class Search:
     tolerance: float | None = None
     stop: Stop = "example"
 
+    @property
+    def independent_of_batch(self) -> bool:
+        """Whether the search for an example ends without regard to the other examples of the micro-batch.
+
+        Example:
+            >>> Search(num_steps=20, tolerance=0.1, stop="batch").independent_of_batch
+            False
+        """
+        return self.tolerance is None or self.stop == "example"
+
     def __post_init__(self) -> None:
         require_choices({"stop": Stop}, {"stop": self.stop})
         if self.num_steps < 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import io
+import math
 import os
 import tempfile
 import warnings
@@ -16,10 +17,12 @@ from typing import Any
 import torch
 from lightning import Trainer, seed_everything
 from lightning.pytorch.callbacks import ModelCheckpoint
+from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from lightning_xai.functional.laws import random_texts, require
+from lightning_xai.functional.laws import random_texts, require, with_padding
 from lightning_xai.functional.network.untouched import random_states_kept
+from lightning_xai.functional.own_parts import require_maker, require_object, require_type
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.plm_ca import PLMCA
 from lightning_xai.models.tiny import TINY_BERT, with_large_weights
@@ -53,6 +56,7 @@ def check_objective(make: MakeObjective, *, multilabel: bool = True) -> None:
         Traceback (most recent call last):
         ValueError: Mean: the loss has no gradient for the first layer: do not detach the logits
     """
+    require_maker(make, Objective, "network")
     silent = redirect_stdout(io.StringIO())  # hides the lines that a fit prints
     with silent, quiet(), warnings.catch_warnings(), random_states_kept(), _environment_kept():
         warnings.simplefilter("ignore")
@@ -149,14 +153,16 @@ def loss_reaches_the_encoder(make: MakeObjective, *, multilabel: bool = True) ->
     """All losses are finite scalars, and the gradient of "loss" with respect to the first layer is not 0."""
     objective = _ready(make, multilabel)
     losses, name = objective.losses(planted_batch(**_kind(multilabel))), type(objective).__name__
+    require_type(losses, dict, f"{name}.losses", 'return {"loss": the loss to be minimized}')
     require(
         "loss" in losses,
         f"{name}: `losses` has only {', '.join(losses)}",
         'return the loss to be minimized under the key "loss"',
     )
     for key, value in losses.items():
-        fits = value.dim() == 0 and bool(value.isfinite())
-        require(fits, f"{name}: {key} is {value.detach()}", "return finite scalars, such as means over a batch")
+        scalar = isinstance(value, Tensor) and value.dim() == 0
+        fits, shown = scalar and bool(value.isfinite()), value.detach() if isinstance(value, Tensor) else repr(value)
+        require(fits, f"{name}: {key} is {shown}", "return finite scalars as tensors, such as means over a batch")
     weight = objective.network.encoder_layers()[0].value.weight
     rule, remedy = f"{name}: the loss has no gradient for the first layer", "do not detach the logits"
     require(losses["loss"].requires_grad, rule, remedy)
@@ -191,6 +197,26 @@ def losses_draw_no_numbers_in_eval_mode(make: MakeObjective, *, multilabel: bool
     objective.losses(planted_batch(**_kind(multilabel)))
     rule = f"{type(objective).__name__}: in eval mode, `losses` draws from torch's global random generator"
     require(torch.equal(torch.get_rng_state(), before), rule, "use a torch.Generator, seeded by `step_seed`")
+
+
+def loss_is_a_mean_over_examples(make: MakeObjective, *, multilabel: bool = True) -> None:
+    """If `independent_of_batch` is True, padding and a second copy of each example do not change the loss.
+
+    The losses are computed in eval mode, without dropout.
+    """
+    batch = planted_batch(**_kind(multilabel))
+    name, independent, loss = _loss(make, batch, multilabel)
+    if not independent:
+        return
+    twice = batch[[*range(len(batch))] * 2]
+    says = "set `independent_of_batch` to False if the loss depends on the batch by definition"
+    for rule, remedy, other in (
+        ("padding changes the loss", "use only tokens where attention_mask is True", with_padding(batch, 3)),
+        ("if a batch holds every example twice, the loss changes", "return a mean over the examples, not a sum", twice),
+    ):
+        _, _, changed = _loss(make, other, multilabel)
+        same = math.isclose(loss, changed, rel_tol=1e-3, abs_tol=1e-6)
+        require(same, f"{name}: {rule} from {loss:.6g} to {changed:.6g}", f"{remedy}, or {says}")
 
 
 def fit_changes_the_weights(make: MakeObjective, *, multilabel: bool = True) -> None:
@@ -237,6 +263,7 @@ LAWS = (
     loss_reaches_the_encoder,
     losses_leave_the_network_as_it_was,
     losses_draw_no_numbers_in_eval_mode,
+    loss_is_a_mean_over_examples,
     fit_changes_the_weights,
     resumed_fit_ends_equal,
 )
@@ -248,9 +275,16 @@ def _kind(multilabel: bool) -> dict[str, Any]:
 
 def _ready(make: MakeObjective, multilabel: bool) -> Objective:
     objective = make(tiny_plm_ca(multilabel=multilabel))
-    require(isinstance(objective, Objective), f"{objective!r} is not an Objective", "derive its class from Objective")
+    require_object(objective, Objective)
     objective.setup("fit")
     return objective
+
+
+def _loss(make: MakeObjective, batch: Batch, multilabel: bool) -> tuple[str, bool, float]:
+    """Returns the name of a new objective, its `independent_of_batch`, and its loss on the batch in eval mode."""
+    torch.manual_seed(3)  # so that each objective has the same random weights
+    objective = _ready(make, multilabel).eval()
+    return type(objective).__name__, objective.independent_of_batch, float(objective.losses(batch)["loss"].detach())
 
 
 @contextmanager

@@ -111,6 +111,7 @@ class TokenMasking(ComposedObjective):
         self.fidelity_weight = fidelity_weight
         self.sparsity: Sparsity = sparsity
         self.search = search
+        self.independent_of_batch = self.independent_of_batch and search.independent_of_batch
         self.stop_gradient = stop_gradient
         # the teacher's pass, the search's first pass and its steps, and the student's two passes with their gradients
         self.own_passes = 1 + 1 + 2 * search.num_steps + 2 * 3

@@ -11,6 +11,7 @@ import torch
 from lightning_xai.attributions import laws
 from lightning_xai.attributions.aml import AMLAttribution, best_candidates, give_scorer
 from lightning_xai.attributions.base import explaining
+from lightning_xai.attributions.tiny_networks import tiny_networks
 from lightning_xai.functional.laws import network_state
 from lightning_xai.functional.network.untouched import network_kept
 from lightning_xai.metrics.complexity import Entropy, Sparsity
@@ -25,7 +26,7 @@ from lightning_xai.types import Attribution, Batch, Selector
 from tests.conftest import TINY_CONFIGS, text_inputs, tiny_classifier
 
 LENGTHS = [6, 13, 9]
-BERT = functools.cache(lambda: laws.tiny_networks()[0])
+BERT = functools.cache(lambda: tiny_networks()[0])
 STRONG = 3e-2  # a learning rate at which ten steps change the order of the tokens
 
 

@@ -1,11 +1,9 @@
 """Laws of all attribution methods; every class of the package is found, so a new one is tested as well."""
 
-import copy
 import functools
 import importlib
 import inspect
 import pkgutil
-import random
 import typing
 import warnings
 from typing import Any
@@ -18,10 +16,9 @@ from lightning_xai.attributions import laws
 from lightning_xai.attributions.base import AttributionMethod, DifferentiableAttribution
 from lightning_xai.attributions.by_segment import BySegment
 from lightning_xai.attributions.gradient import Gradient
-from lightning_xai.attributions.input_x_gradient import InputXGradient
+from lightning_xai.attributions.tiny_networks import tiny_networks
 from lightning_xai.functional.network.untouched import network_kept
 from lightning_xai.models.forward_pass import ForwardPass
-from lightning_xai.types import Passes
 from tests.conftest import text_inputs
 
 SMALL = {"num_steps": 6, "num_samples": 12, "beam_size": 1}  # values for costly arguments of constructors
@@ -74,7 +71,7 @@ each_method = pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name
 each_model = pytest.mark.parametrize("kind", ["bert", "plm_ca"])
 
 TARGETS = laws.TARGETS
-NETWORKS = functools.cache(laws.tiny_networks)
+NETWORKS = functools.cache(tiny_networks)
 
 
 @each_method
@@ -192,109 +189,3 @@ def test_scores_are_negative_only_if_the_method_has_a_sign(cls, model):
             method = build(cls, **({name: word} if name else {}))
             scores = method.attribute(model, text_inputs(laws.LENGTHS), TARGETS).scores
             assert bool((scores < 0).any()) == method.has_sign, f"{name}={word}"
-
-
-class Outside(InputXGradient):
-    """A method outside the package that keeps all laws. Its subclasses break one law each."""
-
-    def __init__(self) -> None:
-        super().__init__(pooling="sum")
-
-
-class SeesPadding(Outside):
-    def scores(self, model, inputs, targets, *, create_graph=False):
-        return super().scores(model, inputs, targets, create_graph=create_graph) * inputs.input_ids.shape[1]
-
-
-class SeesOtherClasses(Outside):
-    def scores(self, model, inputs, targets, *, create_graph=False):
-        return super().scores(model, inputs, targets, create_graph=create_graph) * targets.shape[1]
-
-
-class SeesOtherTexts(Outside):
-    def scores(self, model, inputs, targets, *, create_graph=False):
-        return super().scores(model, inputs, targets, create_graph=create_graph) * len(inputs)
-
-
-class Changes(Outside):
-    def scores(self, model, inputs, targets, *, create_graph=False):
-        model.embedding_matrix.grad = torch.ones_like(model.embedding_matrix)
-        return super().scores(model, inputs, targets, create_graph=create_graph)
-
-
-class LeavesAHook(Outside):
-    def scores(self, model, inputs, targets, *, create_graph=False):
-        model.register_forward_hook(lambda *_: None)
-        return super().scores(model, inputs, targets, create_graph=create_graph)
-
-
-class DrawsNumbers(Outside):
-    def scores(self, model, inputs, targets, *, create_graph=False):
-        random.random()
-        return super().scores(model, inputs, targets, create_graph=create_graph)
-
-
-class ZeroesAnEmbedding(Outside):
-    def scores(self, model, inputs, targets, *, create_graph=False):
-        model.embedding_matrix.data[7] = 0.0  # the second call changes nothing more
-        return super().scores(model, inputs, targets, create_graph=create_graph)
-
-
-class SwitchesTheKernel(Outside):
-    def scores(self, model, inputs, targets, *, create_graph=False):
-        model.set_attention("sdpa")
-        return super().scores(model, inputs, targets, create_graph=create_graph)
-
-
-class Magnitudes(Outside):
-    def scores(self, model, inputs, targets, *, create_graph=False):
-        return super().scores(model, inputs, targets, create_graph=create_graph).abs()
-
-
-class CountsTooFew(Outside):
-    def passes(self, num_tokens, num_targets):
-        return Passes(forward=1, backward=1)
-
-
-class Detaches(Outside):
-    def scores(self, model, inputs, targets, *, create_graph=False):
-        scores = super().scores(model, inputs, targets, create_graph=create_graph).detach()
-        return scores + 0 * model.embed(inputs).sum() if create_graph else scores
-
-
-class WrongShape(Outside):
-    def scores(self, model, inputs, targets, *, create_graph=False):
-        return super().scores(model, inputs, targets, create_graph=create_graph)[..., :-1]
-
-
-@pytest.mark.parametrize(
-    ("method", "message"),
-    [
-        (SeesPadding, "SeesPadding: (other texts in the batch|padding) change"),
-        (SeesOtherClasses, "the other explained classes change the scores of a class"),
-        (SeesOtherTexts, "other texts in the batch change scores .*inputs.index"),
-        (Changes, "after `scores`, gradients are not as before"),
-        (LeavesAHook, "after `scores`, hooks are not as before"),
-        (ZeroesAnEmbedding, "after `scores`, weights are not as before"),
-        (SwitchesTheKernel, "after `scores`, the attention kernel are not as before"),
-        (DrawsNumbers, "after `scores`, Python's random state are not as before"),
-        (Magnitudes, "no score is negative although has_sign is True"),
-        (CountsTooFew, "makes 2 backward passes per text, but `passes` says 1"),
-        (Detaches, "a loss on scores has no finite gradient for layer 0"),
-        (WrongShape, r"returned shape .* but \[B, K, T\] is"),
-    ],
-    ids=lambda value: getattr(value, "__name__", ""),
-)
-def test_a_method_outside_the_package_that_breaks_a_law_is_told_which(method, message):
-    with pytest.raises(ValueError, match=message) as caught:
-        laws.check_method(method(), copy.deepcopy(NETWORKS()[0]))
-    assert "\n" not in str(caught.value)
-
-
-class Unhashable(Outside):
-    __hash__ = None  # type: ignore[assignment] # as in a data class
-
-
-@pytest.mark.parametrize("method", [Outside, Unhashable])
-def test_a_method_outside_the_package_that_keeps_all_laws_passes(method):
-    laws.check_method(method(), copy.deepcopy(NETWORKS()[1]))

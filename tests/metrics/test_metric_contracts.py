@@ -202,9 +202,15 @@ class WrongShape(Outside):
         return super().measure(attribution, batch, predict).squeeze(-1)
 
 
+class ReturnsAList(Outside):
+    def measure(self, attribution, batch, predict):
+        return super().measure(attribution, batch, predict).tolist()
+
+
 @pytest.mark.parametrize(
     ("metric", "message"),
     [
+        (ReturnsAList, r"ReturnsAList.measure returned list: return a tensor \[B, K, len\(columns\)\]"),
         (SeesPadding, "SeesPadding: (batches of one example|padding) change"),
         (ChangesScores, "change"),
         (KeepsState, "batches of one example change"),

@@ -14,6 +14,7 @@ import torch
 import lightning_xai.models
 from lightning_xai.models import laws
 from lightning_xai.models.base import Classifier
+from lightning_xai.models.encoder_weights import encoder_matrices
 from tests.conftest import TINY_CONFIGS, VOCAB_SIZE, text_inputs
 
 ARGUMENTS = {"config": TINY_CONFIGS["roberta"], "num_classes": 3, "segment_length": 4, "vocab_size": VOCAB_SIZE}
@@ -66,7 +67,7 @@ def test_law(law, model):
 def test_the_walk_finds_the_models_and_the_matrices_of_their_encoders():
     found = {c.__name__: c for c in classifier_classes()}
     named = ("BiLSTMAttention", "HFClassifier", "PLMCA")
-    assert all(len(laws.encoder_matrices(build(found[name]))) >= 4 for name in named)
+    assert all(len(encoder_matrices(build(found[name]))) >= 4 for name in named)
 
 
 @pytest.mark.parametrize("network_class", CLASSES, ids=lambda c: c.__name__)
@@ -137,10 +138,29 @@ class DividesByZero(BagOfWords):
         return replace(output, logits=output.logits / inputs.attention_mask.any(dim=1, keepdim=True))
 
 
+class SeesOtherTexts(BagOfWords):
+    def forward(self, inputs, inputs_embeds=None, **options):
+        output = super().forward(inputs, inputs_embeds, **options)
+        return replace(output, logits=output.logits * len(inputs))
+
+
+class ReturnsLogits(BagOfWords):
+    def forward(self, inputs, inputs_embeds=None, **options):
+        return super().forward(inputs, inputs_embeds, **options).logits
+
+
+class EmbedsNothing(BagOfWords):
+    def embed(self, inputs):
+        return None
+
+
 @pytest.mark.parametrize(
     ("network", "message"),
     [
-        (SeesPadding, "padding or other texts change logits by up to .*use attention_mask"),
+        (SeesOtherTexts, "other texts in the batch change logits by up to .*compute each row separately"),
+        (ReturnsLogits, "ReturnsLogits.forward returned Tensor: return a ClassifierOutput"),
+        (EmbedsNothing, r"EmbedsNothing.embed returned NoneType: return embeddings \[B, T, D\]"),
+        (SeesPadding, "SeesPadding: padding changes logits by up to .*use attention_mask"),
         (IgnoresEmbeds, "inputs_embeds had too few rows, but forward raised no error: raise ValueError"),
         (ReadsTooMuch, "sums of the readout's rows differ from 1"),
         (ForgetsTheKernel, "attention_implementation is 'sdpa': store the last given name"),

@@ -147,9 +147,36 @@ class HidesState(Outside):
         return {"loss": super().losses(batch)["loss"] * self.number}
 
 
+class SumsExamples(Outside):
+    def losses(self, batch):
+        return {"loss": super().losses(batch)["loss"] * len(batch)}
+
+
+class CountsPadding(Outside):
+    def losses(self, batch):
+        return {"loss": super().losses(batch)["loss"] / batch.inputs.input_ids.shape[1]}
+
+
+class ReturnsATensor(Outside):
+    def losses(self, batch):
+        return super().losses(batch)["loss"]
+
+
+class ReturnsANumber(Outside):
+    def losses(self, batch):
+        return {"loss": 0.5}
+
+
 @pytest.mark.parametrize(
     ("objective", "message"),
     [
+        (
+            SumsExamples,
+            "a batch holds every example twice, the loss changes from .*: return a mean over the examples",
+        ),
+        (CountsPadding, "CountsPadding: padding changes the loss from .*attention_mask"),
+        (ReturnsATensor, "ReturnsATensor.losses returned Tensor: return {"),
+        (ReturnsANumber, "ReturnsANumber: loss is 0.5: return finite scalars as tensors"),
         (LacksLoss, '`losses` has only cross_entropy: return the loss to be minimized under the key "loss"'),
         (ReturnsExamples, "return finite scalars"),
         (LeavesGradients, "after `losses`, gradients are not as before"),
@@ -168,3 +195,13 @@ def test_an_objective_outside_the_package_that_breaks_a_law_is_told_which(object
 
 def test_an_objective_outside_the_package_that_keeps_all_laws_passes():
     laws.check_objective(Outside)
+
+
+class SumsByDefinition(SumsExamples):
+    def __init__(self, network: Any) -> None:
+        super().__init__(network)
+        self.independent_of_batch = False
+
+
+def test_an_objective_may_say_that_its_loss_depends_on_the_batch():
+    laws.loss_is_a_mean_over_examples(SumsByDefinition)

@@ -30,8 +30,8 @@ from lightning_xai.callbacks.preflight.short_texts import confident_probs
 from lightning_xai.functional.classes.targets import select_targets
 from lightning_xai.functional.network.untouched import attributes_kept, weight_checksums
 from lightning_xai.functional.scores.completeness import CompletenessCheck
+from lightning_xai.models.output_check import check_output
 from lightning_xai.runs.splits import VALIDATION
-from lightning_xai.types import ClassifierOutput
 
 
 def sources_of(preflight: PreflightRun) -> list[Any]:
@@ -105,27 +105,6 @@ def examples_with_targets(preflight: PreflightRun, source: Any, split: str) -> n
     labels = rows.labels([rows.position(int(example)) for example in examples])
     has_gold = np.array([policy != "predicted" and bool(gold) for gold in labels], dtype=bool)
     return examples[has_gold]
-
-
-def check_output(network: torch.nn.Module, output: object, num_examples: int) -> None:
-    """Raises ValueError if a network's output is not a ClassifierOutput with logits of shape [B, C].
-
-    Example:
-        >>> from lightning_xai.models.hf_classifier import random_bert
-        >>> check_output(random_bert(), torch.zeros(1, 2), 1)
-        Traceback (most recent call last):
-        ValueError: HFClassifier.forward returned Tensor: return a ClassifierOutput with logits and readout
-    """
-    name = type(network).__name__
-    if not isinstance(output, ClassifierOutput):
-        raise ValueError(
-            f"{name}.forward returned {type(output).__name__}: return a ClassifierOutput with logits and readout"
-        )
-    expected = [num_examples, network.num_classes]
-    if list(output.logits.shape) != expected:
-        raise ValueError(
-            f"{name}.forward returned logits of shape {list(output.logits.shape)}: return [B, C], that is, {expected}"
-        )
 
 
 def try_network(preflight: PreflightRun) -> bool:

@@ -22,7 +22,8 @@ from lightning_xai.data.corpora.file_hashes import FileHashes
 from lightning_xai.data.corpora.key import LAYOUT, encoder_key_facts, key_of, library_facts, source_facts
 from lightning_xai.data.corpora.privacy import has_private_text, require_public_vocabulary
 from lightning_xai.data.corpora.source_table import SourceTable
-from lightning_xai.data.sources.base import TextSource, check_example, check_split
+from lightning_xai.data.sources.base import TextSource, check_split
+from lightning_xai.data.sources.row_checks import check_example
 from lightning_xai.data.sources.row_stream import Rows, read_rows
 from lightning_xai.functional.model_files.cache_folder import cache_folder
 from lightning_xai.runs.counted import Counted

@@ -14,9 +14,8 @@ import numpy as np
 from datasets import Dataset, DatasetDict, Features, List, Value
 
 from lightning_xai.data.init_args import arguments_of
+from lightning_xai.data.sources.row_checks import check_example, check_given_row
 from lightning_xai.data.sources.row_stream import RowStream
-from lightning_xai.data.tables.rationale_cells import is_whole, whole_spans
-from lightning_xai.functional.text.spans import check_spans
 from lightning_xai.runs.names import check_name
 
 LONGEST_PATH = 4096  # characters; a string of at least this length is assumed not to be a path
@@ -26,8 +25,8 @@ def rows_to_dataset(rows: Iterable[dict[str, Any]], multilabel: bool = False) ->
     """Returns the rows as a data set in memory. The keys of a row are columns of TextSource; some may be missing.
 
     Raises:
-        ValueError: a class number, or the start or end of a span, is not a whole number, and would be rounded in the
-            data set.
+        ValueError: a row is not a dict, its labels or rationales have another format than TextSource describes, or a
+            class number or the start or end of a span would be rounded, because it is not a whole number.
 
     Example:
         >>> rows_to_dataset([{"text": "good", "labels": 1, "id": "a"}]).column_names
@@ -36,7 +35,7 @@ def rows_to_dataset(rows: Iterable[dict[str, Any]], multilabel: bool = False) ->
     features = row_features(multilabel)
     rows = list(rows)
     for row in rows:
-        require_whole_numbers(row)
+        check_given_row(row, multilabel)
     used = [name for name in features if any(name in row for row in rows)]
     columns = {name: [row.get(name) for row in rows] for name in used}
     return Dataset.from_dict(columns, features=Features({name: features[name] for name in used}))
@@ -54,21 +53,6 @@ def row_features(multilabel: bool) -> Features:
     return Features({"text": text, "text_pair": text, "labels": labels, "rationales": rationales, "id": text})
 
 
-def require_whole_numbers(row: dict[str, Any]) -> None:
-    """Raises ValueError if a class number, or the start or end of a span, is not a whole number.
-
-    Example:
-        >>> require_whole_numbers({"text": "good", "labels": 1, "id": "a"})
-    """
-    where, labels = f"row {row.get('id')!r}", row.get("labels")
-    rationales = row.get("rationales") or []
-    for label in [*(labels if isinstance(labels, list) else [labels]), *(part["label"] for part in rationales)]:
-        if label is not None and not isinstance(label, bool) and not is_whole(label):
-            raise ValueError(f"{where}: label {label!r} is not a class number; give an integer")
-    for part in rationales:
-        whole_spans(part["spans"], where)
-
-
 def rows_to_splits(splits: Mapping[str, Iterable[dict[str, Any]]], multilabel: bool = False) -> DatasetDict:
     """Returns the rows of every split in the format that TextSource.load must return.
 
@@ -76,6 +60,8 @@ def rows_to_splits(splits: Mapping[str, Iterable[dict[str, Any]]], multilabel: b
         >>> rows_to_splits({"train": [{"text": "good", "labels": 1, "id": "a"}]})["train"]["text"][:]
         ['good']
     """
+    if not isinstance(splits, Mapping):
+        raise ValueError(f"splits is {str(splits)[:60]}, not a dict: write {{'train': rows, 'test': rows}}")
     return DatasetDict({split: rows_to_dataset(rows, multilabel) for split, rows in splits.items()})
 
 
@@ -186,7 +172,7 @@ class TextSource(ABC):
     @cached_property
     def class_names(self) -> list[str]:
         """Names of the classes 0, 1, ... A source sets this attribute, or reads it from data in a cached_property."""
-        raise NotImplementedError(f"{type(self).__name__} does not define class_names: set this attribute")
+        raise ValueError(f"{type(self).__name__} does not define class_names: set this attribute")
 
     @abstractmethod
     def load(self) -> DatasetDict:
@@ -235,33 +221,6 @@ class TextSource(ABC):
             "multilabel": self.multilabel,
             "rationales_are_weak": self.rationales_are_weak,
         }
-
-
-def check_example(example: dict[str, Any], split: str, num_classes: int, multilabel: bool) -> None:
-    """Checks the types, labels and spans of a row.
-
-    Raises:
-        ValueError: the row breaks the format that TextSource describes; the message names the row.
-
-    Example:
-        >>> check_example({"text": "good", "labels": 1, "id": "a"}, "train", num_classes=2, multilabel=False)
-    """
-    where = f"{split} row {example['id']!r}"
-    if not isinstance(example["text"], str):
-        raise ValueError(f"{where}: text is {example['text']!r}, not a string; correct or remove the row")
-    labels = example["labels"]
-    if isinstance(labels, list) != multilabel:
-        kinds = ("a list of classes", "multi-label") if multilabel else ("an integer", "single-label")
-        raise ValueError(f"{where}: labels is {labels!r}, not {kinds[0]}, though the source is {kinds[1]}")
-    rationales = example.get("rationales") or []
-    for label in [*(labels if multilabel else [labels]), *(rationale["label"] for rationale in rationales)]:
-        if not isinstance(label, int) or not 0 <= label < num_classes:
-            raise ValueError(
-                f"{where}: label {label!r} is not one of the {num_classes} classes (0-{num_classes - 1}); "
-                "correct the label, or add its class to the source"
-            )
-    for rationale in rationales:
-        check_spans(rationale["spans"], example["text"], where)
 
 
 def checked_examples(rows: Dataset, split: str, source: TextSource) -> list[dict[str, Any]]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 from datasets import DatasetDict
 
 from lightning_xai.data.sources.base import TextSource, checked_examples
 from lightning_xai.functional.laws import changed_parts, process_state, require
+from lightning_xai.functional.own_parts import require_object
 
 
 def check_source(source: TextSource) -> None:
@@ -31,7 +33,7 @@ def check_source(source: TextSource) -> None:
         ValueError: test row '0': label 2 is not one of the 2 classes (0-1); correct the label, or add its class to the
         source
     """
-    require(isinstance(source, TextSource), f"{source!r} is not a TextSource", "derive its class from TextSource")
+    require_object(source, TextSource)
     name, again = type(source).__name__, copy.deepcopy(source)
     process = process_state()
     source.prepare()
@@ -39,8 +41,8 @@ def check_source(source: TextSource) -> None:
     changed = changed_parts(process, process_state())
     rule = f"{name}: loading the data changed {', '.join(changed)}"
     require(not changed, rule, "draw random numbers from numpy.random.default_rng(seed)")
+    class_names_are_fixed(source, again)  # before the rows, whose labels are compared with the number of names
     rows_are_valid(source, splits)
-    class_names_are_fixed(source, again)
     a_second_load_is_equal(again, splits)
     filler_is_apart(source)
 
@@ -89,10 +91,11 @@ def class_names_are_fixed(source: TextSource, other: TextSource) -> None:
         >>> from lightning_xai.data.sources.planted import Planted
         >>> class_names_are_fixed(Planted(), Planted())
     """
-    names, name = list(source.class_names), type(source).__name__
-    distinct = all(isinstance(one, str) for one in names) and len(set(names)) == len(names) > 0
+    names, name = source.class_names, type(source).__name__
+    listed = isinstance(names, Sequence) and not isinstance(names, str)
+    distinct = listed and all(isinstance(one, str) for one in names) and len(set(names)) == len(names) > 0
     require(distinct, f"{name}: class_names is {names}", "give a list of different strings")
-    before = list(other.class_names)
+    before = other.class_names
     rule = f"{name}: class_names is {before} before the rows are loaded, but {names} afterwards"
     require(before == names, rule, "sort the names, or set class_names in the class")
 

@@ -35,6 +35,31 @@ def rationale_cell(cell: Any, location: str) -> list[Any]:
     return cell or []
 
 
+def rationale_parts(rationales: Any, location: str) -> list[dict[str, Any]]:
+    """Returns the rationales of a row, in the format that TextSource describes; [] for None.
+
+    Raises:
+        ValueError: the rationales are not a list of dicts with the keys "label" and "spans". The message starts with
+            `location`.
+
+    Example:
+        >>> rationale_parts([{"label": 1, "spans": [[0, 4]]}], "row 0")
+        [{'label': 1, 'spans': [[0, 4]]}]
+        >>> rationale_parts([[0, 4]], "row 0")
+        Traceback (most recent call last):
+        ValueError: row 0: rationales is [[0, 4]]; write [{'label': class number, 'spans': [[begin, end], ...]}, ...]
+    """
+    parts = [] if rationales is None else rationales
+    if not isinstance(parts, list) or not all(
+        isinstance(part, dict) and {"label", "spans"} <= set(part) for part in parts
+    ):
+        raise ValueError(
+            f"{location}: rationales is {str(rationales)[:60]}; "
+            "write [{'label': class number, 'spans': [[begin, end], ...]}, ...]"
+        )
+    return parts
+
+
 def whole_spans(spans: Any, location: str) -> list[list[int]]:
     """Returns spans as integers. Whole floats such as 4.0 are accepted; fractions and booleans are errors.
 

@@ -12,7 +12,8 @@ from typing import Any
 import pyarrow as pa
 from datasets import Dataset, Features
 
-from lightning_xai.data.sources.base import require_whole_numbers, row_features
+from lightning_xai.data.sources.base import row_features
+from lightning_xai.data.sources.row_checks import check_given_row
 from lightning_xai.data.sources.row_stream import blocks_of
 from lightning_xai.functional.model_files.cache_folder import cache_folder
 from lightning_xai.runs.files.disk import writing
@@ -48,7 +49,7 @@ def stored_rows(
     """
     features = Features({name: kind for name, kind in row_features(multilabel).items() if name in columns})
     limit = IN_MEMORY if in_memory is None else in_memory
-    blocks = _tables(rows, features)
+    blocks = _tables(rows, features, multilabel)
     first: list[pa.Table] = []
     for table in blocks:
         first.append(table)
@@ -58,10 +59,10 @@ def stored_rows(
     return Dataset(pa.concat_tables([features.arrow_schema.empty_table(), *first]))
 
 
-def _tables(rows: Iterable[dict[str, Any]], features: Features) -> Iterator[pa.Table]:
+def _tables(rows: Iterable[dict[str, Any]], features: Features, multilabel: bool) -> Iterator[pa.Table]:
     for block in blocks_of(rows):
         for row in block:
-            require_whole_numbers(row)
+            check_given_row(row, multilabel)
         columns = [pa.array([row[name] for row in block], field.type) for name, field in _fields(features)]
         yield pa.Table.from_arrays(columns, schema=features.arrow_schema)
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from functools import reduce
 from typing import Any
 
+from lightning_xai.functional.own_parts import require_type
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.forward_pass import Needs
 from lightning_xai.objectives.terms.base import CleanPass, Task, Term, TermValue
@@ -52,6 +53,9 @@ def term_values(terms: Mapping[str, Term], clean: CleanPass, prepared: Mapping[s
         clean: the clean pass, with everything that the terms need (`needs_of`).
         prepared: the result of `prepare_all`.
 
+    Raises:
+        ValueError: a term's `value` returned no TermValue.
+
     Example:
         >>> import torch
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -68,4 +72,6 @@ def term_values(terms: Mapping[str, Term], clean: CleanPass, prepared: Mapping[s
     for name, term in terms.items():
         clean.state_after.restore()  # so that no term changes the random numbers of another
         values[name] = term.value(clean, prepared[name])
+        remedy = "return TermValue(values), with values of shape [B]"
+        require_type(values[name], TermValue, f"{type(term).__name__}.value", remedy)
     return values

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from lightning_xai.functional.laws import require
+from lightning_xai.functional.laws import require, with_padding
 from lightning_xai.functional.network.untouched import random_states_kept
+from lightning_xai.functional.own_parts import require_maker, require_object
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.forward_pass import Needs
 from lightning_xai.objectives import laws
@@ -21,7 +21,7 @@ from lightning_xai.objectives.laws import NUM_CLASSES, planted_batch, tiny_plm_c
 from lightning_xai.objectives.supervised import Supervised
 from lightning_xai.objectives.terms.base import CleanPass, Term, TermValue
 from lightning_xai.runs.progress import quiet
-from lightning_xai.types import Attribution, Batch
+from lightning_xai.types import Batch
 
 MakeTerm = Callable[[], Term]
 
@@ -44,8 +44,10 @@ def check_term(make: MakeTerm) -> None:
         Traceback (most recent call last):
         ValueError: term Constant: its gradient reaches no trainable weight: do not detach values or freeze all weights
     """
+    require_maker(make, Term)
     with quiet(), warnings.catch_warnings(), random_states_kept():
         warnings.simplefilter("ignore")
+        require_object(make(), Term)
         for law in LAWS:
             law(make)
     laws.check_objective(
@@ -72,7 +74,7 @@ def values_depend_on_their_own_example_alone(make: MakeTerm) -> None:
     alone = torch.cat([_values(objective, batch[row : row + 1]) for row in range(len(batch))])
     padded = _values(objective, with_padding(batch, 3))
     remedy = "compute each value from one example and its attention mask, or set `independent_of_batch` to False"
-    for name, other in {"other examples": alone, "padding": padded}.items():
+    for name, other in {"padding": padded, "other examples": alone}.items():
         same = torch.allclose(together, other, rtol=1e-6, atol=1e-9)
         require(same, f"{_name(term)}: due to {name}, the values change from {together} to {other}", remedy)
 
@@ -124,28 +126,6 @@ LAWS = (
     accumulated_micro_batches_give_the_gradient_of_their_union,
     other_terms_keep_their_numbers,
 )
-
-
-def with_padding(batch: Batch, columns: int) -> Batch:
-    """Returns the batch with `columns` more columns of padding on the right.
-
-    Example:
-        >>> with_padding(planted_batch(num_examples=2), 3).inputs.input_ids.shape
-        torch.Size([2, 13])
-    """
-    width = batch.inputs.input_ids.shape[1]
-
-    def pad(tensor: Tensor) -> Tensor:
-        if tensor.dim() < 2 or tensor.shape[-1] != width:
-            return tensor
-        return torch.cat([tensor, tensor.new_zeros(*tensor.shape[:-1], columns)], dim=-1)
-
-    rationale = batch.rationale
-    if rationale is not None:
-        rationale = Attribution(
-            pad(rationale.scores), rationale.targets, rationale.target_mask, pad(rationale.token_mask)
-        )
-    return replace(batch, inputs=batch.inputs.map(pad), rationale=rationale)
 
 
 class _SecondPass(Term):

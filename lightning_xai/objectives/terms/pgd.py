@@ -172,7 +172,7 @@ class PGD(Term):
         self.search = search
         self.step_rule: StepRule = step_rule
         self.initialization: Initialization = initialization
-        self.independent_of_batch = search.tolerance is None or search.stop == "example"
+        self.independent_of_batch = search.independent_of_batch
 
     def needs(self, network: Classifier) -> Needs:
         return Needs(embeds=True, readout=False)

@@ -58,7 +58,7 @@ def test_source_without_class_names_is_named():
         def load(self) -> DatasetDict:
             return rows_to_splits({})
 
-    with pytest.raises(NotImplementedError, match="Nameless does not define class_names"):
+    with pytest.raises(ValueError, match="Nameless does not define class_names"):
         Nameless().summary()
 
 

@@ -75,6 +75,30 @@ class LoadsOtherRows(Outside):
         return [{**ROWS[0], "text": f"film {next(NUMBERS)}"}]
 
 
+class ListsSpans(Outside):
+    def rows(self):
+        return [{**ROWS[0], "rationales": [[0, 1]]}]
+
+
+class ListsALabel(Outside):
+    def rows(self):
+        return [{**ROWS[0], "labels": [1]}]
+
+
+class GivesTuples(Outside):
+    def rows(self):
+        return [("a good film", 1)]
+
+
+class NamesNoSplits(Outside):
+    def load(self):
+        return rows_to_splits(ROWS)  # type: ignore[arg-type]
+
+
+class CountsItsClasses(Outside):
+    class_names = 2  # type: ignore[assignment]
+
+
 class DrawsNumbers(Outside):
     def rows(self):
         random.random()
@@ -108,6 +132,11 @@ class FindsNamesLater(Outside):
     [
         (RepeatsAnId, "split 'test' has the id '0' twice: give every row its own id"),
         (HasALongSpan, "99"),
+        (ListsSpans, r"row '0': rationales is \[\[0, 1\]\]; write \[{'label': class number, 'spans'"),
+        (ListsALabel, r"row '0': labels is \[1\], not an integer, though the source is single-label"),
+        (GivesTuples, r"row \('a good film', 1\) is not a dict: write {'text'"),
+        (NamesNoSplits, "not a dict: write {'train': rows, 'test': rows}"),
+        (CountsItsClasses, "class_names is 2: give a list of different strings"),
         (LacksIds, "lacks column 'id'"),
         (PairsSomeRows, "some rows of split 'test' have a text_pair"),
         (LoadsOtherRows, "a second load gives other rows in split 'test'"),

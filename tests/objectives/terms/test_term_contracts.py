@@ -16,6 +16,8 @@ from lightning_xai.objectives import laws as objective_laws
 from lightning_xai.objectives.supervised import Supervised
 from lightning_xai.objectives.terms import laws
 from lightning_xai.objectives.terms.base import Term, TermValue
+from lightning_xai.objectives.terms.input_gradient import InputGradient
+from tests.conftest import tiny_classifier
 from tests.objectives.conftest import fast_optimizer
 
 
@@ -105,9 +107,15 @@ class Detached(Own):
         return TermValue(super().value(clean, prepared).values.detach())
 
 
+class ReturnsATensor(Own):
+    def value(self, clean, prepared):
+        return super().value(clean, prepared).values
+
+
 @pytest.mark.parametrize(
     ("term", "message"),
     [
+        (ReturnsATensor, "ReturnsATensor.value returned Tensor: return TermValue"),
         (Scalar, r"its values have shape \[\]"),
         (LooksAtNeighbors, "due to other examples, the values change"),
         (SwitchesModes, "it changes the objective's own loss or the terms after it"),
@@ -120,6 +128,12 @@ def test_a_term_outside_the_package_that_breaks_a_law_is_told_which(term, messag
     with pytest.raises(ValueError, match=message):
         laws.check_term(term)
     assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_an_objective_depends_on_the_batch_if_one_of_its_terms_does():
+    for igr, independent in ((InputGradient(), True), (InputGradient(per="micro_batch"), False)):
+        objective = Supervised(tiny_classifier("plm_ca"), terms={"size": Own(), "igr": igr})
+        assert objective.independent_of_batch == independent
 
 
 @pytest.mark.slow
