@@ -104,8 +104,8 @@ def explain(
             The tokens of the second text are not shown.
         method: attribution methods: names of classes (AttInGrad, or AttInGrad,DecompXReverse for two) or a class_path.
             The default is IntegratedGradients with signed scores, whose sum is the logit for the text minus the logit
-            for the baseline. A method that is given by its name alone, and has an argument `pooling`, gets signed
-            scores; `--method.pooling l2` gives magnitudes instead.
+            for the baseline. A method that is given by its name alone gets signed scores if its argument `pooling`
+            allows them (for Gradient, their sum has no meaning); `--method.pooling l2` gives magnitudes instead.
         num_classes: on multi-label data, at least this many of the most probable classes are explained, even if the
             network does not predict them. All predicted classes are always explained.
         html: HTML page to write for `text` or `text_file`; by default explain.html in the run's folder, or in the

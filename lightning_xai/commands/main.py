@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import sys
 from pathlib import Path
 
@@ -47,9 +48,14 @@ racu, compare, stability, tables
     try:
         carry_out(argv)
     except BrokenPipeError:
-        try:
-            sys.stdout.flush()
-        except BrokenPipeError:  # the program that reads the output, such as head, has ended
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes again when it ends
-            raise SystemExit(1) from None
-        raise
+        if not _nobody_reads():
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # because Python flushes when it ends
+        raise SystemExit(1) from None
+
+
+def _nobody_reads() -> bool:
+    """Returns whether the standard output is a pipe whose reader, such as head, has ended."""
+    pipe = select.poll()
+    pipe.register(sys.stdout.fileno(), 0)
+    return any(event & select.POLLERR for _, event in pipe.poll(0))

@@ -102,7 +102,8 @@ def test_arguments_of_a_method_can_be_given(fitted, tmp_path):
     ("arguments", "magnitudes"),
     [
         (["--method", "IntegratedGradients"], False),
-        (["--method=Gradient,InputXGradient"], False),
+        (["--method=InputXGradient,DeepLift"], False),
+        (["--method=Gradient"], True),
         (["--method", "IntegratedGradients", "--method.pooling", "l2"], True),
         (["--method", "IntegratedGradients", "--method.num_steps", "3"], False),
         (["--method", '{"class_path": "IntegratedGradients", "init_args": {"num_steps": 3}}'], True),
