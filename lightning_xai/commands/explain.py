@@ -51,10 +51,11 @@ def with_method_lists(argv: list[str], known: Mapping[str, type[AttributionMetho
         ValueError: there is no method with a given name.
 
     Example:
-        >>> from lightning_xai.attributions.gradient import Gradient
+        >>> from lightning_xai.attributions.input_x_gradient import InputXGradient
         >>> from lightning_xai.attributions.random import Random
-        >>> with_method_lists(["--method", "Gradient,Random"], {"Gradient": Gradient, "Random": Random})
-        ['--method=[{"class_path": "Gradient", "init_args": {"pooling": "sum"}}, Random]']
+        >>> known = {"InputXGradient": InputXGradient, "Random": Random}
+        >>> with_method_lists(["--method", "InputXGradient,Random"], known)
+        ['--method=[{"class_path": "InputXGradient", "init_args": {"pooling": "sum"}}, Random]']
     """
     arguments: list[str] = []
     for argument in argv:

@@ -116,7 +116,7 @@ def test_methods_are_grouped_by_their_passes():
     table["pass_group"] = ["more", "1 + K", "up to N", "more", "1 + K"]
     lines = results_tables(table, width=80).splitlines()
     order = ["passes: up to 1 + K", "random", "paml", "passes: up to N", "occlusion", "passes: more", "ig", "faml"]
-    assert [line[:17].strip() for line in lines[-len(order) :]] == order
+    assert [line[:20].strip() for line in lines[-len(order) :]] == order
     assert "passes:" not in results_tables(table.assign(pass_group="more"), width=80)
     assert "passes:" not in results_tables(table.drop(columns="pass_group"), width=80)
 

@@ -34,7 +34,7 @@ def said_nothing_yet():
             "the files at this path have changed since the training, so restore the earlier files",
         ),
         ({"path": "m/a"}, {"path": "m/b"}, "remove the path of the data's encoder, or set this path to m/a"),
-        ({"words": ["a"]}, {"path": "m/b"}, "use the network's encoder for the data"),
+        ({"words": ["a"]}, {"path": "m/b"}, "use the encoder in the config.yaml of the network's run"),
     ],
 )
 def test_another_tokenizer_is_refused_with_the_remedy_of_its_kind(stored, current, remedy):
