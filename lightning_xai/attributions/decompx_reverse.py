@@ -191,17 +191,17 @@ class DecompXReverse(DifferentiableAttribution):
         `value_bias` is True, the value bias of the first layer is also 0. One forward pass computes both this logit and
         the true logit.
         """
-        layer = model.encoder_layers()[0]
         rules = FrozenCoefficients(detached=True)
-        bias = layer.value.bias if self.value_bias else None
-
-        def values(output: Tracked) -> Tensor:
-            if bias is None:
-                return output
-            assert output.second_run is not None  # the value vectors for an input of 0
-            return track(output.plain(), rules, output.second_run - bias)
-
         with explaining(model, inputs.device.type), torch.no_grad():
+            layer = model.encoder_layers()[0]
+            bias = layer.value.bias if self.value_bias else None
+
+            def values(output: Tracked) -> Tensor:
+                if bias is None:
+                    return output
+                assert output.second_run is not None  # the value vectors for an input of 0
+                return track(output.plain(), rules, output.second_run - bias)
+
             inputs, targets = inputs.map(torch.clone), targets.clone()
             with override_states(layer, lambda hidden: track(hidden, rules, torch.zeros_like(hidden)), values):
                 return rules.linear(class_output(model, inputs, targets).logits)

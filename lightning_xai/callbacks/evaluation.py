@@ -189,6 +189,8 @@ class AttributionEvaluation(ExplainedCallback):
                 tuned_on = self._metrics_of(VALIDATION, method) if VALIDATION in splits else []
                 for position, metric in enumerate(self._metrics_of(split, method)):
                     if metric.needs_tuning:
+                        if VALIDATION not in splits:  # the preflight that was to leave the metric out was skipped
+                            refuse_tuning(self.preset, metric)
                         metric.tune_from(tuned_on[position])
                     segments = counted[split, method, metric.name].sum()
                     self._rows += self._result_rows(metric, split, method, segments)

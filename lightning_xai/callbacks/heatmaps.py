@@ -123,8 +123,8 @@ class Heatmaps(ExplainedCallback):
 
     def on_predict_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._draw(trainer)
-        limit, split = trainer.limit_predict_batches, data_of(trainer).predict_split
-        self._say_if_limited_away(trainer, limit, "limit_predict_batches", [split])
+        splits = [getattr(data_of(trainer), "predict_split", "predict")]
+        self._say_if_limited_away(trainer, trainer.limit_predict_batches, "limit_predict_batches", splits)
 
     def _document(self, explained: ExplainedBatch, row: int, probs: Tensor) -> ExplainedDocument:
         """Returns the example at `row` of a batch as a document. `probs` [B, C] are the batch's probabilities."""
@@ -179,10 +179,11 @@ class Heatmaps(ExplainedCallback):
 
     def _say_if_limited_away(self, trainer: Trainer, limit: int | float, option: str, splits: list[str]) -> None:
         """Names the splits without a page, if the trainer's `limit` on batches excluded their first documents."""
-        drawn = {split for part in gather(self._documents) for split in part}
+        if isinstance(limit, float) and limit == 1.0 or is_dry_run(trainer):  # the integer 1 is a limit of one batch
+            return
+        drawn = {split for part in gather(list(self._documents)) for split in part}
         missing = [split for split in splits if split not in drawn and (self.splits is None or split in self.splits)]
-        is_limited = isinstance(limit, int) or limit < 1.0  # the integer 1 is one batch, 1.0 all batches
-        if is_limited and missing and not is_dry_run(trainer):
+        if missing:
             say(
                 f"no heatmaps for {', '.join(missing)}: none of the first {quantity(self.num_documents, 'example')} is "
                 f"in the batches that trainer.{option} leaves; raise or remove this limit"

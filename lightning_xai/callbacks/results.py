@@ -15,6 +15,7 @@ from lightning_xai.callbacks.cost import NO_COST
 from lightning_xai.runs.facts import FactsOfTest, RunFacts
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.locks.ownership import own_results, release_results
+from lightning_xai.runs.progress import say
 from lightning_xai.runs.ranks import first_does
 from lightning_xai.runs.splits import VALIDATION, log_prefix
 
@@ -109,8 +110,8 @@ class ResultsFile(Callback):
         rows = classification_rows(cast(TestResults, pl_module.test_results))
         self.table = self._table(trainer, rows)
         if trainer.is_global_zero and not is_dry_run(trainer):
-            if self.test is not None:
-                self.test.table.write(self.table, self.run.settings)
+            if self.test is not None and (kept := self.test.table.write(self.table, self.run.settings)) is not None:
+                say(f"the results with the earlier evaluation settings are now in {kept.csv}")
             self._log_hyperparameters(trainer, rows)
 
     def _release(self) -> None:

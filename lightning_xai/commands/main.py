@@ -56,6 +56,9 @@ racu, compare, stability, tables
 
 def _nobody_reads() -> bool:
     """Returns whether the standard output is a pipe whose reader, such as head, has ended."""
-    pipe = select.poll()
-    pipe.register(sys.stdout.fileno(), 0)
-    return any(event & select.POLLERR for _, event in pipe.poll(0))
+    try:
+        pipe = select.poll()
+        pipe.register(sys.stdout.fileno(), 0)
+    except (AttributeError, OSError, ValueError):  # Windows has no poll, and a notebook's output is no file
+        return False
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in pipe.poll(0))

@@ -139,12 +139,18 @@ class VerbalizerLM(HuggingFaceClassifier):
         embeds = None if call.embeds is None else call.embeds[:, columns:]
         return super().run(TransformerCall(arguments, embeds, call.keep[:, columns:]), **flags)
 
+    def forget_prompt(self) -> None:
+        """Drops the stored results for the prompt, which the next forward pass then computes again."""
+        self._cache.clear()
+
     def _may_share(self, call: TransformerCall) -> bool:
         columns = call.num_prompt_columns
-        if not self.prompt_cache or self.training or columns < _FEWEST_COLUMNS:
-            return False
-        if torch.is_grad_enabled() and any(parameter.requires_grad for parameter in self.parameters()):
+        trains = torch.is_grad_enabled() and any(parameter.requires_grad for parameter in self.parameters())
+        if self.training or trains:
+            self.forget_prompt()  # a fused optimizer changes weights without raising their version
             return False  # the gradients of weights would lack the contribution of the prompt's columns
+        if not self.prompt_cache or columns < _FEWEST_COLUMNS:
+            return False
         if has_hooks(self.transformer):
             return False  # hooks of attribution methods must also see the computations for the prompt
         if call.embeds is None:

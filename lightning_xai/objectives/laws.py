@@ -209,7 +209,7 @@ def loss_is_a_mean_over_examples(make: MakeObjective, *, multilabel: bool = True
     if not independent:
         return
     twice = batch[[*range(len(batch))] * 2]
-    says = "set `independent_of_batch` to False if the loss depends on the batch by definition"
+    says = "set `independent_of_batch` to False if the loss depends on the batch by definition, or draws numbers for it"
     for rule, remedy, other in (
         ("padding changes the loss", "use only tokens where attention_mask is True", with_padding(batch, 3)),
         ("if a batch holds every example twice, the loss changes", "return a mean over the examples, not a sum", twice),

@@ -122,7 +122,8 @@ class ResultsTable:
         >>> table.write(pd.DataFrame({"checkpoint": ["0a1b"], "value": [0.5]}), {"trainer.limit_test_batches": 2})
         >>> table.checkpoint, table.settings
         ('0a1b', {'trainer.limit_test_batches': 2})
-        >>> table.write(pd.DataFrame({"checkpoint": ["0a1b"], "value": [0.75]}), {"trainer.limit_test_batches": 3})
+        >>> row = pd.DataFrame({"checkpoint": ["0a1b"], "value": [0.75]})
+        >>> earlier = table.write(row, {"trainer.limit_test_batches": 3})  # a table with another stem
         >>> len(list(table.folder.glob("results_*.csv")))  # the earlier table
         1
     """
@@ -171,16 +172,20 @@ class ResultsTable:
             raise damaged(self.settings_file, "it has no settings")
         return settings
 
-    def write(self, table: pd.DataFrame, settings: Mapping[str, Any]) -> None:
+    def write(self, table: pd.DataFrame, settings: Mapping[str, Any]) -> ResultsTable | None:
         """Writes the three files, each atomically. The parquet file comes last: if it exists, the table is complete.
 
         If an earlier table has other evaluation settings, it is first renamed to `<stem>_<hash of its settings>`.
+
+        Returns:
+            the renamed table; None if no table was renamed.
         """
-        if stem := self._stem_of_earlier(settings):
-            self.move(stem)
+        stem = self._stem_of_earlier(settings)
+        kept = self.move(stem) if stem else None
         write_whole(self.csv, partial(table.to_csv, index=False))
         self.write_settings(settings, str(table["checkpoint"].iloc[0]))
         write_whole(self.parquet, partial(table.to_parquet, index=False))
+        return kept
 
     def keep_pages(self, settings: Mapping[str, Any]) -> None:
         """If `write` will rename the earlier table, moves its pages with heatmaps away before new pages are drawn."""

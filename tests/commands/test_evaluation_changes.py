@@ -62,6 +62,7 @@ def test_other_evaluation_of_a_finished_run_only_tests(run_copy, tmp_path):
     assert sorted(run_copy.glob("events*")) == logs and list((run_copy / "test").glob("events*"))
     assert f"{run_copy} is trained already, so it is only tested" in printed and trained_at(run_copy) == trained
     kept = f"results_{hash_of_evaluation(begun)}"
+    assert f"the results with the earlier evaluation settings are now in {run_copy / kept}.csv" in printed
     assert tables(run_copy) == {"results.csv", f"{kept}.csv"} and numbers(run_copy / f"{kept}.csv").equals(earlier)
     assert json.loads((run_copy / f"{kept}.json").read_text())["settings"] == begun
     assert (run_copy / kept.replace("results", "heatmaps") / "test.html").read_bytes() == page

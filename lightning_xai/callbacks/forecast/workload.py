@@ -170,10 +170,11 @@ def _explained_rows(trainer: Trainer, source: Any, split: str) -> np.ndarray:
         limit = trainer.limit_val_batches
     elif trainer.predicting:
         limit = trainer.limit_predict_batches
-    if isinstance(limit, float) and limit == 1.0:
-        return first
+    if (isinstance(limit, float) and limit == 1.0) or not hasattr(data, "sampler"):
+        return first  # without a limit, or with a user's data module, which may load examples in any order
     batches = data.sampler(split, shuffle=False).batches()
-    left = limit * trainer.world_size if isinstance(limit, int) else int(len(batches) * limit)
+    share = -(-len(batches) // trainer.world_size)  # batches of one process
+    left = (limit if isinstance(limit, int) else int(share * limit)) * trainer.world_size
     rows = [row for batch in batches[:left] for row in batch]
     return np.intersect1d(first, np.array(rows, dtype=np.int64))
 

@@ -10,11 +10,11 @@ import yaml
 from jsonargparse._loaders_dumpers import get_yaml_default_loader
 
 from lightning_xai.commands.parser.choices import shortened
-from lightning_xai.commands.parser.parts import FOLDERS
 from lightning_xai.runs.files.text_files import read_text
 
 ENDINGS = (".yaml", ".yml")
 OF_RUNS = ("model", "data", "trainer", "checkpoint")  # entries that only the configuration of a run has
+PARTS = ("data", "model.init_args.network", "trainer.callbacks")  # settings whose files describe parts of a run
 DEEPEST = 50  # largest allowed depth of nested mappings and lists
 
 
@@ -37,8 +37,8 @@ def check_files(argv: Sequence[str]) -> None:
         option = argument.partition("=")[0] if "=" in argument else before
         named = option in ("-c", "--config")
         if (named or value.endswith(ENDINGS)) and Path(value).is_file():
-            key = option.removeprefix("--").rstrip("+")
-            _check(Path(value), (dict,) if named else (dict, list), checked, key if option.startswith("--") else "")
+            key = "" if named or not option.startswith("--") else option.removeprefix("--").rstrip("+")
+            _check(Path(value), (dict,) if named else (dict, list), checked, key)
 
 
 def describes_run(content: Any) -> bool:
@@ -53,7 +53,7 @@ def describes_run(content: Any) -> bool:
 
 def _check(file: Path, kinds: tuple[type, ...], checked: set[tuple[Path, bool]], key: str) -> None:
     """Checks a file, and the files that it names. `key` is the setting whose value is the file."""
-    is_part = key.rpartition(".")[2] in FOLDERS
+    is_part = key in PARTS
     if (file.resolve(), is_part) in checked:
         return
     checked.add((file.resolve(), is_part))
@@ -82,7 +82,7 @@ def _read(file: Path) -> Any:
 
 
 def _texts(value: Any, file: Path, key: str, depth: int = 0) -> Iterator[tuple[str, str]]:
-    """Yields all strings among the values of nested dictionaries and lists, each after the key that it belongs to."""
+    """Yields all strings in nested dictionaries and lists, each after its dotted key, which begins with `key`."""
     if depth > DEEPEST:
         raise ValueError(
             f"{file} has more than {DEEPEST} nested levels: perhaps an alias (*name) is inside its own anchor (&name)"
@@ -90,6 +90,7 @@ def _texts(value: Any, file: Path, key: str, depth: int = 0) -> Iterator[tuple[s
     if isinstance(value, (dict, list)):
         items = value.items() if isinstance(value, dict) else ((key, item) for item in value)
         for name, item in items:
-            yield from _texts(item, file, str(name), depth + 1)
+            inner = f"{key}.{name}" if key and isinstance(value, dict) else str(name)
+            yield from _texts(item, file, inner, depth + 1)
     elif isinstance(value, str):
         yield key, value

@@ -49,15 +49,15 @@ def rationale_parts(rationales: Any, location: str) -> list[dict[str, Any]]:
         Traceback (most recent call last):
         ValueError: row 0: rationales is [[0, 4]]; write [{'label': class number, 'spans': [[begin, end], ...]}, ...]
     """
-    parts = [] if rationales is None else rationales
-    if not isinstance(parts, list) or not all(
+    parts = [] if rationales is None or hasattr(rationales, "__len__") and len(rationales) == 0 else rationales
+    if not isinstance(parts, list | tuple) or not all(
         isinstance(part, dict) and {"label", "spans"} <= set(part) for part in parts
     ):
         raise ValueError(
             f"{location}: rationales is {str(rationales)[:60]}; "
             "write [{'label': class number, 'spans': [[begin, end], ...]}, ...]"
         )
-    return parts
+    return list(parts)
 
 
 def whole_spans(spans: Any, location: str) -> list[list[int]]:

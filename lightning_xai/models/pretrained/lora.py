@@ -131,13 +131,25 @@ def merged_adapters(network: nn.Module) -> Iterator[None]:
         ...     pass
     """
     adapted = _adapted_layers(network)
-    for parent, name, module in adapted:
-        setattr(parent, name, _merged_layer(module))
     try:
+        for parent, name, layer in adapted:
+            setattr(parent, name, _merged_layer(layer))
+        if adapted:
+            _forget_prompts(network)
         yield
     finally:
-        for parent, name, module in adapted:
-            setattr(parent, name, module)
+        for parent, name, layer in adapted:
+            setattr(parent, name, layer)
+        if adapted:
+            _forget_prompts(network)
+
+
+def _forget_prompts(network: nn.Module) -> None:
+    """Makes networks drop the results for a prompt, because merged weights may lie at the addresses of earlier ones."""
+    for part in network.modules():
+        forget: Any = getattr(part, "forget_prompt", None)
+        if forget is not None:
+            forget()
 
 
 def _adapted_layers(network: nn.Module) -> list[tuple[nn.Module, str, Any]]:
@@ -149,24 +161,13 @@ def _adapted_layers(network: nn.Module) -> list[tuple[nn.Module, str, Any]]:
 
 @torch.no_grad()
 def _merged_layer(layer: Any) -> Any:
-    """Returns an ordinary layer with the merged weights of a layer with adapters.
-
-    For one layer, all calls return the same object, unless the device or dtype has changed. Changed weights are copied
-    into this object, so that a PromptCache notices the change.
-    """
+    """Returns an ordinary layer with the merged weights of a layer with adapters."""
     base = layer.get_base_layer()
-    state = [(weight.data_ptr(), 0 if weight.is_inference() else weight._version) for weight in layer.parameters()]
-    kept, merged = getattr(layer, "merged_layer", (None, None))
-    if kept != state:
-        weight = base.weight.clone()
-        for adapter in layer.active_adapters:
-            weight += layer.get_delta_weight(adapter).to(weight.dtype)
-        if merged is not None and merged.weight.device == weight.device and merged.weight.dtype == weight.dtype:
-            merged.weight.copy_(weight)
-        else:
-            merged = copy.copy(base)
-            merged._parameters = base._parameters | {"weight": nn.Parameter(weight, requires_grad=False)}
-        layer.merged_layer = (state, merged)
+    weight = base.weight.clone()
+    for adapter in layer.active_adapters:
+        weight += layer.get_delta_weight(adapter).to(weight.dtype)
+    merged = copy.copy(base)
+    merged._parameters = base._parameters | {"weight": nn.Parameter(weight, requires_grad=False)}
     return merged
 
 

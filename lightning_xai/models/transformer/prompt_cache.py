@@ -38,6 +38,10 @@ class PromptCache:
     def __reduce__(self) -> tuple:
         return PromptCache, ()
 
+    def clear(self) -> None:
+        """Drops the stored keys and values."""
+        self._entry = None
+
     @property
     def is_empty(self) -> bool:
         """Whether no keys and values are stored."""

@@ -113,14 +113,38 @@ def test_explanations_include_the_adapters_and_leave_the_network_as_it_was(bases
 
 
 @needs_peft
-def test_a_prompt_is_run_again_when_the_adapters_have_changed(bases):
+@pytest.mark.parametrize("fused", [False, True])
+def test_a_prompt_is_run_again_when_the_adapters_have_changed(bases, fused):
     network = adapted(bases, "llama", targets=["v_proj", "down_proj"]).double()
+    trained_weights = [weight for weight in network.parameters() if weight.requires_grad]
+    optimizer = torch.optim.AdamW(trained_weights, lr=0.2, fused=fused)
     for _ in range(3):
-        merged = copy.deepcopy(trained(network))
+        with torch.no_grad():
+            network.eval()(TEXTS)  # stores results for the prompt
+        network.train()(TEXTS).logits[:, 0].sum().backward()
+        optimizer.step()  # if fused, it changes weights without raising their version
+        merged = copy.deepcopy(network.eval())
         merge_adapters(merged)
         targets = torch.zeros(len(TEXTS), 1, dtype=torch.long)
         given, expected = (Occlusion().attribute(model, TEXTS, targets).scores for model in (network, merged))
         torch.testing.assert_close(given, expected, rtol=1e-5, atol=1e-6)
+        with torch.no_grad():
+            torch.testing.assert_close(network(TEXTS).logits, merged(TEXTS).logits, rtol=1e-6, atol=1e-8)
+
+
+@needs_peft
+def test_an_error_while_adapters_are_merged_leaves_the_network_as_it_was(bases, monkeypatch):
+    network = trained(adapted(bases, "bert"))
+    names = [name for name, _ in network.named_modules()]
+    last = [part for part in network.modules() if hasattr(part, "get_delta_weight")][-1]
+
+    def fail(adapter: str) -> torch.Tensor:
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(last, "get_delta_weight", fail)
+    with pytest.raises(torch.OutOfMemoryError):
+        InputXGradient().attribute(network, text_inputs([9, 5]), torch.tensor([[0], [1]]))
+    assert [name for name, _ in network.named_modules()] == names
 
 
 @needs_peft
