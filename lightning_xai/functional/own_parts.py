@@ -112,7 +112,7 @@ def require_fit(part_class: type) -> None:
         definition = f"{name}({_parameters(theirs)})"
         if getattr(own, "__isabstractmethod__", False):
             raise ValueError(f"{subject} is missing: define {definition}")
-        if not callable(own) and not _is_method(own) and not hasattr(own, "__get__"):
+        if not callable(own) and not _is_method(own) and (_is_property(own) or not hasattr(own, "__get__")):
             raise ValueError(f"{subject} is {_shown(own)}, not a method: write def {definition}")
         if _is_method(own) and not _accepts(own, theirs):
             rule = f"{subject} has the parameters ({_parameters(own)})"

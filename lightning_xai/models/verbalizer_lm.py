@@ -124,7 +124,7 @@ class VerbalizerLM(HuggingFaceClassifier):
     def run(self, call: TransformerCall, *, output_attentions: bool, output_hidden_states: bool) -> Any:
         """Runs the transformer. If the prompt is shared, the output has only the columns after the shared ones."""
         flags = {"output_attentions": output_attentions, "output_hidden_states": output_hidden_states}
-        if output_attentions or output_hidden_states or not self._may_share(call):
+        if not self._may_share(call) or output_attentions or output_hidden_states:  # first, as it may forget the prompt
             return super().run(call, **flags)
         device, columns = self.embedding_matrix.device, call.num_prompt_columns
         ids, positions = (call.arguments[name][0, :columns] for name in ("input_ids", "position_ids"))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import torch
 from torch.optim import Adam, AdamW, Optimizer
 
 DEVICES = ("cpu", "cuda", "mps", "xpu")  # device types for which PyTorch has fused kernels
@@ -27,3 +30,12 @@ def use_fused_kernel(optimizer: Optimizer) -> None:
         is_open = is_open and not group["capturable"] and not group["differentiable"]
         if is_open and all(p.device.type in DEVICES and p.is_floating_point() for p in group["params"]):
             group["fused"] = True
+    if any(group["fused"] for group in optimizer.param_groups):
+        optimizer.register_step_post_hook(_raise_versions)
+
+
+def _raise_versions(optimizer: Optimizer, *_: Any) -> None:
+    """Raises the version of all weights after a fused step, which does not do so. Caches read the version."""
+    for group in optimizer.param_groups:
+        for weight in group["params"]:
+            torch.autograd.graph.increment_version(weight)

@@ -256,13 +256,15 @@ def test_a_text_that_is_too_long_with_its_prompt_is_refused():
         network(GPT2).check_length(65, "an example")
 
 
+@pytest.mark.parametrize("attentions", [False, True])
 @pytest.mark.parametrize("fused", [False, True])
-def test_the_prompt_is_run_again_after_a_training_step(fused):
+def test_the_prompt_is_run_again_after_a_training_step(fused, attentions):
     model = network()
+    model.set_attention("eager")
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.1, fused=fused)
     with torch.no_grad():
         model.eval()(TEXTS)  # stores results for the prompt
-    model.train()(TEXTS).logits[:, 0].sum().backward()
+    model.train()(TEXTS, output_attentions=attentions).logits[:, 0].sum().backward()
     optimizer.step()  # a fused step does not raise the version of the weights
     with torch.no_grad():
         torch.testing.assert_close(model.eval()(TEXTS).logits, copy.deepcopy(model)(TEXTS).logits, rtol=1e-9, atol=1e-9)

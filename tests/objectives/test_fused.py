@@ -80,3 +80,12 @@ def test_an_objective_trains_with_the_fused_kernel():
     configured: Any = objective.configure_optimizers()
     optimizer = configured["optimizer"]
     assert all(group["fused"] for group in optimizer.param_groups)
+
+
+def test_a_fused_step_raises_the_version_of_the_weights():
+    parameters = weights()
+    optimizer = AdamW(parameters, lr=0.1)
+    use_fused_kernel(optimizer)
+    before = [weight._version for weight in parameters]
+    take_steps(optimizer, parameters, 1)
+    assert all(weight._version > version for weight, version in zip(parameters, before, strict=True))

@@ -14,7 +14,7 @@ from lightning_xai.runs.files.text_files import read_text
 
 ENDINGS = (".yaml", ".yml")
 OF_RUNS = ("model", "data", "trainer", "checkpoint")  # entries that only the configuration of a run has
-PARTS = ("data", "model.init_args.network", "trainer.callbacks")  # settings whose files describe parts of a run
+PARTS = ("data", "model.network", "trainer.callbacks")  # settings whose files describe parts of a run
 DEEPEST = 50  # largest allowed depth of nested mappings and lists
 
 
@@ -53,7 +53,7 @@ def describes_run(content: Any) -> bool:
 
 def _check(file: Path, kinds: tuple[type, ...], checked: set[tuple[Path, bool]], key: str) -> None:
     """Checks a file, and the files that it names. `key` is the setting whose value is the file."""
-    is_part = key in PARTS
+    is_part = key.replace(".init_args.", ".") in PARTS
     if (file.resolve(), is_part) in checked:
         return
     checked.add((file.resolve(), is_part))

@@ -19,7 +19,7 @@ def check_given_row(row: Any, multilabel: bool) -> None:
     Example:
         >>> check_given_row({"text": "good", "labels": 1, "id": "a"}, multilabel=False)
     """
-    if not isinstance(row, Mapping) and not hasattr(row, "keys"):  # a row of a pandas table has keys, too
+    if not isinstance(row, Mapping) and not hasattr(row, "get"):  # a row of a pandas table has `get`, too
         raise ValueError(f"row {str(row)[:60]} is not a dict: write {{'text': ..., 'labels': ..., 'id': ...}}")
     where, labels = f"row {row.get('id')!r}", row.get("labels")
     if isinstance(labels, list | int):

@@ -49,7 +49,8 @@ def rationale_parts(rationales: Any, location: str) -> list[dict[str, Any]]:
         Traceback (most recent call last):
         ValueError: row 0: rationales is [[0, 4]]; write [{'label': class number, 'spans': [[begin, end], ...]}, ...]
     """
-    parts = [] if rationales is None or hasattr(rationales, "__len__") and len(rationales) == 0 else rationales
+    is_none = rationales is None or isinstance(rationales, list | tuple | np.ndarray) and len(rationales) == 0
+    parts = [] if is_none else rationales
     if not isinstance(parts, list | tuple) or not all(
         isinstance(part, dict) and {"label", "spans"} <= set(part) for part in parts
     ):
