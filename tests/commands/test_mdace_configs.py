@@ -37,7 +37,7 @@ def test_released_weights_and_a_run_are_measured_on_mdace_and_compared(tmp_path,
     printed = " ".join(command("tables", *argv).split())
     for title in ("plausibility", "missed codes", "faithfulness", "entropy", "Figure 4", "Table 3", "Table 5", "cost"):
         assert title in printed
-    assert (tmp_path / "runs" / "report" / "approaches.png").is_file()
+    assert (tmp_path / "runs" / "report" / "tables_mdace_code_test" / "approaches.png").is_file()
 
 
 @pytest.mark.slow
