@@ -22,7 +22,6 @@ def tiny_networks() -> tuple[Classifier, Classifier]:
     )
     for network in networks:
         network.set_attention("eager")
-        network(
-            random_texts([9]), output_attentions=True
-        )  # transformers installs lasting hooks now, before laws count hooks
+        # transformers installs lasting hooks in this pass, before laws count hooks
+        network(random_texts([9]), output_attentions=True)
     return networks

@@ -15,6 +15,7 @@ from lightning_xai.callbacks.base import (
     ExplainedBatch,
     ExplainedCallback,
     are_first_examples,
+    callbacks_of,
     data_of,
     decision_threshold_of,
     is_dry_run,
@@ -70,6 +71,7 @@ class Heatmaps(ExplainedCallback):
         self.num_documents = num_documents
         self.splits = splits
         self.max_image_tokens = max_image_tokens
+        self.pages: list[Path] = []  # the pages that this process has written since the last setup
         self._documents: dict[str, dict[int, ExplainedDocument]] = {}  # split -> index of the example -> document
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
@@ -82,7 +84,7 @@ class Heatmaps(ExplainedCallback):
                 "`allow_text: true` for the source if your data use agreement covers that folder and everyone who can "
                 "read it"
             )
-        self._documents = {}
+        self.pages, self._documents = [], {}
 
     def on_preflight(self, preflight: PreflightRun) -> None:
         """Tries to draw one document with made-up scores. Writes nothing."""
@@ -173,6 +175,7 @@ class Heatmaps(ExplainedCallback):
             page = html_page(f"Attributions on {split}", documents, note)
             file = run.heatmap_page(split, file_suffix_of(trainer))
             write_whole(file, partial(Path.write_text, data=page, encoding="utf-8"))
+            self.pages.append(file)
             for logger in trainer.loggers:
                 if isinstance(logger, TensorBoardLogger):
                     self._draw_images(logger, split, documents, trainer.global_step)
@@ -197,3 +200,14 @@ class Heatmaps(ExplainedCallback):
                 picture = torch.from_numpy(image(document).copy())
                 tag = f"heatmaps/{log_prefix(split)}/{position}"
                 logger.experiment.add_image(tag, picture, global_step, dataformats="HWC")
+
+
+def drawn_pages(trainer: Trainer) -> list[Path]:
+    """Returns the HTML pages that the Heatmaps among the trainer's callbacks have written, sorted by name.
+
+    Example:
+        >>> drawn_pages(Trainer(logger=False, accelerator="cpu", callbacks=[Heatmaps()]))
+        []
+    """
+    drawing = [callback for callback in callbacks_of(trainer) if isinstance(callback, Heatmaps)]
+    return sorted(page for callback in drawing for page in callback.pages)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -14,6 +15,7 @@ from lightning.pytorch.loggers import TensorBoardLogger
 
 from lightning_xai.callbacks.base import callbacks_of
 from lightning_xai.callbacks.best_checkpoint import BestCheckpoint
+from lightning_xai.callbacks.heatmaps import drawn_pages
 from lightning_xai.callbacks.predictions import PredictionsFile
 from lightning_xai.callbacks.preflight.preflight_memory import PreflightMemory
 from lightning_xai.callbacks.results import ResultsFile
@@ -200,7 +202,7 @@ class XAICLI(LightningCLI):
         if not self.is_dry and run.is_finished and (is_tested or run.missed_its_bounds):
             say(f"{run.path} is finished already; remove this folder to start the run again")
             self._save_config()
-            return self._end(run.results)
+            return self._end(run.results, sorted(run.results_table.heatmaps_dir.glob("*.html")))
         check_chains(callbacks_of(self.trainer), tests_after_fit=config.test_after_fit)
         is_trained, asking = run.is_trained and not self.is_dry, self._asking()
         if is_trained:
@@ -223,28 +225,27 @@ class XAICLI(LightningCLI):
             if self.trainer.is_global_zero:
                 finish_run(run, seconds=time.monotonic() - test_began, **bounds)
             self.trainer.strategy.barrier()  # without process 0's manifest, the others would repeat the run
-        self._end(self.results.table)
+        self._end(self.results.table, drawn_pages(self.trainer))
 
     def test(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
         """Tests a checkpoint (see `resolve_checkpoint`) or, without one, the network as the configuration builds it."""
         self._test(self._resolve(ckpt_path))
-        self._end(self.results.table)
+        self._end(self.results.table, drawn_pages(self.trainer))
 
     def validate(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
         """Prints the results on the validation split, with thresholds tuned on the same split. Writes no results."""
         self.trainer.validate(**(kwargs | {"verbose": False}), ckpt_path=self._begin(self._resolve(ckpt_path)))
-        self._end(self.results.table)
+        self._end(self.results.table, drawn_pages(self.trainer))
 
     def predict(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
         """Predicts the classes of the examples in `predict_split`, and writes them to a file in the run's folder."""
         path = self._begin(self._resolve(ckpt_path))
-        name = (self.datamodule.predict_split, self.results.file_suffix)
-        files = (self.run.predictions_file(*name), self.run.heatmap_page(*name))
-        callbacks_of(self.trainer).append(PredictionsFile(files[0]))
+        file = self.run.predictions_file(self.datamodule.predict_split, self.results.file_suffix)
+        callbacks_of(self.trainer).append(PredictionsFile(file))
         self.trainer.predict(ckpt_path=path, **(kwargs | {"return_predictions": False}))
         self.is_done = True
         if not self.is_dry:
-            say("\n".join(f"written: {file}" for file in files if file.exists()))
+            say("\n".join(written_lines(file, drawn_pages(self.trainer))))
 
     def _fit(self, ckpt_path: str | None, **kwargs: Any) -> None:
         callbacks = callbacks_of(self.trainer)
@@ -278,14 +279,13 @@ class XAICLI(LightningCLI):
     def _test(self, path: str | None) -> None:
         self.trainer.test(self.model, datamodule=self.datamodule, ckpt_path=self._begin(path), verbose=False)
 
-    def _end(self, table: pd.DataFrame | None) -> None:
+    def _end(self, table: pd.DataFrame | None, pages: list[Path]) -> None:
         """Prints the tables at the end of a subcommand. After a fit, sets `next_run` for the run that follows."""
         self.is_done = True
         if self.trainer.is_global_zero and table is not None:
-            print(results_tables(table))
             written = self.results.test.table if self.results.test is not None else self.run.results_table
-            for line in written_lines(written, table["split"].unique(), command=str(self.subcommand)):
-                print(line)
+            csv = None if self.subcommand == "validate" else written.csv
+            print("\n".join([results_tables(table), *written_lines(csv, pages)]))
         if self.trainer.is_global_zero and (met := seeds_that_met(self.run)):
             print(met)
         if self.subcommand == "fit":

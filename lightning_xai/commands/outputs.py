@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -13,8 +13,6 @@ from lightning_xai.report.tables import terminal_width
 from lightning_xai.runs.files.disk import writing
 from lightning_xai.runs.files.whole_files import remove_partial_files, write_whole
 from lightning_xai.runs.folder import RunFolder
-from lightning_xai.runs.results_table import ResultsTable
-from lightning_xai.runs.splits import VALIDATION
 
 EXPLANATIONS = (".html", ".jsonl")  # in a model's folder, only files with these suffixes may be overwritten
 
@@ -110,21 +108,18 @@ def write_output(file: Path, write: Callable[[TextIO], object]) -> None:
         write_whole(place, write_text)
 
 
-def written_lines(table: ResultsTable, splits: Iterable[str], *, command: str) -> list[str]:
-    """Returns the lines that name the files of an evaluation: the table, and the pages with heatmaps.
+def written_lines(file: Path | None, pages: Sequence[Path]) -> list[str]:
+    """Returns the lines that name the files of an evaluation: the table or predictions, and the pages with heatmaps.
 
     Args:
-        table: the files for the results; `validate` writes only pages.
-        splits: the splits with results. A test draws no page for the validation split.
-        command: "fit", "test" or "validate".
+        file: the table or the predictions; None if the command writes neither. It is named only if it exists.
+        pages: the pages that the command has written, all in one folder.
 
     Example:
-        >>> written_lines(ResultsTable(Path("no/such/run")), ["test"], command="test")
+        >>> written_lines(Path("no/such/results.csv"), [])
         []
     """
-    drawn = [split for split in splits if command != "test" or split != VALIDATION]
-    pages = [page for split in drawn if (page := table.heatmaps_dir / f"{split}.html").exists()]
-    lines = [f"written: {table.csv}"] if table.csv.exists() and command != "validate" else []
+    lines = [f"written: {file}"] if file is not None and file.exists() else []
     return [*lines, pages_line(pages, terminal_width())] if pages else lines
 
 

@@ -35,7 +35,7 @@ def use_fused_kernel(optimizer: Optimizer) -> None:
 
 
 def _raise_versions(optimizer: Optimizer, *_: Any) -> None:
-    """Raises the version of all weights after a fused step, which does not do so. Caches read the version."""
+    """Raises the version counters of all weights, by which caches notice a change. A fused step does not raise them."""
     for group in optimizer.param_groups:
         for weight in group["params"]:
             torch.autograd.graph.increment_version(weight)

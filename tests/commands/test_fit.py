@@ -168,6 +168,8 @@ def test_validate_measures_the_best_checkpoint(fitted, run_copy):
     assert "validation, preset eraser" in printed
     written = [line for line in printed.splitlines() if line.startswith("written")]
     assert written == [f"written: {run_copy / 'heatmaps' / 'validation.html'}"]
+    without = command("validate", "--config", run_copy / "config.yaml", "--trainer.callbacks", "[]")
+    assert "written" not in without  # the page of before is still there
 
 
 def test_predict_draws_heatmaps(run_copy):

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from lightning_xai.commands.outputs import refuse_inputs, write_output, written_lines
-from lightning_xai.runs.results_table import ResultsTable
 from tests.commands.conftest import command, refusal
 
 
@@ -103,14 +102,11 @@ def test_remains_of_killed_commands_that_wrote_the_same_file_are_removed(tmp_pat
 
 def test_pages_of_all_splits_are_named_in_one_line(tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(len(str(tmp_path)) + 60))
-    table = ResultsTable(tmp_path)
-    table.heatmaps_dir.mkdir()
-    for page in ("validation", "test", "nyt", "unrelated"):
-        (table.heatmaps_dir / f"{page}.html").touch()
-    table.csv.touch()
-    splits = ["validation", "test", "nyt", "no_page"]
-    csv, folder = f"written: {table.csv}", f"written: {table.heatmaps_dir}"
-    assert written_lines(table, splits, command="test") == [csv, f"{folder}: test.html, nyt.html"]
-    assert written_lines(table, splits[:1], command="validate") == [f"{folder}/validation.html"]
+    file, pages = tmp_path / "results.csv", [tmp_path / "heatmaps" / f"{name}.html" for name in ("test", "nyt")]
+    file.touch()
+    csv, folder = f"written: {file}", f"written: {tmp_path / 'heatmaps'}"
+    assert written_lines(file, pages) == [csv, f"{folder}: test.html, nyt.html"]
+    assert written_lines(None, pages[:1]) == [f"{folder}/test.html"]
+    assert written_lines(tmp_path / "missing.csv", []) == []
     monkeypatch.setenv("COLUMNS", "20")
-    assert written_lines(table, splits, command="test") == [csv, f"{folder} (2 pages)"]
+    assert written_lines(file, pages) == [csv, f"{folder} (2 pages)"]

@@ -159,9 +159,10 @@ def _limit(callback: Any, num_examples: int) -> int:
 
 
 def _explained_rows(trainer: Trainer, source: Any, split: str) -> np.ndarray:
-    """Returns the row numbers of the explained examples: the first ones in the batches that the trainer's limit leaves.
+    """Returns the row numbers of the examples that will be explained.
 
-    Batches are sorted by length, so a limit can leave out any of the first examples.
+    These are the split's first examples, as far as the trainer's limit on batches keeps them. Batches are sorted by
+    length, so a limit can leave out any of them.
     """
     data: Any = data_of(trainer)
     first = np.arange(_limit(source, len(data.split(split))))

@@ -145,7 +145,7 @@ def merged_adapters(network: nn.Module) -> Iterator[None]:
 
 
 def _forget_prompts(network: nn.Module) -> None:
-    """Makes networks drop the results for a prompt, because merged weights may lie at the addresses of earlier ones."""
+    """Drops stored results for prompts. Merged weights may lie where earlier ones lay, which a cache cannot notice."""
     for part in network.modules():
         forget: Any = getattr(part, "forget_prompt", None)
         if forget is not None:

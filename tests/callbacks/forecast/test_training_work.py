@@ -4,6 +4,7 @@ import pytest
 from lightning import Trainer
 from lightning.pytorch.callbacks import EarlyStopping
 
+from lightning_xai.callbacks.base import data_of
 from lightning_xai.callbacks.forecast import forecast
 from lightning_xai.callbacks.forecast.forecast import Forecast
 from lightning_xai.callbacks.forecast.training_work import step_passes, training_work
@@ -106,5 +107,5 @@ def test_a_long_training_is_announced_and_a_short_one_is_not(stops, tmp_path, ca
 
 
 def expected(trainer: Trainer) -> int:
-    lengths = trainer.datamodule.split("train").lengths  # type: ignore[attr-defined]
+    lengths = data_of(trainer).split("train").lengths
     return round(20 * lengths.sum() * 3 * 0.1 / 60)

@@ -116,7 +116,7 @@ def test_limit_on_batches_limits_the_work(limit, expected, tmp_path):
     options = {"logger": False, "enable_progress_bar": False, "limit_test_batches": limit}
     trainer = Trainer(accelerator="cpu", default_root_dir=tmp_path, callbacks=[source], **options)
     data.setup("test")
-    trainer.datamodule = data  # type: ignore[attr-defined]
+    setattr(trainer, "datamodule", data)  # noqa: B010 - Lightning does not declare the attribute
     workload = workload_of(trainer, source, ["test"])
     assert (workload and workload.num_examples["test"]) == expected
 
