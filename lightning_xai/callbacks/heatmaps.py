@@ -73,6 +73,7 @@ class Heatmaps(ExplainedCallback):
         self.max_image_tokens = max_image_tokens
         self.pages: list[Path] = []  # the pages that this process has written since the last setup
         self._documents: dict[str, dict[int, ExplainedDocument]] = {}  # split -> index of the example -> document
+        self._not_all_drawn: set[str] = set()  # splits with explained examples that are not drawn
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         super().setup(trainer, pl_module, stage)
@@ -84,7 +85,7 @@ class Heatmaps(ExplainedCallback):
                 "`allow_text: true` for the source if your data use agreement covers that folder and everyone who can "
                 "read it"
             )
-        self.pages, self._documents = [], {}
+        self.pages, self._documents, self._not_all_drawn = [], {}, set()
 
     def on_preflight(self, preflight: PreflightRun) -> None:
         """Tries to draw one document with made-up scores. Writes nothing."""
@@ -107,6 +108,8 @@ class Heatmaps(ExplainedCallback):
         if not self.active or tunes or (self.splits is not None and split not in self.splits):
             return
         shown = are_first_examples(self.trainer, explained.batch, split, self.num_documents)
+        if not shown.all():
+            self._not_all_drawn.add(split)
         if not shown.any():
             return
         probs = explained.predict(explained.batch.inputs)
@@ -163,15 +166,17 @@ class Heatmaps(ExplainedCallback):
 
     def _draw(self, trainer: Trainer) -> None:
         """Gathers the documents of all processes; process 0 then writes a page and images for each split."""
-        gathered = gather(self._documents)
+        gathered, not_all_drawn = gather(self._documents), set().union(*gather(self._not_all_drawn))
         if not trainer.is_global_zero or is_dry_run(trainer):
             return
         weak = getattr(getattr(data_of(trainer), "source", None), "rationales_are_weak", False)
-        note = "The evidence is weak: it comes from a lexicon or heuristic, not from annotators." if weak else ""
+        notes = ["The evidence is weak: it comes from a lexicon or heuristic, not from annotators."] if weak else []
         run = RunFolder(Path(trainer.default_root_dir))
         for split in dict.fromkeys(split for part in gathered for split in part):
             by_index = {index: document for part in gathered for index, document in part.get(split, {}).items()}
             documents = [by_index[index] for index in sorted(by_index)]
+            number = f"Shown: the first {quantity(len(documents), 'explained example')} (num_documents of Heatmaps)."
+            note = " ".join([*notes, number] if split in not_all_drawn else notes)
             page = html_page(f"Attributions on {split}", documents, note)
             file = run.heatmap_page(split, file_suffix_of(trainer))
             write_whole(file, partial(Path.write_text, data=page, encoding="utf-8"))

@@ -45,7 +45,7 @@ def results_tables(results: pd.DataFrame, width: int | None = None) -> str:
         missing = _is_left_out(rows)
         # rows that have a value come first, because the cost of a method is read from its first row
         rows = _grouped(pd.concat([rows[~missing], rows[missing]]))
-        said = [*selection_notes(rows), *left_out_notes(rows), *segment_notes(rows)]
+        said = [*undefined_notes(rows), *selection_notes(rows), *left_out_notes(rows), *segment_notes(rows)]
         notes = [line for note in said for line in wrap(note, width)]
         tables.append("\n".join([_table(rows, "method", _cost_columns(rows), title, width), *notes]))
     return "\n\n".join(tables)
@@ -56,6 +56,21 @@ def _is_left_out(rows: pd.DataFrame) -> pd.Series:
     if "left_out" not in rows:
         return pd.Series(False, index=rows.index)
     return rows["left_out"].notna() & (rows["left_out"] != "")
+
+
+def undefined_notes(rows: pd.DataFrame) -> list[str]:
+    """Returns a list with one line that names the metrics without any value; [] if there are none.
+
+    A metric has no value if it skipped all explanations. For example, plausibility is undefined without evidence.
+    Metrics that were left out for another reason are not named.
+
+    Example:
+        >>> undefined_notes(pd.DataFrame({"metric": ["auprc", "entropy"], "value": [float("nan"), 0.5]}))
+        ['no value, because undefined for every explanation: auprc']
+    """
+    tried = rows[~_is_left_out(rows)]
+    undefined = [str(name) for name, part in tried.groupby("metric", sort=False) if part["value"].isna().all()]
+    return [f"no value, because undefined for every explanation: {', '.join(undefined)}"] if undefined else []
 
 
 def left_out_notes(rows: pd.DataFrame) -> list[str]:

@@ -80,7 +80,16 @@ def test_weak_evidence_is_called_weak(objective, tmp_path):
     data = planted_data()
     data.source.rationales_are_weak = True
     assert "weak" in drawn(tmp_path, objective, data=data)["note"]
-    assert drawn(tmp_path, objective)["note"] == ""
+    assert "weak" not in drawn(tmp_path, objective)["note"]
+
+
+@pytest.mark.parametrize("size", [1, 32])  # the size of batches
+def test_a_page_says_if_it_leaves_out_explained_examples(objective, tmp_path, size):
+    few, all_seven = (
+        drawn(tmp_path, objective, data=planted_data(eval_batch_size=size), num_documents=number) for number in (4, 7)
+    )
+    assert few["note"] == "Shown: the first 4 explained examples (num_documents of Heatmaps)."
+    assert all_seven["note"] == ""
 
 
 class Hostile(Planted):

@@ -121,7 +121,8 @@ def refusal(*argv: Any) -> str:
 
 def numbers(file: Path) -> pd.DataFrame:
     """Returns a results table without the columns of cost, which differ between runs of the same numbers."""
-    return pd.read_csv(file, keep_default_na=False).drop(columns=COST_COLUMNS)
+    hashes = {"checkpoint": str}  # a hash of decimal digits is no number
+    return pd.read_csv(file, keep_default_na=False, dtype=hashes).drop(columns=COST_COLUMNS)
 
 
 def weights(run: Path) -> dict[str, dict[str, torch.Tensor]]:

@@ -140,6 +140,12 @@ def test_columns_that_are_not_read_are_named_if_there_are_no_rationales(run, tab
     assert "no rationales" not in capsys.readouterr().out
 
 
+def test_metrics_without_a_value_are_named(run, tables, capsys):
+    table = run.measure(tables["test"].assign(rationales=[[]] * 7), [Random()], preset="er_plausibility")
+    assert table.loc[table["preset"] == "er_plausibility", "value"].isna().all()
+    assert "test: no value, because undefined for every explanation: rationale/" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -29,7 +29,8 @@ def test_every_number_is_shown_once():
 
 def test_undefined_numbers_are_a_dash_beside_others():
     shown = results_tables(results(auroc=("p", "random", math.nan), map=("p", "random", 0.5)), width=80)
-    assert "auroc" not in shown
+    assert "auroc" not in shown.splitlines()[3]
+    assert shown.endswith("\nno value, because undefined for every explanation: auroc")
     two = pd.concat([results(auroc=("p", "random", math.nan)), results(auroc=("p", "attention", 0.5))])
     assert "random          -" in results_tables(two, width=80)
 

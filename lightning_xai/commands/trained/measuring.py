@@ -27,6 +27,7 @@ from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.sources.columns import RationaleFormat
 from lightning_xai.data.sources.files import Files
 from lightning_xai.objectives.evaluation import Evaluation
+from lightning_xai.report.results import undefined_notes
 from lightning_xai.runs.class_paths import imported_class
 from lightning_xai.runs.facts import RunFacts
 from lightning_xai.runs.progress import quiet, say
@@ -119,6 +120,10 @@ def measure(
             network.set_attention(kernel)
             network.to(device)  # at the end of a test, Lightning moves the network to the CPU
     assert results.table is not None
+    measured = results.table[results.table["preset"] != ""]
+    for split, rows in measured.groupby("split", sort=False):
+        for note in undefined_notes(rows):
+            say(f"{split}: {note}")
     return results.table.assign(checkpoint=loaded.checkpoint)
 
 
