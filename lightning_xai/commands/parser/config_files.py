@@ -11,7 +11,7 @@ from jsonargparse import ArgumentParser, Namespace
 from omegaconf import DictConfig, OmegaConf
 
 from lightning_xai.commands.parser.choices import listed_choices
-from lightning_xai.commands.parser.parts import SHIPPED
+from lightning_xai.commands.parser.parts import SHIPPED, right_option
 from lightning_xai.runs.files.whole_files import write_whole
 from lightning_xai.runs.folder import OLD_RUN, RunFolder
 from lightning_xai.runs.format import without_format
@@ -23,7 +23,7 @@ def find_config(name: str, folders: Sequence[Path] = ()) -> str:
     Searches the working directory, `folders`, ./configs and the shipped configurations, in this order.
 
     Raises:
-        ValueError: there is no such file.
+        ValueError: there is no such file. The message names the right option if a shipped part has this name.
 
     Example:
         >>> Path(find_config("roar.yaml")).name
@@ -32,6 +32,8 @@ def find_config(name: str, folders: Sequence[Path] = ()) -> str:
     for candidate in [Path(name), *(folder / name for folder in folders), Path("configs") / name, SHIPPED / name]:
         if candidate.is_file():
             return str(candidate)
+    if (right := right_option(name)) is not None:
+        raise ValueError(f"there is no configuration {name!r}, here or in configs/: did you mean {right}?")
     folder = Path(name).parent
     near = [str(path) for path in folder.glob("*.y*ml")] if folder != Path(".") else []
     known = sorted([*near, *(path.name for path in SHIPPED.glob("*.yaml"))])

@@ -25,6 +25,8 @@ FOLDERS: dict[str, tuple[str, ...]] = {
     "network": ("network",),
     "callbacks": ("methods", "presets", "callbacks", "chains"),
 }
+# kind of part -> the option that takes a file of this kind
+OPTIONS = {"data": "--data", "network": "--model.init_args.network", "callbacks": "--trainer.callbacks+"}
 _ALL_FOLDERS = tuple(folder for folders in FOLDERS.values() for folder in folders)
 PARSER_MODE = "omegaconf+"  # resolves interpolations, including relative ones, after command-line options are applied
 
@@ -37,7 +39,8 @@ def find_part(name: str, kind: str) -> str:
         kind: a key of FOLDERS. Only files of this kind are found.
 
     Raises:
-        ValueError: there is no such file. The message lists the shipped files of this kind.
+        ValueError: there is no such file. The message names the right option if a shipped file of another kind has this
+            name; otherwise, it lists the shipped files of this kind.
 
     Example:
         >>> Path(find_part("vader.yaml", "data")).parts[-2:]
@@ -50,6 +53,8 @@ def find_part(name: str, kind: str) -> str:
         for path in [base / name, *(base / folder / name for folder in folders)]:
             if path.is_file() and path.relative_to(base).parts[0] in folders and ".." not in path.parts:
                 return str(path)
+    if (right := right_option(name)) is not None:
+        raise ValueError(f"{name} is no file for {kind}: give it as {right}")
     known = [
         path.relative_to(SHIPPED / folder).as_posix() if len(folders) == 1 else path.relative_to(SHIPPED).as_posix()
         for folder in folders
@@ -61,6 +66,27 @@ def find_part(name: str, kind: str) -> str:
     listed = ", ".join([*own, listed])
     places = " or ".join(f"configs/{folder}" for folder in folders)
     raise ValueError(f"there is no file {name!r} for {kind}, here or in {places}: choose one of {listed}")
+
+
+def right_option(name: str) -> str | None:
+    """Returns the option for a shipped file, for messages about files given by another option; None if there is none.
+
+    Args:
+        name: file name, with or without its folder in configs/ and its ending.
+
+    Example:
+        >>> right_option("vader"), right_option("presets/er.yaml"), right_option("tm.yaml")
+        ('--data vader.yaml', '--trainer.callbacks+ presets/er.yaml', '--config tm.yaml')
+    """
+    file = Path(name if name.endswith((".yaml", ".yml")) else f"{name}.yaml")
+    if ".." in file.parts or file.is_absolute():
+        return None
+    for kind, folders in FOLDERS.items():
+        for folder in folders:
+            if (SHIPPED / folder / file).is_file() or (file.parts[0] == folder and (SHIPPED / file).is_file()):
+                inner = file if file.parts[0] == folder or len(folders) == 1 else folder / file
+                return f"{OPTIONS[kind]} {inner.as_posix()}"
+    return f"--config {file.as_posix()}" if (SHIPPED / file).is_file() else None
 
 
 def with_part_paths(argv: Sequence[str]) -> list[str]:

@@ -1,11 +1,14 @@
 """The files, the experiment and the run folder that a command line names."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from lightning_xai.commands.parser.config_files import experiment_name, find_config, folder_of_config, with_config_paths
+from lightning_xai.commands.parser.config_syntax import check_files
+from lightning_xai.commands.parser.parts import find_part
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.format import with_format
 
@@ -41,3 +44,15 @@ def test_saved_configuration_leads_to_its_own_folder(tmp_path):
     assert folder_of_config([file], RunFolder(Path("runs/name/seed0"))).path == folder
     other = RunFolder(Path("runs/other/seed0"))
     assert folder_of_config([file], other) == other
+
+
+def test_a_part_given_by_config_is_named_with_the_option_that_takes_it(tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text("class_path: TextDataModule")
+    options = re.escape(f"give it as --data {file} or --trainer.callbacks+ {file}, whichever fits its class")
+    for argv in (["--config", str(file)], [f"--config={file}"]):
+        with pytest.raises(ValueError, match=f"mine.yaml has a class_path, so it describes one part .*: {options}$"):
+            check_files(["fit", *argv])
+    check_files(["fit", "--data", str(file)])
+    with pytest.raises(ValueError, match=re.escape("give it as --data data/vader.yaml")):
+        check_files(["fit", "--config", find_part("vader.yaml", "data")])

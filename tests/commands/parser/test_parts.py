@@ -1,6 +1,7 @@
 """Parts of a configuration by name: on the command line, in a user's own file, and from an installed wheel."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from lightning_xai.commands.main import main
+from lightning_xai.commands.parser.config_files import find_config, with_config_paths
 from lightning_xai.commands.parser.parts import SHIPPED, find_part, with_part_paths
 
 ROOT = Path(__file__).parents[3]
@@ -30,11 +32,35 @@ def test_part_is_found_by_name_in_the_folders_of_its_kind(name, kind, found):
     assert Path(find_part(name, kind)).resolve() == SHIPPED / found
 
 
-@pytest.mark.parametrize("name", ["minilm.yaml", "network/minilm.yaml", "tm.yaml", "../configs/tm.yaml", "no.yaml"])
-def test_file_of_another_kind_is_not_found(name):
+@pytest.mark.parametrize("name", ["../configs/tm.yaml", "no.yaml", "../configs/network/minilm.yaml"])
+def test_file_that_is_not_shipped_is_not_found(name):
     message = f"no file '{name}' for data, here or in configs/data: choose one of .*(babi.yaml|and \\d+ others)"
     with pytest.raises(ValueError, match=message):
         find_part(name, "data")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "option"),
+    [
+        ("minilm.yaml", "data", "--model.init_args.network minilm.yaml"),
+        ("network/minilm.yaml", "data", "--model.init_args.network network/minilm.yaml"),
+        ("tm.yaml", "data", "--config tm.yaml"),
+        ("eraser.yaml", "network", "--trainer.callbacks+ presets/eraser.yaml"),
+        ("data/vader.yaml", "callbacks", "--data data/vader.yaml"),
+    ],
+)
+def test_file_of_another_kind_is_refused_with_its_own_option(name, kind, option):
+    with pytest.raises(ValueError, match=f"^{name} is no file for {kind}: give it as {re.escape(option)}$"):
+        find_part(name, kind)
+    assert Path(with_config_paths(with_part_paths(["fit", *option.split()]))[-1]).is_file()  # the advice works
+
+
+@pytest.mark.parametrize("name", ["eraser", "eraser.yaml", "presets/eraser", "vader.yaml", "minilm.yaml", "tm"])
+def test_a_part_given_as_a_configuration_is_refused_with_its_own_option(name):
+    with pytest.raises(ValueError, match=r"did you mean (--\S+ \S+)\?$") as caught:
+        find_config(name)
+    option = str(caught.value).rpartition("did you mean ")[2].rstrip("?").split()
+    assert Path(with_config_paths(with_part_paths(["fit", *option]))[-1]).is_file()
 
 
 def test_a_similar_file_of_the_user_is_suggested_first(tmp_path, monkeypatch):
