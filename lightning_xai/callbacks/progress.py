@@ -163,10 +163,9 @@ class TerminalProgress(_TrainingProgress, TQDMProgressBar):
     def get_metrics(self, trainer: Trainer, pl_module: LightningModule) -> dict[str, Any]:
         shown = super().get_metrics(trainer, pl_module)
         shown.pop("v_num", None)
-        numbers = validation_numbers(trainer.callback_metrics)
-        monitor = str(getattr(trainer.checkpoint_callback, "monitor", None)).removeprefix("val/")
-        chosen = monitor if monitor in numbers else next(iter(numbers), None)
-        return {**shown, **({f"val_{chosen}": f"{numbers[chosen]:.3f}"} if chosen is not None else {})}
+        for name, value in list(validation_numbers(trainer).items())[:1]:
+            shown[f"val_{name}"] = f"{value:.3f}"
+        return shown
 
     def on_train_epoch_start(self, trainer: Trainer, *args: Any) -> None:
         super().on_train_epoch_start(trainer, *args)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,11 +19,12 @@ from lightning_xai.commands.parser.parts import find_shipped_parts, with_part_pa
 from lightning_xai.commands.parser.term_files import with_merged_terms
 from lightning_xai.commands.searched_run import SearchedRun, with_value
 from lightning_xai.commands.stage_runs import run_stages
-from lightning_xai.report.search import best_trials_table
+from lightning_xai.report.search import best_so_far, best_trials_table, short_names, value_text
 from lightning_xai.report.tables import terminal_width
 from lightning_xai.runs.files.whole_files import write_whole
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.locks.lock import FOLDER_LOCK, take
+from lightning_xai.runs.pace import Pace, time_left
 from lightning_xai.runs.progress import quiet, say
 from lightning_xai.runs.splits import VALIDATION, log_prefix
 from lightning_xai.search.plan import SearchPlan
@@ -86,11 +86,15 @@ def search(plan: SearchPlan, argv: Sequence[str], *, experiment: str) -> None:
         Study(run.run.path / "study.log", name, plan, group, seed=run.seed, settings=run.other_settings)
         for name, group in groups.items()
     ]
+    pace, total, done = Pace(), sum(study.num_left for study in studies), 0
     for study in studies:
         while (trial := study.next_trial()) is not None:
             take(run.run.path / FOLDER_LOCK)  # before each trial, because the run of a trial releases all locks
             _carry_out(study, trial, command, run.run)
             _write_table(studies, run.run)
+            done += 1
+            left = pace.seconds_left(done=done, total=total) if done < total else None
+            say(f"{best_so_far(study.best, study.directions)}{time_left(left)}")
     _write_table(studies, run.run)
     best = {tag: study.best(tag) for study in studies for tag in study.directions}
     print(best_trials_table(best, list(plan.settings), terminal_width()))
@@ -128,7 +132,9 @@ def _carry_out(study: Study, trial: Trial, command: list[str], root: RunFolder) 
             trial.is_worse(number, step)  # also stores the value, on which the settings of later trials depend
         study.prune(trial)
         return
-    say(f"{study.name}, trial {trial.number} ({study.plan.num_trials} in all): {json.dumps(dict(trial.values))}")
+    names = short_names(list(trial.values))
+    settings = ", ".join(f"{names[key]} {value_text(value)}" for key, value in trial.values.items())
+    say(f"{study.name}, trial {trial.number} (0 to {study.plan.num_trials - 1}): {settings}")
     experiment = f"{_experiment(command)}/{study.name}/{trial.number:03d}"
     argv = [*command, f"--experiment={experiment}", "--test_after_fit=false", "--follow_up=true"]
     argv += [] if trial.number == 0 else ["--preflight=false"]  # trial 0's preflight is enough

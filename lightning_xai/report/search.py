@@ -1,9 +1,9 @@
-"""The best trials of a hyperparameter search as a text table."""
+"""The trials of a hyperparameter search as text: the best ones in a table, and lines during the search."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from lightning_xai.report.tables import Column, text_table
@@ -42,13 +42,38 @@ def best_trials_table(best: Mapping[str, dict[str, Any] | None], keys: Sequence[
     best_rows = [row or {} for row in best.values()]
     columns = [
         Column("trial", [str(row.get("number", "-")) for row in best_rows]),
-        Column("value", [_cell(row.get(tag)) for tag, row in zip(best, best_rows, strict=True)]),
-        *(Column(name, [_cell(row.get(key)) for row in best_rows]) for key, name in short_names(keys).items()),
+        Column("value", [value_text(row.get(tag)) for tag, row in zip(best, best_rows, strict=True)]),
+        *(Column(name, [value_text(row.get(key)) for row in best_rows]) for key, name in short_names(keys).items()),
     ]
     return text_table(list(best), columns, title="best trials", width=width)
 
 
-def _cell(value: Any) -> str:
+def best_so_far(best: Callable[[str], dict[str, Any] | None], tags: Iterable[str]) -> str:
+    """Returns a line with the best trial so far for each metric.
+
+    Args:
+        best: function that returns the row of a metric's best trial, as `Study.best`.
+        tags: the metrics.
+
+    Example:
+        >>> best_so_far({"val/map": {"number": 7, "val/map": 0.5}, "val/loss": None}.get, ["val/map", "val/loss"])
+        'best so far: val/map 0.5000 (trial 7), no value of val/loss'
+    """
+    parts = []
+    for tag in tags:
+        row = best(tag)
+        known = row is not None and f"{tag} {value_text(row[tag])} (trial {row['number']})"
+        parts.append(known or f"no value of {tag}")
+    return f"best so far: {', '.join(parts)}"
+
+
+def value_text(value: Any) -> str:
+    """Returns a value of a metric or setting as text: a float with four decimals, "-" for None and NaN.
+
+    Example:
+        >>> value_text(0.56796), value_text(2e-05), value_text("sdpa"), value_text(None)
+        ('0.5680', '2e-05', 'sdpa', '-')
+    """
     if value is None:
         return "-"
     if not isinstance(value, float):

@@ -130,6 +130,11 @@ class Study:
             handle.set_user_attr(NUMBER, number)
         return Trial(handle.user_attrs[NUMBER], {key: handle.params[key] for key in self.plan.settings}, handle)
 
+    @property
+    def num_left(self) -> int:
+        """Number of trials that have not ended yet."""
+        return max(0, self.plan.num_trials - len(self._finished()))
+
     def finish(self, trial: Trial, values: Mapping[str, float]) -> None:
         """Stores a trial's value for each metric. If a value is not finite, the trial counts as failed."""
         numbers = [float(values[tag]) for tag in self.directions]

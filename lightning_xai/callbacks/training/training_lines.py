@@ -22,15 +22,24 @@ def epoch_name(epoch: int, max_epochs: int | None) -> str:
     return f"epoch {epoch + 1}" + (f" of {max_epochs}" if max_epochs is not None and max_epochs > 0 else "")
 
 
-def validation_numbers(logged: Mapping[str, Any]) -> dict[str, float]:
-    """Returns the logged classification metrics of the validation split, without attribution metrics.
+def validation_numbers(trainer: Trainer) -> dict[str, float]:
+    """Returns the last validation's classification metrics, preceded by the value that chooses the best checkpoint.
+
+    Other attribution metrics are left out.
 
     Example:
-        >>> validation_numbers({"val/accuracy": 0.5, "val/eraser/random/auprc": 0.1, "loss": 0.7})
-        {'accuracy': 0.5}
+        >>> from lightning.pytorch.callbacks import ModelCheckpoint
+        >>> best = ModelCheckpoint("checkpoints", monitor="val/aml/aopc")
+        >>> trainer = Trainer(logger=False, accelerator="cpu", callbacks=[best])
+        >>> trainer.callback_metrics.update({"val/accuracy": 0.5, "val/er/random/auprc": 0.1, "val/aml/aopc": 0.7})
+        >>> validation_numbers(trainer)
+        {'aml/aopc': 0.7, 'accuracy': 0.5}
     """
-    prefix = f"{log_prefix(VALIDATION)}/"
+    prefix, logged = f"{log_prefix(VALIDATION)}/", trainer.callback_metrics
+    monitor = getattr(trainer.checkpoint_callback, "monitor", None)
     names = [name for name in logged if name.startswith(prefix) and "/" not in name.removeprefix(prefix)]
+    if monitor in logged and str(monitor).startswith(prefix):
+        names = list(dict.fromkeys([str(monitor), *names]))
     return {name.removeprefix(prefix): float(logged[name]) for name in names}
 
 
@@ -43,7 +52,7 @@ class TrainingLines:
 
     Example:
         >>> lines = TrainingLines(Trainer(max_epochs=3, logger=False, accelerator="cpu"))
-        >>> lines.numbers({"loss": 0.5}, {"val/accuracy": 0.75})
+        >>> lines.numbers({"loss": 0.5}, {"accuracy": 0.75})
         'loss 0.5, val accuracy 0.75'
     """
 
@@ -65,15 +74,15 @@ class TrainingLines:
     def epoch(self, trainer: Trainer) -> str:
         """Returns a line like "epoch 1 of 3 (step 125 of 375): loss 0.5, val accuracy 0.75, about 2 min left"."""
         epoch = epoch_name(trainer.current_epoch, trainer.max_epochs)
-        return f"{epoch} ({self._steps(trainer)}): {self._facts(trainer, trainer.callback_metrics)}"
+        return f"{epoch} ({self._steps(trainer)}): {self._facts(trainer, validation_numbers(trainer))}"
 
-    def numbers(self, losses: Mapping[str, Any], validation: Mapping[str, Any]) -> str:
+    def numbers(self, losses: Mapping[str, Any], validation: Mapping[str, float]) -> str:
         """Returns a text such as "loss 0.5, val accuracy 0.75"."""
         shown = [f"loss {float(losses['loss']):.4g}"] if "loss" in losses else []
-        of_validation = [f"{name} {value:.4g}" for name, value in validation_numbers(validation).items()]
+        of_validation = [f"{name} {value:.4g}" for name, value in validation.items()]
         return ", ".join([*shown, *(["val " + ", ".join(of_validation)] if of_validation else [])])
 
-    def _facts(self, trainer: Trainer, validation: Mapping[str, Any]) -> str:
+    def _facts(self, trainer: Trainer, validation: Mapping[str, float]) -> str:
         tokens, seconds = self.rate.take()
         rate = float(tokens) * trainer.world_size / seconds if seconds else 0.0
         done, total = trainer.global_step - self._first_step, self._num_steps(trainer) - self._first_step
