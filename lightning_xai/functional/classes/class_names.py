@@ -131,8 +131,8 @@ def class_positions(names: Sequence[str], data_names: Sequence[str], owner: str)
     if len(theirs) == len(ours) and all(theirs.index(name) == ours.index(name) for name in shared):
         return list(range(len(ours)))
     raise ValueError(
-        f"{owner} has the classes {listed(names)}, but the data has {listed(data_names)}: set `class_names` of the "
-        "data's source, so that both lists name the same classes"
+        f"{owner} has the classes {listed(names)}, but the data has {listed(data_names)}: make both lists name "
+        "the same classes, for example by `class_names` of the data's source, if it has this option"
     )
 
 

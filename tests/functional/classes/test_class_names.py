@@ -40,7 +40,7 @@ def test_position_of_each_class_is_found_by_its_name(names, wanted, expected):
 )
 def test_lists_of_which_only_some_names_are_the_same_are_refused(names, wanted):
     with pytest.raises(
-        ValueError, match="network has the classes .*, but the data has .*: set `class_names` of the data's source"
+        ValueError, match="network has the classes .*, but the data has .*: make both lists name the same classes"
     ):
         class_positions(names, wanted, "network")
 
