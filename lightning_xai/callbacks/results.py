@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import pandas as pd
 from lightning import Callback, LightningModule, Trainer
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from lightning_xai.callbacks.base import ResultRow, ResultSource, callbacks_of, data_of, is_dry_run
 from lightning_xai.callbacks.cost import NO_COST
+from lightning_xai.metrics.classification import ClassificationMetrics
 from lightning_xai.runs.facts import FactsOfTest, RunFacts
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.locks.ownership import own_results, release_results
@@ -46,6 +48,32 @@ def classification_rows(results: TestResults) -> list[ResultRow]:
         for split, (values, num_examples) in results.items()
         for metric, value in values.items()
     ]  # fmt: skip
+
+
+def constant_prediction_lines(
+    metrics: Mapping[str, ClassificationMetrics], class_names: Sequence[str] | None = None
+) -> list[str]:
+    """Returns a line for each split on which a network predicts the same classes for all texts, although they differ.
+
+    Args:
+        metrics: split -> its metrics, after `compute`. The validation split is skipped.
+        class_names: names of the classes. If None, the line gives their numbers.
+
+    Example:
+        >>> import torch
+        >>> metric = ClassificationMetrics(num_classes=2)
+        >>> metric.update(torch.tensor([[0.6, 0.4], [0.7, 0.3]]), torch.tensor([0, 1]), index=torch.tensor([0, 1]))
+        >>> _ = metric.compute()
+        >>> constant_prediction_lines({"test": metric}, ["bad", "good"])
+        ["test: every prediction is 'bad': explanations say little; train longer"]
+    """
+    lines = []
+    for split, metric in metrics.items():
+        if split != VALIDATION and metric.constant is not None:
+            chosen = [number if class_names is None else class_names[number] for number in metric.constant]
+            names = ", ".join(map(repr, chosen)) or "empty"
+            lines.append(f"{split}: every prediction is {names}: explanations say little; train longer")
+    return lines
 
 
 class ResultsFile(Callback):
@@ -110,6 +138,9 @@ class ResultsFile(Callback):
         rows = classification_rows(cast(TestResults, pl_module.test_results))
         self.table = self._table(trainer, rows)
         if trainer.is_global_zero and not is_dry_run(trainer):
+            metrics: dict[str, ClassificationMetrics] = cast(Any, pl_module).test_metrics
+            for line in constant_prediction_lines(metrics, getattr(data_of(trainer), "class_names", None)):
+                say(line)
             if self.test is not None and (kept := self.test.table.write(self.table, self.run.settings)) is not None:
                 say(f"the results with the earlier evaluation settings are now in {kept.csv}")
             self._log_hyperparameters(trainer, rows)

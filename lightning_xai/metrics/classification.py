@@ -52,6 +52,22 @@ def confusion(predicted: Tensor, gold: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return (predicted & gold).sum(0), (predicted & ~gold).sum(0), (~predicted & gold).sum(0)
 
 
+def constant_prediction(predicted: Tensor, gold: Tensor) -> list[int] | None:
+    """Returns the classes that are predicted for all examples alike, if gold classes differ; otherwise None.
+
+    A network with such predictions has not learned to tell the classes apart. `predicted` and `gold` are bool masks
+    [B, C].
+
+    Example:
+        >>> gold = torch.tensor([[True, False], [False, True]])
+        >>> constant_prediction(torch.tensor([[False, True], [False, True]]), gold), constant_prediction(gold, gold)
+        ([1], None)
+    """
+    if not len(predicted) or (predicted != predicted[:1]).any() or (gold == gold[:1]).all():
+        return None
+    return predicted[0].nonzero().flatten().tolist()
+
+
 def class_margins(logits: Tensor, *, multilabel: bool) -> Tensor:
     """Returns the log-odds [B, C] of every class in float64. They rank examples in the order of exact probabilities.
 
@@ -137,6 +153,9 @@ class ClassificationMetrics(Metric):
         num_classes: number of classes C.
         multilabel: whether labels are [B, C] instead of [B].
 
+    Attributes:
+        constant: the result of `constant_prediction` for the examples of the last `compute`.
+
     Example:
         >>> metric = ClassificationMetrics(num_classes=2)
         >>> probs = torch.tensor([[0.9, 0.1], [0.6, 0.4]])
@@ -158,6 +177,7 @@ class ClassificationMetrics(Metric):
         super().__init__(compute_with_cache=False)  # a cached result would ignore a new threshold
         self.num_classes = num_classes
         self.multilabel = multilabel
+        self.constant: list[int] | None = None
         self.add_state("keys", default=[], dist_reduce_fx="cat")
         self.add_state("probs", default=[], dist_reduce_fx="cat")
         self.add_state("scores", default=[], dist_reduce_fx="cat")
@@ -222,6 +242,7 @@ class ClassificationMetrics(Metric):
         """
         probs, scores, gold = self.table()
         predicted = predicted_classes(probs, multilabel=self.multilabel, decision_threshold=threshold)
+        self.constant = constant_prediction(predicted, gold)
         true_positives, false_positives, false_negatives = confusion(predicted, gold)
         values = {"macro_f1": f1(true_positives, false_positives, false_negatives).nanmean()}
         inner = probs.double().clamp(_TINY, 1 - _TINY)

@@ -5,27 +5,38 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import torch
 from lightning.pytorch.loggers import TensorBoardLogger
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from lightning_xai.attributions.random import Random
 from lightning_xai.callbacks.results import COLUMNS, ResultsFile
+from lightning_xai.data.sources.planted import Planted
+from lightning_xai.objectives.supervised import Supervised
 from lightning_xai.runs.facts import FactsOfTest, RunFacts
 from lightning_xai.runs.format import FORMAT
 from lightning_xai.runs.results_table import ResultsTable
 from tests.callbacks.conftest import compute, evaluation, planted_data, trainer
+from tests.conftest import tiny_classifier
 
 RESULTS = ["results.csv", "results.json", "results.parquet"]
 
 
 def run_test(
-    folder: Path, objective, *callbacks, checkpoint: str = "abc", stem: str = "results", dry: bool = False, **settings
+    folder: Path,
+    objective,
+    *callbacks,
+    checkpoint: str = "abc",
+    stem: str = "results",
+    dry: bool = False,
+    data=None,
+    **settings,
 ) -> ResultsFile:
     """Returns the callback after a test of the experiment "tm"."""
     results = ResultsFile(RunFacts("tm", seed=3, settings=settings))
     results.begin(FactsOfTest(checkpoint, ResultsTable(folder, stem)))
     run = trainer(folder, results, *callbacks, fast_dev_run=dry)
-    run.test(objective, datamodule=planted_data(), verbose=False)
+    run.test(objective, datamodule=data or planted_data(), verbose=False)
     return results
 
 
@@ -39,6 +50,39 @@ def test_table_has_the_numbers_of_the_objective_and_of_evaluations(objective, tm
     assert set(table["preset"]) == {"", "preset"}
     assert set(table.query("preset == ''")["split"]) == {"validation", "test"}
     assert set(table[["experiment", "seed", "checkpoint"]].itertuples(index=False, name=None)) == {("tm", 3, "abc")}
+
+
+class Always(Supervised):
+    """Predicts the same logits for every example."""
+
+    def __init__(self, network, logits: list[float]) -> None:
+        super().__init__(network)
+        self.row = torch.tensor([logits])
+
+    def evaluate(self, batch):
+        logits = self.row.expand(len(batch), -1)
+        return {"logits": logits, "probs": self.network.probabilities(logits)}
+
+
+@pytest.mark.parametrize(
+    ("multilabel", "logits", "names"),
+    [
+        (False, [0.0, 9.0, 0.0], "'class1'"),
+        (True, [-9.0, 9.0, 9.0], "'class1', 'class2'"),
+        (True, [-9.0, -9.0, -9.0], "empty"),
+    ],
+)
+def test_a_network_that_predicts_the_same_for_all_texts_is_named(tmp_path, capsys, multilabel, logits, names):
+    network = tiny_classifier("plm_ca", num_classes=3) if multilabel else tiny_classifier("bert")
+    source = Planted(num_classes=3, multilabel=multilabel, num_train=8, num_validation=6, num_test=7)
+    run_test(tmp_path, Always(network, logits), data=planted_data(source=source))
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.startswith(f"test: every prediction is {names}: ") for line in lines].count(True) == 1
+
+
+def test_a_network_that_predicts_two_classes_is_not_named(objective, tmp_path, capsys):
+    run_test(tmp_path, objective)
+    assert "every prediction" not in capsys.readouterr().out
 
 
 def test_both_files_hold_the_table(objective, tmp_path):
