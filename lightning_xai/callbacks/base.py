@@ -4,46 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, NotRequired, Protocol, cast, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 import torch
 from lightning import Callback, LightningModule, Trainer
 from torch import Tensor
 
 from lightning_xai.attributions.base import AttributionMethod
-from lightning_xai.callbacks.cost import Cost, CostPerExample, MetricSegments
+from lightning_xai.callbacks.cost import Cost
 from lightning_xai.metrics.base import PredictOnce
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Attribution, Batch
-
-
-class ResultRow(CostPerExample, MetricSegments):
-    """One row of the results table, without the columns that are constant over a run."""
-
-    split: str
-    preset: str
-    method: str
-    metric: str
-    value: float
-    num_examples: int
-    num_skipped: int
-    num_evidence_cut: int  # number of skipped explanations that lost all their evidence to truncation
-    selected_on: NotRequired[str]  # metric by which the method chose among several scores; "" if it did not choose
-
-
-@runtime_checkable
-class ResultSource(Protocol):
-    """A callback that adds rows to the results table at the end of `test` and `validate`.
-
-    Example:
-        >>> from lightning_xai.callbacks.stability import Stability
-        >>> isinstance(Stability(["tm/seed*"]), ResultSource), isinstance(Callback(), ResultSource)
-        (True, False)
-    """
-
-    def result_rows(self) -> list[ResultRow]:
-        """Returns the callback's rows for the last evaluation."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from lightning import Callback, LightningModule, Trainer
 from lightning_xai.callbacks.base import (
     ExplainedBatch,
     ExplainedCallback,
-    ResultRow,
     are_first_examples,
     callbacks_of,
     data_of,
@@ -21,6 +20,7 @@ from lightning_xai.callbacks.base import (
 from lightning_xai.callbacks.forecast.workload import timed_part
 from lightning_xai.callbacks.preflight.preflight_metrics import refuse_tuning, try_metrics
 from lightning_xai.callbacks.preflight.preflight_run import PreflightRun
+from lightning_xai.callbacks.result_rows import ResultRow, left_out_row
 from lightning_xai.functional.erasure.segment_counts import SegmentCounts, SegmentsOfVersions, segments_counted
 from lightning_xai.functional.sizes import require_max_examples
 from lightning_xai.metrics.base import AttributionMetric
@@ -191,10 +191,16 @@ class AttributionEvaluation(ExplainedCallback):
                     if metric.needs_tuning:
                         if VALIDATION not in splits:  # the preflight that was to leave the metric out was skipped
                             refuse_tuning(self.preset, metric)
-                        metric.tune_from(tuned_on[position])
+                        try:
+                            metric.tune_from(tuned_on[position])
+                        except ValueError as error:  # the other values, which took long, must not be lost
+                            self._rows.append(left_out_row(split, self.preset, method, metric.name, str(error)))
+                            continue
                     segments = counted[split, method, metric.name].sum()
                     self._rows += self._result_rows(metric, split, method, segments)
         for row in self._rows:
+            if "left_out" in row:
+                continue
             tag = f"{log_prefix(row['split'])}/{self.preset}/{row['method']}/{row['metric']}"
             # the value is the same in all processes, so ModelCheckpoint may use it
             self.module.log(tag, row["value"], batch_size=1)

@@ -11,8 +11,9 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.trainer.states import TrainerFn
 from torch import Tensor
 
-from lightning_xai.callbacks.base import ResultRow, ResultSource, callbacks_of, data_of, is_dry_run
+from lightning_xai.callbacks.base import callbacks_of, data_of, is_dry_run
 from lightning_xai.callbacks.cost import NO_COST
+from lightning_xai.callbacks.result_rows import ResultRow, ResultSource
 from lightning_xai.metrics.classification import ClassificationMetrics
 from lightning_xai.runs.facts import FactsOfTest, RunFacts
 from lightning_xai.runs.folder import RunFolder

@@ -14,13 +14,13 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from lightning_xai.callbacks.base import (
     ExplainedBatch,
     ExplainedCallback,
-    ResultRow,
     data_of,
     is_dry_run,
     test_splits,
 )
 from lightning_xai.callbacks.preflight.preflight_run import PreflightRun
 from lightning_xai.callbacks.preflight.preflight_steps import examples_with_targets, explained_examples
+from lightning_xai.callbacks.result_rows import ResultRow
 from lightning_xai.metrics.similarity import SIMILARITIES, require_percentage, similarities
 from lightning_xai.report.names import run_names
 from lightning_xai.report.stability import RunComparison, matching_runs, run_comparison, write_stability_report

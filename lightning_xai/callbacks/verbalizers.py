@@ -10,8 +10,9 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from lightning import Callback, LightningModule, Trainer
 
-from lightning_xai.callbacks.base import ResultRow, data_of, is_dry_run, network_of, split_of_loader
+from lightning_xai.callbacks.base import data_of, is_dry_run, network_of, split_of_loader
 from lightning_xai.callbacks.cost import NO_COST
+from lightning_xai.callbacks.result_rows import ResultRow
 from lightning_xai.models.verbalizer_lm import VerbalizerLM
 from lightning_xai.runs.files.whole_files import write_json
 from lightning_xai.runs.progress import say

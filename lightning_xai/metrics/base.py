@@ -172,7 +172,7 @@ class AttributionMetric(Metric, Selector, ABC):
         return dict(zip(self.columns, records.nanmean(dim=0), strict=True))
 
     def tune(self) -> dict[str, float]:
-        """Tunes settings on this metric's rows, which are from the validation split. Returns the settings."""
+        """Returns settings tuned on this metric's validation rows. If it raises ValueError, the metric is left out."""
         return {}
 
     def tune_from(self, validation: AttributionMetric) -> None:

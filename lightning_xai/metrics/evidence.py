@@ -123,6 +123,11 @@ class EvidenceMetric(AttributionMetric):
         """Returns [B, T] bool: the tokens that are compared, by default all tokens that may be explained."""
         return attribution.token_mask
 
+    def no_evidence(self, setting: str) -> str:
+        """Returns the reason why `setting` cannot be tuned, for the error if no row has evidence."""
+        which = "explained" if self.explained == "all" else self.explained
+        return f"{self.name} cannot tune its {setting}: on the validation split, no {which} class has evidence"
+
     @property
     def num_compared(self) -> int:
         """Number of columns that `compare` returns. Override this property if `measure` adds more columns."""

@@ -5,10 +5,11 @@ from lightning_xai.attributions.input_x_gradient import InputXGradient
 from lightning_xai.attributions.random import Random
 from lightning_xai.callbacks.evaluation import AttributionEvaluation
 from lightning_xai.data.module import TextDataModule
+from lightning_xai.data.sources.planted import Planted
 from lightning_xai.data.vocabulary import VocabularyEncoder
 from lightning_xai.metrics.base import AttributionMetric
 from lightning_xai.metrics.complexity import Entropy
-from lightning_xai.metrics.discrete_rationale import DiscreteRationale
+from lightning_xai.metrics.discrete_rationale import DiscreteRationale, Percentage
 from lightning_xai.metrics.faithfulness import Comprehensiveness
 from lightning_xai.metrics.top_units import Percentages
 from tests.callbacks.conftest import compute, evaluation, planted_data, trainer
@@ -53,6 +54,30 @@ def test_thresholds_are_tuned_on_validation_which_reports_nothing_in_a_test(obje
 def test_tuning_without_the_validation_split_is_refused(objective, tmp_path):
     with pytest.raises(ValueError, match="tune_on_validation"):
         rows(tmp_path, objective, evaluation(), data=planted_data(tune_on_validation=False))
+
+
+class WithoutEvidence(Planted):
+    """Planted data whose validation texts have no evidence."""
+
+    def load(self):
+        splits = super().load()
+        return splits | {"validation": splits["validation"].map(lambda row: {"rationales": []})}
+
+
+@pytest.mark.parametrize("stage", ["test", "validate", "fit"])
+def test_a_metric_that_cannot_be_tuned_is_left_out_and_no_other_value_is_lost(objective, tmp_path, stage):
+    tuned = DiscreteRationale(name="rationale", size=Percentage(), explained="gold")
+    measuring = AttributionEvaluation("preset", [tuned, Entropy()], during_fit=True)
+    data = planted_data(source=WithoutEvidence(num_classes=3, num_train=8, num_validation=6, num_test=7))
+    epochs = {"max_epochs": 1} if stage == "fit" else {}
+    run = trainer(tmp_path, compute(Random(), during_fit=True), measuring, **epochs)
+    getattr(run, stage)(objective, datamodule=data)
+    left_out, entropy = measuring.result_rows()
+    split = "test" if stage == "test" else "validation"
+    assert left_out["left_out"].startswith("rationale cannot tune its size: on the validation split, no gold class has")
+    assert (left_out["split"], left_out["metric"], entropy["metric"]) == (split, "rationale", "entropy")
+    assert 0 < entropy["value"] <= 1 and entropy["num_examples"] >= 6
+    assert not any("rationale" in tag for tag in run.callback_metrics)
 
 
 def test_unerased_inputs_pass_once_for_all_methods_metrics_and_presets(objective, tmp_path):

@@ -11,8 +11,7 @@ from lightning import Callback, LightningModule, Trainer
 from lightning.pytorch.strategies import FSDPStrategy
 from lightning.pytorch.trainer.states import TrainerFn
 
-from lightning_xai.callbacks.base import ResultRow, callbacks_of, data_of, test_splits
-from lightning_xai.callbacks.cost import NO_COST
+from lightning_xai.callbacks.base import callbacks_of, data_of, test_splits
 from lightning_xai.callbacks.order import check_order
 from lightning_xai.callbacks.preflight.preflight_memory import PreflightMemory
 from lightning_xai.callbacks.preflight.preflight_run import Failure, HasPreflight, PreflightRun
@@ -23,6 +22,7 @@ from lightning_xai.callbacks.preflight.preflight_steps import (
     try_network,
     try_objective,
 )
+from lightning_xai.callbacks.result_rows import ResultRow, left_out_row
 from lightning_xai.functional.network.modes import eager_attention, evaluation_mode
 from lightning_xai.functional.network.untouched import memory_returned, network_kept, random_states_kept
 from lightning_xai.runs.progress import say
@@ -30,12 +30,6 @@ from lightning_xai.runs.ranks import gather
 from lightning_xai.runs.splits import VALIDATION
 
 SKIP_UNFIT = "--skip_unfit true"
-
-
-class LeftOutRow(ResultRow):
-    """A row of the results table that gives the reason why a value is missing."""
-
-    left_out: str
 
 
 class Preflight(Callback):
@@ -123,13 +117,10 @@ class Preflight(Callback):
         """Returns a row for each result that is left out, with the reason instead of a value."""
         missing = {key: failure.reason for failure in self.left_out.values() for key in failure.results}
         return [
-            LeftOutRow(
-                split=split, preset=key.preset, method=key.method, metric=key.metric, value=float("nan"),
-                num_examples=0, num_skipped=0, num_evidence_cut=0, left_out=reason, **NO_COST,
-            )
+            left_out_row(split, key.preset, key.method, key.metric, reason)
             for split in self._evaluated
             for key, reason in missing.items()
-        ]  # fmt: skip
+        ]
 
     def _begin(self, trainer: Trainer, module: LightningModule, stages: dict[str, list[str]]) -> None:
         if not self.enabled:

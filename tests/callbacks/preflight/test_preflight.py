@@ -159,8 +159,8 @@ def test_metric_that_needs_evidence_is_named_before_the_work(objective, tmp_path
     preset = AttributionEvaluation("own", [Entropy(), DiscreteRationale(name="rationale", size=Percentage())])
     message = fails(tmp_path, objective, compute(Random()), preset, stage=stage, data=bare_evidence())
     assert "1 part" in message
-    assert "own/rationale (DiscreteRationale): rationale cannot tune its size, because the validation" in message
-    assert "give rationales, or remove this metric; if the test split has evidence" in message
+    assert "own/rationale (DiscreteRationale): rationale cannot tune its size: on the validation split, " in message
+    assert "no explained class has evidence; give rationales for such classes, remove this metric, or set" in message
 
 
 @pytest.mark.parametrize("stage", ["fit", "test"])
