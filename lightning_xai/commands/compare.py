@@ -28,7 +28,7 @@ from lightning_xai.report.comparison.tables_and_pictures import (
 from lightning_xai.report.names import common_folder, experiment_names
 from lightning_xai.report.scatter import PointPanel, scatter_figure
 from lightning_xai.report.tables import terminal_width
-from lightning_xai.runs.experiment import report_dir, runs_of
+from lightning_xai.runs.experiment import other_data_notes, report_dir, runs_of
 from lightning_xai.runs.files.whole_files import write_whole
 
 RANKINGS = ("rationale/auroc", "rationale/average_precision", "rationale/recall_at_annotated")
@@ -117,7 +117,8 @@ def compare(
     title, width = f"{metric} in percent, mean (sample deviation) over seeds", terminal_width()
     tables = [means_table(scores, "split", title=title, width=width)]
     tables += plausibility_tables(rows, plausibility, preset, width=width)
-    print("\n\n".join(["\n".join([tables[0], *missed_bounds(folders)]), *tables[1:]]))
+    notes = [*missed_bounds(folders), *other_data_notes(dict(zip(experiment_names(folders), folders, strict=True)))]
+    print("\n\n".join(["\n".join([tables[0], *notes]), *tables[1:]]))
     if unknown:
         remedy = "--plausibility takes the names of other metrics in results.csv, and --preset their preset"
         print(f"\nno run has {' or '.join(unknown)}: {remedy}")

@@ -65,7 +65,7 @@ def table_of_test(run: RunFolder, checkpoint: str, settings: Mapping[str, Any]) 
 
     Example:
         >>> from pathlib import Path
-        >>> table_of_test(RunFolder(Path("runs/tm/seed0")), "0a1b2c3d4e5f", {}).stem
+        >>> table_of_test(RunFolder(Path("no/such/run")), "0a1b2c3d4e5f", {}).stem
         'results'
     """
     table, begun = run.results_table, run.settings
@@ -100,7 +100,7 @@ def table_of_prediction(
 
     Example:
         >>> from pathlib import Path
-        >>> table_of_prediction(RunFolder(Path("runs/tm/seed0")), "0a1b2c3d4e5f", {}).suffix  # there is no such run
+        >>> table_of_prediction(RunFolder(Path("no/such/run")), "0a1b2c3d4e5f", {}).suffix
         '_0a1b2c3d4e5f_44136fa3'
     """
     table, own = run.results_table, run.results_table.settings or run.settings

@@ -29,9 +29,9 @@ class RunFolder:
     """The folder of one run and the paths of its files.
 
     Example:
-        >>> run = RunFolder(Path("runs/tm/seed0"))
+        >>> run = RunFolder(Path("no/such/run"))
         >>> run.config_file.as_posix(), run.checkpoint("best"), run.is_finished
-        ('runs/tm/seed0/config.yaml', None, False)
+        ('no/such/run/config.yaml', None, False)
     """
 
     path: Path

@@ -74,7 +74,7 @@ def measure(
         >>> words = VocabularyEncoder(words=15)
         >>> network = TrainedNetwork(random_bert(), ["bad", "good"], encoder=words.facts())
         >>> loaded = TrainedRun("memory", None, network, words)
-        >>> examples = pd.DataFrame({"text": ["w1 w2 w3", "w4 w5 w6"], "label": ["bad", "good"]})
+        >>> examples = pd.DataFrame({"text": ["w1 w2 w3", "w4 w5 w6"], "label": ["good", "good"]})
         >>> table = measure(loaded, examples, "Random", preset="sparsity")
         unknown tokens: test 0.0%
         >>> sorted(set(table["method"]))

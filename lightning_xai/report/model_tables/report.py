@@ -10,7 +10,9 @@ from lightning_xai.report.curves import figure_image, save_png
 from lightning_xai.report.model_tables.figures import paper_figures
 from lightning_xai.report.model_tables.results import over_seeds, read_models
 from lightning_xai.report.model_tables.tables import LEGEND, TABLES, markdown_table, paper_tables
+from lightning_xai.report.names import experiment_names
 from lightning_xai.report.tables import wrap
+from lightning_xai.runs.experiment import other_data_notes
 from lightning_xai.runs.files.whole_files import write_whole
 
 
@@ -60,5 +62,7 @@ def write_models_report(
     for name, figure in paper_figures(rows, unsupervised=unsupervised, supervised=supervised).items():
         files.append(output / f"{name}.png")
         write_whole(files[-1], partial(save_png, figure_image(figure)))
-    tables = [*paper_tables(summary, width=width).values(), "\n".join(wrap(LEGEND, width))]
+    used = dict(zip(names or experiment_names(places), places, strict=True))
+    notes = [line for note in [LEGEND, *other_data_notes(used)] for line in wrap(note, width)]
+    tables = [*paper_tables(summary, width=width).values(), "\n".join(notes)]
     return "\n\n".join([*tables, "\n".join(f"written: {file}" for file in files)])

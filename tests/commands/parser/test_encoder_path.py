@@ -174,7 +174,9 @@ def test_the_saved_configuration_of_a_run_repeats_it(run, tmp_path):
 
 
 def test_a_run_is_evaluated_and_explained_without_naming_a_tokenizer(run, tmp_path):
-    printed = command("validate", "--config", save(evaluation(str(run), encoder()), tmp_path / "e.yaml"))
+    printed = command(
+        "validate", "--config", save(evaluation(str(run), encoder()), tmp_path / "e.yaml"), "--runs_dir", tmp_path
+    )
     assert "accuracy" in printed and "fingerprint" not in printed
     page = tmp_path / "page.html"
     assert "w3" in command("explain", "--ckpt", run, "--text", "w1 w2 w3", "--html", page)
@@ -238,7 +240,7 @@ def test_a_run_whose_tokenizer_has_changed_since_is_not_explained(folders, tmp_p
 
 def test_the_same_tokenizer_from_elsewhere_is_accepted_and_other_options_are_named(folders, run, tmp_path):
     file = save(evaluation(str(run), encoder(folders["same"], max_length=40, fill="pad")), tmp_path / "c.yaml")
-    printed = command("validate", "--config", file)
+    printed = command("validate", "--config", file, "--runs_dir", tmp_path)
     assert (
         f"{run} was trained with other options of the encoder: max_length was 32, now 40, fill was mask, now pad"
         in (printed)
@@ -247,7 +249,7 @@ def test_the_same_tokenizer_from_elsewhere_is_accepted_and_other_options_are_nam
 
 def test_a_network_without_a_fingerprint_is_used_and_one_line_says_so(folders, tmp_path):
     file = save(evaluation(folders["bare"], encoder(folders["same"])), tmp_path / "c.yaml")
-    printed = command("validate", "--config", file)
+    printed = command("validate", "--config", file, "--runs_dir", tmp_path)
     line = f"{folders['bare']} has no fingerprint of its tokenizer, so the tokenizer of the data cannot be checked"
     assert printed.count(line) == 1
 
