@@ -135,7 +135,8 @@ class Heatmaps(ExplainedCallback):
         """Returns the example at `row` of a batch as a document. `probs` [B, C] are the batch's probabilities."""
         data, index = data_of(self.trainer), int(explained.batch.index[row])
         example = data.example(explained.split, index)
-        offsets = data.encoded(explained.split, index).text_offsets
+        encoded = data.encoded(explained.split, index)
+        offsets = encoded.text_offsets
         labels, probs = explained.batch.labels[[row]], probs[[row]]  # labels are [1] or [1, C]
         threshold = decision_threshold_of(self.module)
         gold = gold_classes(labels, probs.shape[1])[0].tolist()
@@ -162,7 +163,8 @@ class Heatmaps(ExplainedCallback):
                     magnitudes=explained.magnitudes,
                 )
             )
-        return ExplainedDocument(name=str(example["id"]), text=example["text"], offsets=offsets, classes=classes)
+        name, truncated = str(example["id"]), encoded.truncated
+        return ExplainedDocument(name, example["text"], offsets, classes, truncated=truncated)
 
     def _draw(self, trainer: Trainer) -> None:
         """Gathers the documents of all processes; process 0 then writes a page and images for each split."""

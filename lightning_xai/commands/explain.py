@@ -123,14 +123,17 @@ def explain(
     """
     if sum(given is not None for given in (text, file, text_file)) != 1:
         raise ValueError("give exactly one of --text, --text_file and --file")
+    given = next(name for name, v in (("text_file", text_file), ("text", text), ("file", file)) if v is not None)
     if text_file is not None:
         text = whole_text(text_file)
     elif text is not None and not text.strip():
         raise ValueError("--text is empty: give a text with at least one word")
     for option, value, goes_with in (("html", html, text), ("output", output, file)):
         if value is not None and goes_with is None:
-            other = "file" if option == "html" else "text"
-            raise ValueError(f"--{option} {value} has no effect with --{other}: leave out the first of these options")
+            other = "output" if option == "html" else "html"
+            raise ValueError(f"--{option} {value} has no effect with --{given}: leave it out, or use --{other}")
+    if output is not None and Path(output).suffix in (".csv", ".tsv", ".parquet", ".html"):
+        raise ValueError(f"--output writes JSON Lines, not {output}: give a name that ends in .jsonl")
     if file not in (None, STANDARD) and not Path(str(file)).is_file():
         raise ValueError(f"there is no file {file}: give a file with one text per line, or - for standard input")
     run, inputs = run_and_inputs(ckpt)

@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from lightning_xai.report.characters import printable
-from lightning_xai.report.heatmap import ExplainedDocument, ansi, unknown_note
+from lightning_xai.report.heatmap import ExplainedDocument, ansi, reading_notes
 from lightning_xai.report.strongest import bar_lines, strongest_words
 
 
@@ -14,7 +14,8 @@ def print_document(document: ExplainedDocument) -> None:
     """Prints each explained class with its probability and, for each method, the text and bars for the strongest words.
 
     On a terminal, the text is colored by the scores. The last line for each method gives the probability of the class
-    for the text without the strongest words. If tokens are unknown, the first line says how many.
+    for the text without the strongest words. The first lines say how many tokens are unknown, and
+    which part of a truncated text the network reads.
 
     Example:
         >>> import numpy as np
@@ -32,8 +33,8 @@ def print_document(document: ExplainedDocument) -> None:
                 -1  ##########            plot
         without these words: p = 0.500
     """
-    if note := unknown_note(document):
-        print(f"\n{note}")
+    if notes := reading_notes(document):
+        print("\n" + "\n".join(notes))
     for explained in document.classes:
         name = printable(explained.name)
         print(f"\n{name}  p = {explained.probability:.3f}  ({'predicted' if explained.predicted else 'not predicted'})")
@@ -52,7 +53,8 @@ def print_document(document: ExplainedDocument) -> None:
 def json_record(document: ExplainedDocument) -> dict[str, Any]:
     """Returns a dictionary for JSON: the text, the tokens' character offsets [T, 2], and each class's scores [T].
 
-    `num_unknown_tokens` counts the text's tokens that are the unknown token. `probability_without` has a class's
+    `num_unknown_tokens` counts the text's tokens that are the unknown token. `truncated` says whether the network reads
+    only the beginning of the text, up to the last offset. `probability_without` has a class's
     probability after words are deleted: for each method, the words to which this method gives the largest absolute
     scores.
 
@@ -68,6 +70,7 @@ def json_record(document: ExplainedDocument) -> dict[str, Any]:
         "text": document.text,
         "offsets": document.offsets.tolist(),
         "num_unknown_tokens": document.num_unknown_tokens,
+        "truncated": document.truncated,
         "classes": [
             {
                 "name": explained.name,

@@ -65,6 +65,7 @@ class ExplainedDocument:
         offsets: [T, 2] character offsets (begin, end) of each token. For a special token, begin equals end.
         classes: explained classes, in the order in which they are shown.
         num_unknown_tokens: number of the text's tokens that are the unknown token.
+        truncated: whether the network reads only the beginning of the text, up to the last token.
 
     Example:
         >>> positive = ExplainedClass("positive", 0.75, gold=True, predicted=True, scores={"ig": np.array([4.0, -1.0])})
@@ -78,6 +79,7 @@ class ExplainedDocument:
     offsets: np.ndarray
     classes: list[ExplainedClass]
     num_unknown_tokens: int = 0
+    truncated: bool = False
 
 
 class Piece(NamedTuple):
@@ -98,16 +100,25 @@ class Piece(NamedTuple):
     evidence: bool
 
 
-def unknown_note(document: ExplainedDocument) -> str:
-    """Returns a text that says how many tokens of a document are unknown; "" if none is.
+def reading_notes(document: ExplainedDocument) -> list[str]:
+    """Returns a line if tokens of a document are unknown to the network, and a line if the document is truncated.
 
     Example:
-        >>> unknown_note(ExplainedDocument("text 0", "hello world", np.array([[0, 5], [6, 11]]), [], 2))
-        "2 of 2 tokens are unknown to the network's vocabulary"
+        >>> offsets = np.array([[0, 5], [6, 11]])
+        >>> reading_notes(ExplainedDocument("text 0", "hello world again", offsets, [], truncated=True))
+        ['the network reads only the first 11 of 17 characters']
+        >>> reading_notes(ExplainedDocument("text 0", "hello world", offsets, [], num_unknown_tokens=2))
+        ["2 of 2 tokens are unknown to the network's vocabulary"]
     """
-    number, total = document.num_unknown_tokens, int((document.offsets[:, 1] > document.offsets[:, 0]).sum())
-    verb = "is" if number == 1 else "are"
-    return f"{number:,} of {quantity(total, 'token')} {verb} unknown to the network's vocabulary" if number else ""
+    notes = []
+    if number := document.num_unknown_tokens:
+        total = int((document.offsets[:, 1] > document.offsets[:, 0]).sum())
+        verb = "is" if number == 1 else "are"
+        notes.append(f"{number:,} of {quantity(total, 'token')} {verb} unknown to the network's vocabulary")
+    if document.truncated:
+        end = int(document.offsets[:, 1].max(initial=0))
+        notes.append(f"the network reads only the first {end:,} of {quantity(len(document.text), 'character')}")
+    return notes
 
 
 def largest_score(scores: np.ndarray, offsets: np.ndarray) -> float:

@@ -18,7 +18,7 @@ from lightning_xai.report.heatmap import (
     largest_score,
     method_pieces,
     pure_color,
-    unknown_note,
+    reading_notes,
 )
 from lightning_xai.report.strongest import strongest_words
 
@@ -62,7 +62,7 @@ def _document_payload(document: ExplainedDocument) -> dict:
     no_scores = np.zeros(len(document.offsets))
     return {
         "name": document.name,
-        "note": unknown_note(document),
+        "note": "; ".join(reading_notes(document)),
         "pieces": [piece.text for piece in cut_text(document.text, document.offsets, no_scores)],
         "classes": [_class_payload(document, explained) for explained in document.classes],
     }

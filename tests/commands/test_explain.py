@@ -7,10 +7,13 @@ import re
 import shutil
 
 import pytest
+from transformers import BertConfig, BertForSequenceClassification
 
+import lightning_xai as lx
 from lightning_xai.commands.explain import file_lines
 from lightning_xai.commands.main import main
-from tests.commands.conftest import command, refusal
+from lightning_xai.data.vocabulary import word_tokenizer
+from tests.commands.conftest import BERT, command, refusal
 
 TEXT = "w7 w0 w9 w30"
 
@@ -216,7 +219,39 @@ def test_adapter_without_its_base_is_named(tmp_path):
 
 def test_output_that_would_be_ignored_is_refused(fitted, tmp_path):
     message = refusal("explain", "--ckpt", fitted.path, "--text", TEXT, "--output", "x.jsonl")
-    assert "--output x.jsonl has no effect with --text" in message
+    assert "--output x.jsonl has no effect with --text: leave it out, or use --html" in message
+    file = tmp_path / "lines.txt"
+    file.write_text(TEXT)
+    message = refusal("explain", "--ckpt", fitted.path, "--text_file", file, "--output", "x.jsonl")
+    assert "--output x.jsonl has no effect with --text_file: " in message
+    message = refusal("explain", "--ckpt", fitted.path, "--file", file, "--html", "x.html")
+    assert "--html x.html has no effect with --file: leave it out, or use --output" in message
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.tsv", "x.html"])
+def test_output_that_is_no_file_of_json_lines_is_refused(fitted, tmp_path, name):
     (tmp_path / "lines.txt").write_text(TEXT)
-    message = refusal("explain", "--ckpt", fitted.path, "--file", tmp_path / "lines.txt", "--html", "x.html")
-    assert "--html x.html has no effect with --file" in message
+    message = refusal("explain", "--ckpt", fitted.path, "--file", tmp_path / "lines.txt", "--output", tmp_path / name)
+    assert f"{name}: give a name that ends in .jsonl" in message and not (tmp_path / name).exists()
+
+
+def test_a_text_that_is_cut_is_named(fitted, tmp_path):
+    page = ["--html", tmp_path / "page.html"]
+    line = "\nthe network reads only the first 89 of 299 characters\n"  # 30 tokens beside two special ones
+    assert line in command("explain", "--ckpt", fitted.path, "--text", " ".join(["w7"] * 100), *page)
+    assert "the network reads only" in (tmp_path / "page.html").read_text()
+    assert "reads only" not in command("explain", "--ckpt", fitted.path, "--text", TEXT, *page)
+    records = explained(fitted.path, tmp_path, f"{TEXT}\n{' '.join(['w7'] * 100)}\n")
+    assert [record["truncated"] for record in records] == [False, True]
+
+
+def test_a_text_with_more_tokens_than_the_network_has_positions_is_cut(tmp_path):
+    network = BertForSequenceClassification(BertConfig(**BERT | {"max_position_embeddings": 16}))
+    network.save_pretrained(tmp_path / "model")
+    tokenizer = word_tokenizer([f"w{number}" for number in range(9)], split="whitespace", lowercase=False)
+    tokenizer.model_max_length = 512
+    tokenizer.save_pretrained(tmp_path / "model")
+    page, text = ["--html", tmp_path / "page.html"], " ".join(["w7"] * 100)
+    printed = command("explain", "--ckpt", tmp_path / "model", "--text", text, "--method", "Random", *page)
+    assert "\nthe network reads only the first 41 of 299 characters\n" in printed  # 14 tokens of 2 characters
+    assert len(lx.load_run(str(tmp_path / "model")).predict([text])) == 1

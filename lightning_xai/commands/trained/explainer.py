@@ -112,7 +112,9 @@ class Explainer:
             ]
             is_unknown = encoded[row].input_ids == self.encoder.unk_token_id  # all False if there is no unknown token
             unknown = int((is_unknown & (offsets[:, 1] > offsets[:, 0])).sum())
-            documents.append(ExplainedDocument(f"text {start + row}", text, offsets, classes, unknown))
+            documents.append(
+                ExplainedDocument(f"text {start + row}", text, offsets, classes, unknown, encoded[row].truncated)
+            )
         self._add_probabilities_without(documents, inputs)
         yield from documents
 

@@ -17,6 +17,7 @@ from lightning_xai.commands.trained.devices import usable_device
 from lightning_xai.commands.trained.explainer import Explainer, trained_encoder
 from lightning_xai.data.base import Encoder
 from lightning_xai.functional.model_files.model_folders import refuse_missing
+from lightning_xai.models.base import Classifier
 from lightning_xai.models.checkpoints.checkpoint import TrainedNetwork, checkpoint_hash, checkpoint_path, load_trained
 from lightning_xai.models.checkpoints.released import is_released
 from lightning_xai.runs.class_paths import imported_class
@@ -135,7 +136,30 @@ def load_trained_run(
         trained.network.to(usable_device(device))
     config_file = (run or RunFolder(Path(path))).config_file
     encoder = trained_encoder(trained.encoder, path, config_file, trust_remote_code=trust_remote_code)
+    encoder = within_positions(encoder, trained.network)
     return TrainedRun(path, run, trained, encoder, checkpoint_hash(path) if with_hash else "")
+
+
+def within_positions(encoder: Encoder, network: Classifier) -> Encoder:
+    """Returns an encoder that truncates texts to the positions of a network, if the network cannot read longer texts.
+
+    The settings of some tokenizers allow longer texts than their network has positions.
+
+    Example:
+        >>> from lightning_xai.data.vocabulary import VocabularyEncoder
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> encoder = within_positions(VocabularyEncoder(words=15, max_length=9999), random_bert())
+        >>> len(encoder.encode({"text": "w1 " * 900})) == random_bert().max_length
+        True
+    """
+    longest, positions = getattr(encoder, "max_length", None), getattr(network, "max_length", None)
+    if longest is None or positions is None or longest <= positions:
+        return encoder
+    try:
+        network.check_length(longest, "a text")
+    except ValueError:
+        return encoder.with_max_length(positions)
+    return encoder  # the network cuts texts into segments
 
 
 def chosen_methods(methods: Methods, *, signed: bool = False) -> dict[str, AttributionMethod]:
