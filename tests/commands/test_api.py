@@ -179,6 +179,10 @@ def test_examples_are_checked_as_files_are(run, tables, change, message):
         (lambda run, table: run.measure(table, "Random", preset="methods/all.yaml"), "is not derived from Attrib"),
         (lambda run, table: run.measure(table[:0], "Random", preset="sparsity"), "examples has no rows"),
         (lambda run, table: run.measure(["w1"], "Random", preset="sparsity"), "examples is a list"),
+        (lambda run, table: run.measure(table.rename(columns={"label": "codes"}), "Random", preset="sparsity"),
+         "examples has no column label or labels; it has text, .*codes.*: rename a column"),
+        (lambda run, table: run.measure(table, "Random", validation=table.drop(columns="text")),
+         "validation has no column text; it has .*label.*: rename a column"),
         (lambda run, table: lx.load_run("no/such/run.ckpt"), "no such checkpoint"),
     ],
 )  # fmt: skip

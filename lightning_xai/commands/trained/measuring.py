@@ -169,7 +169,8 @@ def files_of(
         rationale_format: format of the rationales, as in `Run.measure`.
 
     Raises:
-        ValueError: a table is not a DataFrame, has no rows, or has a cell that JSON cannot represent.
+        ValueError: a table is not a DataFrame, has no rows, lacks the texts or labels, or has a cell that JSON cannot
+            represent.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
@@ -187,6 +188,10 @@ def files_of(
         if not isinstance(table, pd.DataFrame) or not len(table):
             problem = "has no rows" if isinstance(table, pd.DataFrame) else f"is a {type(table).__name__}"
             raise ValueError(f"{name} {problem}: give a pandas DataFrame with the columns text and label")
+        for needed in (("text",), LABEL_COLUMNS):
+            if not set(needed) & set(table.columns):
+                has = ", ".join(map(str, table.columns))
+                raise ValueError(f"{name} has no column {' or '.join(needed)}; it has {has}: rename a column")
         rows = table.to_dict("records")
         lines = [json.dumps({str(k): _plain(v) for k, v in row.items()}, default=_refuse) for row in rows]
         (folder / f"{split}.jsonl").write_text("\n".join(lines), encoding="utf-8")

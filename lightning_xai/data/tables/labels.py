@@ -120,6 +120,6 @@ def unknown_label(label: str, class_names: Sequence[str], location: str, *, are_
     """
     origin = ", which are the classes of the training rows" if are_from_train else ""
     remedy = "-1 often marks hidden labels: drop this split or row" if whole_number(label) == -1 else None
-    remedy = remedy or "correct the label, or add its class to class_names"
+    remedy = remedy or "correct the label or, if you set class_names, add its class there"
     label = label if len(label) <= 60 else f"{label[:57]}..."
     return f"{location}: label {label!r} is not in class_names {listed(class_names)}{origin}; {remedy}"

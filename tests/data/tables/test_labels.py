@@ -54,5 +54,5 @@ def test_only_an_empty_cell_is_empty(cell, text):
 def test_message_says_where_the_classes_come_from_and_what_to_do():
     message = unknown_label("z", ["x"], "test row 1", are_from_train=True)
     assert message.endswith(
-        "which are the classes of the training rows; correct the label, or add its class to class_names"
+        "which are the classes of the training rows; correct the label or, if you set class_names, add its class there"
     )
