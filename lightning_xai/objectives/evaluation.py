@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from torch import Tensor
 
 from lightning_xai.functional.text.quantity import quantity
@@ -87,10 +89,12 @@ class Evaluation(Objective):
         data, network = self.data_module, self.network
         if data is None:
             return
-        if (data.num_classes, data.multilabel) != (network.num_classes, network.multilabel):
+        if data.multilabel != network.multilabel:
+            raise ValueError(other_task(self.path, network_is_multilabel=network.multilabel))
+        if data.num_classes != network.num_classes:
             raise ValueError(
-                f"{self.path} has {quantity(network.num_classes, 'class')} (multi-label: {network.multilabel}), but "
-                f"the data have {data.num_classes} (multi-label: {data.multilabel}): choose other data by --data"
+                f"{self.path} has {quantity(network.num_classes, 'class')}, but the data have {data.num_classes}: "
+                "choose other data by --data"
             )
         self.take_encoder(self.encoder, self.path)
 
@@ -112,6 +116,27 @@ def check_given(path: object, network: object) -> None:
             f"Evaluation has {given}: give either `path` (--model.init_args.path MODEL) or `network` "
             "(--model.init_args.network)"
         )
+
+
+def other_task(path: str, *, network_is_multilabel: bool) -> str:
+    """Returns the error message if only one of network and data is multi-label. `path` names the network.
+
+    Example:
+        >>> print(other_task("runs/tm/seed0", network_is_multilabel=False))
+        the data are multi-label, but runs/tm/seed0 is not: choose other data by --data
+    """
+    if network_is_multilabel:
+        return (
+            f"{path} is multi-label, but the data are not: choose other data by --data, or set `multilabel: true` for "
+            "the data's source"
+        )
+    remedy = "choose other data by --data"
+    if (Path(path) / "config.json").is_file():
+        remedy += (
+            ', or, if the network was trained with a sigmoid per class, write "problem_type": '
+            f'"multi_label_classification" into {path}/config.json'
+        )
+    return f"the data are multi-label, but {path} is not: {remedy}"
 
 
 def trains_nothing(network: str) -> ValueError:

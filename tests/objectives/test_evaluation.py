@@ -1,5 +1,7 @@
 """Classes of a network are those of the data: in fit, validate and test, of folders, checkpoints and teachers."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.sources.base import TextSource, rows_to_splits
+from lightning_xai.data.sources.planted import Planted
 from lightning_xai.data.vocabulary import VocabularyEncoder
 from lightning_xai.functional.classes.class_names import normalized_name
 from lightning_xai.models.checkpoints.checkpoint import load_trained
@@ -174,3 +177,18 @@ def test_a_path_or_a_network_is_needed_and_not_both(tmp_path):
         Evaluation()
     with pytest.raises(ValueError, match="Evaluation has both a path and a network"):
         Evaluation(str(tmp_path), network=language_model(tmp_path))
+
+
+def test_a_network_with_exclusive_classes_is_refused_on_multilabel_data_with_a_remedy_that_works(tmp_path):
+    path = folder(tmp_path, ["class0", "class1", "class2"])
+    source = Planted(num_classes=3, multilabel=True, num_train=4, num_validation=4, num_test=4)
+    data = TextDataModule(source, VocabularyEncoder(words=95))
+    with pytest.raises(ValueError, match=r'sigmoid per class, write "problem_type": .* into .*folder/config.json$'):
+        quiet_trainer(tmp_path).validate(Evaluation(path), data, verbose=False)
+    file = Path(path, "config.json")
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"problem_type": "multi_label_classification"}))
+    quiet_trainer(tmp_path).validate(Evaluation(path), data, verbose=False)
+    source = Planted(num_classes=3, num_train=4, num_validation=4, num_test=4)
+    plain = TextDataModule(source, VocabularyEncoder(words=95))
+    with pytest.raises(ValueError, match="folder is multi-label, but the data are not: choose other data by --data"):
+        quiet_trainer(tmp_path).validate(Evaluation(path), plain, verbose=False)
