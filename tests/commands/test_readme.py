@@ -38,7 +38,7 @@ def test_the_lines_from_python_run(fitted, tmp_path, monkeypatch):
     assert len([line for line in lines.split("\n") if line]) <= 12
     names: dict = {}
     known = lines.replace("The battery died.", "w1 w22 w333 w4").replace("A sharp picture.", "w5 w6")
-    exec(known.replace("[12, 16]", "[0, 2]"), names)
+    exec(known.replace("[2, 7]", "[0, 2]").replace("movie/positive", "class0"), names)
     assert len(names["explanations"]) == 2 and (tmp_path / "explanations.html").is_file()
     assert set(names["explanations"].to_frame()["method"]) == {"AttInGrad", "DecompXReverse"}
 
