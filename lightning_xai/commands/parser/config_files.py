@@ -34,8 +34,7 @@ def find_config(name: str, folders: Sequence[Path] = ()) -> str:
             return str(candidate)
     if (right := right_option(name)) is not None:
         raise ValueError(f"there is no configuration {name!r}, here or in configs/: did you mean {right}?")
-    folder = Path(name).parent
-    near = [str(path) for path in folder.glob("*.y*ml")] if folder != Path(".") else []
+    near = [str(path) for path in Path(name).parent.glob("*.y*ml")]
     known = sorted([*near, *(path.name for path in SHIPPED.glob("*.yaml"))])
     raise ValueError(
         f"there is no configuration {name!r}, here or in configs/: choose one of {listed_choices(known, name)}"

@@ -60,11 +60,9 @@ def find_part(name: str, kind: str) -> str:
         for folder in folders
         for path in sorted((SHIPPED / folder).rglob("*.yaml"))
     ]
-    listed = ", ".join(known)
-    listed = listed if len(listed) < 220 else listed_choices(known, name)
-    own = get_close_matches(name, [path.name for path in Path().glob("*.yaml")], n=1)
-    listed = ", ".join([*own, listed])
+    own = get_close_matches(name, [path.name for path in Path().glob("*.y*ml")], n=1)
     places = " or ".join(f"configs/{folder}" for folder in folders)
+    listed = listed_choices([*own, *known], name)
     raise ValueError(f"there is no file {name!r} for {kind}, here or in {places}: choose one of {listed}")
 
 
