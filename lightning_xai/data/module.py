@@ -19,7 +19,7 @@ from lightning_xai.data.corpora.encoded_split import EncodedSplit, choose_rows
 from lightning_xai.data.erasures import Removal, apply_erasures, check_removal
 from lightning_xai.data.network_arguments import NetworkArguments
 from lightning_xai.data.sources.base import TextSource
-from lightning_xai.data.split_checks import missing_split, report_unknown_tokens, warn_of_unseen_classes
+from lightning_xai.data.split_checks import missing_split, report_unknown_tokens, warn_of_labels
 from lightning_xai.functional.sizes import max_examples_of, require_max_examples, require_sizes, require_workers
 from lightning_xai.runs.splits import VALIDATION
 from lightning_xai.types import Batch
@@ -208,8 +208,7 @@ class TextDataModule(LightningDataModule, NetworkArguments):
             self._ensure_fitted_encoder()
             index = self._chosen(name)
             split = EncodedSplit(self.encoded_source.corpus(name, index), index)
-            if name == "train":
-                warn_of_unseen_classes(split, self.class_names)
+            warn_of_labels(name, split, self.class_names)
             self._unerased_splits[name] = split
         return self._unerased_splits[name]
 

@@ -1,4 +1,4 @@
-"""Checks splits for unknown tokens and for classes without training rows, and makes the error for a missing split."""
+"""Checks splits for unknown tokens and for labels without rows or rationales without labels; names missing splits."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from lightning_xai.data.base import Encoder
 from lightning_xai.data.corpora.encoded_split import EncodedSplit
 from lightning_xai.functional.classes.class_names import listed
+from lightning_xai.functional.text.quantity import quantity
 from lightning_xai.runs.progress import say, unsaid
 from lightning_xai.runs.ranks import rank
 from lightning_xai.runs.splits import VALIDATION
@@ -52,25 +53,37 @@ def report_unknown_tokens(splits: Mapping[str, EncodedSplit], encoder: Encoder) 
         say(line)
 
 
-def warn_of_unseen_classes(training: EncodedSplit, class_names: Sequence[str]) -> None:
-    """Issues a warning that names the classes without a training example.
+def warn_of_labels(name: str, split: EncodedSplit, class_names: Sequence[str]) -> None:
+    """Issues a warning about classes without a training row, and one about rationales of classes that rows lack.
+
+    Args:
+        name: name of the split. Classes without a row are named only if it is "train".
+        split: the split.
+        class_names: names of all classes.
 
     Example:
         >>> import tempfile
         >>> from pathlib import Path
         >>> from lightning_xai.data.corpora.cache import write_corpus
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
-        >>> examples = [{"text": "w1", "labels": 0}, {"text": "w2", "labels": 1}]
-        >>> corpus = write_corpus(Path(tempfile.mkdtemp(), "corpus"), examples, VocabularyEncoder(words=95))
-        >>> warn_of_unseen_classes(EncodedSplit(corpus), ["no", "yes"])
+        >>> example = {"text": "w1", "labels": 0, "id": "a", "rationales": [{"label": 1, "spans": [[0, 2]]}]}
+        >>> split = EncodedSplit(write_corpus(Path(tempfile.mkdtemp(), "c"), [example], VocabularyEncoder(words=95)))
+        >>> with warnings.catch_warnings(record=True) as caught:
+        ...     warn_of_labels("test", split, ["no", "yes"])
+        >>> for warning in caught:
+        ...     print(warning.message)
+        split 'test' has 1 rationale of a class that its row lacks (the first in row 0): correct label or rationale
     """
-    seen = set(training.classes().tolist())
-    unseen = [name for number, name in enumerate(class_names) if number not in seen]
-    lines = (
-        [f"no training row has any of the classes {listed(unseen)}: the network cannot learn these classes"]
-        if unseen
-        else []
-    )
+    lines = []
+    seen = set(split.classes().tolist()) if name == "train" else range(len(class_names))
+    if unseen := [class_name for number, class_name in enumerate(class_names) if number not in seen]:
+        lines.append(f"no training row has any of the classes {listed(unseen)}: the network cannot learn these classes")
+    facts = split.corpus.manifest
+    if number := facts["unlabeled_rationales"]:
+        lines.append(
+            f"split {name!r} has {quantity(number, 'rationale')} of a class that its row lacks (the first in row "
+            f"{facts['first_unlabeled_rationale']}): correct label or rationale"
+        )
     for line in unsaid(lines) if rank() == 0 else []:
         warnings.warn(line, stacklevel=2)
 

@@ -30,7 +30,8 @@ class Texts(TextSource):
             {
                 split: [{"labels": i % 2, "id": str(i), **row} for i, row in enumerate(rows)]
                 for split, rows in self.splits.items()
-            }
+            },
+            self.multilabel,
         )
 
 
@@ -124,6 +125,23 @@ def test_class_without_a_training_row_is_warned_of(multilabel):
     )
     with pytest.warns(UserWarning, match=r"no training row has any of the classes \['class0'.*cannot learn these"):
         TextDataModule(source, VocabularyEncoder(words=95)).split("train")
+
+
+@pytest.mark.parametrize("multilabel", [False, True])
+def test_rationales_of_a_class_that_their_row_lacks_are_warned_of(multilabel):
+    def row(number: int, label: int, of_class: int | None) -> dict:
+        rationales = [] if of_class is None else [{"label": of_class, "spans": [[0, 2]]}]
+        return {"text": f"w{number}", "labels": [label] if multilabel else label, "rationales": rationales}
+
+    rows = [row(0, 0, 0), row(1, 1, None), row(2, 0, 1), row(3, 1, 0)]
+    source = Texts(train=rows)
+    source.multilabel = multilabel
+    with pytest.warns(UserWarning) as shown:
+        TextDataModule(source, VocabularyEncoder()).split("train")
+    line = (
+        "split 'train' has 2 rationales of a class that its row lacks (the first in row 2): correct label or rationale"
+    )
+    assert [str(warning.message) for warning in shown] == [line]
 
 
 def test_the_stages_of_a_command_warn_once():

@@ -78,6 +78,7 @@ class CorpusWriter:
         self._rows: dict[str, list[np.ndarray]] = {}
         self._labels: list[pa.Array] = []
         self._classes: Counter[int] = Counter()
+        self._unlabeled: list[int] = []  # row numbers, one for each rationale of a class that its row does not have
 
     def add(self, table: TokenTable, examples: Sequence[dict[str, Any]]) -> None:
         """Appends a block of rows.
@@ -106,6 +107,12 @@ class CorpusWriter:
         labels = [example["labels"] for example in examples]
         self._labels.append(pa.array(labels, pa.list_(pa.int32()) if self.multilabel else pa.int64()))
         self._classes.update(label for row in labels for label in (row if self.multilabel else [row]))
+        start = sum(map(sum, self._blocks)) - len(examples)
+        for place, example in enumerate(examples, start=start):
+            for rationale in example.get("rationales") or []:
+                given = example["labels"] if self.multilabel else [example["labels"]]
+                if len(rationale["spans"]) and rationale["label"] not in given:
+                    self._unlabeled.append(int(self._index[place]))
         for begin, end in zip(table.bounds[:-1].tolist(), table.bounds[1:].tolist(), strict=True):
             self._digest.update(table.input_ids[begin:end].astype("<i4").tobytes() + b"\0")
 
@@ -137,6 +144,8 @@ class CorpusWriter:
             "has_types": self._form[1],
             "examples_hash": self._digest.hexdigest()[:12],
             "class_counts": {str(label): self._classes[label] for label in sorted(self._classes)},
+            "unlabeled_rationales": len(self._unlabeled),
+            "first_unlabeled_rationale": min(self._unlabeled, default=None),
             "blocks": self._blocks,
             "files": {
                 name: {"bytes": (self.folder / name).stat().st_size, "sha256": sha256_of(self.folder / name)}

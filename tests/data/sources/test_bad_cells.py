@@ -143,7 +143,7 @@ INPUTS = {
         "train row 0: label 'neutral'",
         "class_names",
         WHY,
-        lambda content, arguments: (content, arguments | {"class_names": ["pos", "neutral"]}),
+        replaced(b'"label": "neutral"', b'"label": "pos"'),
     ),
     "label without spans": Bad(
         "jsonl",
