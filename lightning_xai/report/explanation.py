@@ -54,7 +54,7 @@ def json_record(document: ExplainedDocument) -> dict[str, Any]:
     """Returns a dictionary for JSON: the text, the tokens' character offsets [T, 2], and each class's scores [T].
 
     `num_unknown_tokens` counts the text's tokens that are the unknown token. `truncated` says whether the network reads
-    only the beginning of the text, up to the last offset. `probability_without` has a class's
+    only the beginning of the text or of its second text. `probability_without` has a class's
     probability after words are deleted: for each method, the words to which this method gives the largest absolute
     scores.
 

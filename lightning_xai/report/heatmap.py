@@ -65,7 +65,7 @@ class ExplainedDocument:
         offsets: [T, 2] character offsets (begin, end) of each token. For a special token, begin equals end.
         classes: explained classes, in the order in which they are shown.
         num_unknown_tokens: number of the text's tokens that are the unknown token.
-        truncated: whether the network reads only the beginning of the text, up to the last token.
+        truncated: whether the network reads only the beginning of the text or of its second text.
 
     Example:
         >>> positive = ExplainedClass("positive", 0.75, gold=True, predicted=True, scores={"ig": np.array([4.0, -1.0])})
@@ -117,7 +117,10 @@ def reading_notes(document: ExplainedDocument) -> list[str]:
         notes.append(f"{number:,} of {quantity(total, 'token')} {verb} unknown to the network's vocabulary")
     if document.truncated:
         end = int(document.offsets[:, 1].max(initial=0))
-        notes.append(f"the network reads only the first {end:,} of {quantity(len(document.text), 'character')}")
+        part = f"the first {end:,} of {quantity(len(document.text), 'character')}"
+        if end >= len(document.text.rstrip()):
+            part = "the beginning of the second text"
+        notes.append(f"the network reads only {part}")
     return notes
 
 

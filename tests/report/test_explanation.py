@@ -46,6 +46,16 @@ def test_unknown_tokens_are_counted_in_the_first_line_and_in_the_record(capsys):
     assert json_record(replace(shown(), num_unknown_tokens=1))["num_unknown_tokens"] == 1
 
 
+def test_the_line_about_a_cut_text_names_the_part_that_is_read(capsys):
+    for text, line in (
+        (shown().text + " and more", "the network reads only the first 9 of 18 characters"),
+        (shown().text + " \n", "the network reads only the beginning of the second text"),
+    ):
+        print_document(replace(shown(), text=text, truncated=True))
+        assert capsys.readouterr().out.splitlines()[1] == line
+    assert json_record(replace(shown(), truncated=True))["truncated"] and not json_record(shown())["truncated"]
+
+
 def test_record_has_all_methods():
     (record,) = json_record(shown())["classes"]
     assert record["scores"] == {"ig": [2.0, -1.0], "attention": [0.25, 0.5]}
