@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from lightning import Callback, LightningModule, Trainer
+from lightning.pytorch.trainer.states import TrainerFn
 
 from lightning_xai.callbacks.base import (
     ExplainedBatch,
@@ -18,6 +19,7 @@ from lightning_xai.callbacks.base import (
     test_splits,
 )
 from lightning_xai.callbacks.forecast.workload import timed_part
+from lightning_xai.callbacks.monitors import monitored_names
 from lightning_xai.callbacks.preflight.preflight_metrics import refuse_tuning, try_metrics
 from lightning_xai.callbacks.preflight.preflight_run import PreflightRun
 from lightning_xai.callbacks.result_rows import ResultRow, left_out_row
@@ -36,7 +38,8 @@ class AttributionEvaluation(ExplainedCallback):
     The log tags are `<split>/<preset>/<method>/<metric>`. In them, the validation split is called `val`. If a test
     evaluates the validation split, this split comes first and is only used to tune thresholds. Under DDP, values are
     the same as with one process, because AttributionMetric gathers the records of all processes. In `predict`, nothing
-    is measured, because there may be no labels.
+    is measured, because there may be no labels. A metric that cannot be tuned on the validation split is left out; its
+    row in the results table has the reason instead of a value.
 
     Args:
         preset: name of this list of metrics; a part of every log tag.
@@ -194,17 +197,32 @@ class AttributionEvaluation(ExplainedCallback):
                         try:
                             metric.tune_from(tuned_on[position])
                         except ValueError as error:  # the other values, which took long, must not be lost
-                            self._rows.append(left_out_row(split, self.preset, method, metric.name, str(error)))
+                            self._leave_out(split, method, metric, error)
                             continue
                     segments = counted[split, method, metric.name].sum()
                     self._rows += self._result_rows(metric, split, method, segments)
         for row in self._rows:
-            if "left_out" in row:
+            if row.get("left_out"):
                 continue
             tag = f"{log_prefix(row['split'])}/{self.preset}/{row['method']}/{row['metric']}"
             # the value is the same in all processes, so ModelCheckpoint may use it
             self.module.log(tag, row["value"], batch_size=1)
         self._copies, self._segments = {}, {}
+
+    def _leave_out(self, split: str, method: str, metric: AttributionMetric, error: ValueError) -> None:
+        """Adds a row with the reason why a metric of a method has no value.
+
+        During a fit, values that were logged in earlier validations become NaN. If a callback monitors such a value,
+        the error is raised, because the callback would otherwise choose by an outdated value.
+        """
+        self._rows.append(left_out_row(split, self.preset, method, metric.name, str(error)))
+        prefix = f"{log_prefix(split)}/{self.preset}/{method}/{metric.name}"
+        monitored = monitored_names(callbacks_of(self.trainer))
+        if self.trainer.state.fn == TrainerFn.FITTING and any(_is_of(name, prefix) for name in monitored):
+            raise error
+        for tag in self.trainer.callback_metrics:
+            if _is_of(tag, prefix):
+                self.module.log(tag, float("nan"), batch_size=1)
 
     def _result_rows(
         self, metric: AttributionMetric, split: str, method: str, segments: SegmentsOfVersions
@@ -228,3 +246,8 @@ class AttributionEvaluation(ExplainedCallback):
             for row in rows:
                 row["metric_version_segments"], row["metric_encoded_segments"] = segments.per_version
         return rows
+
+
+def _is_of(tag: str, prefix: str) -> bool:
+    """Returns whether a log tag is that of a metric with the tag `prefix`, or of one of its values."""
+    return tag == prefix or tag.startswith(f"{prefix}/")

@@ -48,6 +48,20 @@ def monitors_of(callbacks: Iterable[Callback]) -> Iterator[Monitor]:
             yield Monitor(owner, name, mode, getattr(callback, "strict", True))
 
 
+def monitored_names(callbacks: Iterable[Callback]) -> set[str]:
+    """Returns the names of all logged values that callbacks read after each validation.
+
+    Example:
+        >>> from lightning.pytorch.callbacks import EarlyStopping
+        >>> from lightning_xai.callbacks.validation_values import ValidationValues
+        >>> sorted(monitored_names([EarlyStopping("val/f1"), ValidationValues("validations.json", ["val/map"])]))
+        ['val/f1', 'val/map']
+    """
+    callbacks = list(callbacks)
+    names = {monitor.name for monitor in monitors_of(callbacks)}
+    return names.union(*(getattr(callback, "tags", []) for callback in callbacks))
+
+
 def check_train_monitors(callbacks: Iterable[Callback], losses: Iterable[str]) -> None:
     """Raises ValueError if a callback needs a training loss that the objective does not return.
 

@@ -63,17 +63,17 @@ def constant_prediction_lines(
     Example:
         >>> import torch
         >>> metric = ClassificationMetrics(num_classes=2)
-        >>> metric.update(torch.tensor([[0.6, 0.4], [0.7, 0.3]]), torch.tensor([0, 1]), index=torch.tensor([0, 1]))
+        >>> metric.update(torch.tensor([[0.6, 0.4]] * 8), torch.tensor([0, 1] * 4), index=torch.arange(8))
         >>> _ = metric.compute()
         >>> constant_prediction_lines({"test": metric}, ["bad", "good"])
-        ["test: every prediction is 'bad': explanations say little; train longer"]
+        ["test: every prediction is 'bad', so explanations say little"]
     """
     lines = []
     for split, metric in metrics.items():
         if split != VALIDATION and metric.constant is not None:
             chosen = [number if class_names is None else class_names[number] for number in metric.constant]
-            names = ", ".join(map(repr, chosen)) or "empty"
-            lines.append(f"{split}: every prediction is {names}: explanations say little; train longer")
+            fact = f"every prediction is {', '.join(map(repr, chosen))}" if chosen else "no class is ever predicted"
+            lines.append(f"{split}: {fact}, so explanations say little")
     return lines
 
 

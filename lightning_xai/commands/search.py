@@ -19,7 +19,7 @@ from lightning_xai.commands.parser.parts import find_shipped_parts, with_part_pa
 from lightning_xai.commands.parser.term_files import with_merged_terms
 from lightning_xai.commands.searched_run import SearchedRun, with_value
 from lightning_xai.commands.stage_runs import run_stages
-from lightning_xai.report.search import best_so_far, best_trials_table, short_names, value_text
+from lightning_xai.report.search import best_so_far, best_trials_table, setting_text, short_names
 from lightning_xai.report.tables import terminal_width
 from lightning_xai.runs.files.whole_files import write_whole
 from lightning_xai.runs.folder import RunFolder
@@ -133,8 +133,8 @@ def _carry_out(study: Study, trial: Trial, command: list[str], root: RunFolder) 
         study.prune(trial)
         return
     names = short_names(list(trial.values))
-    settings = ", ".join(f"{names[key]} {value_text(value)}" for key, value in trial.values.items())
-    say(f"{study.name}, trial {trial.number} (0 to {study.plan.num_trials - 1}): {settings}")
+    settings = ", ".join(f"{names[key]} {setting_text(value)}" for key, value in trial.values.items())
+    say(f"{study.name}, trial {trial.number} (the last is {study.plan.num_trials - 1}): {settings}")
     experiment = f"{_experiment(command)}/{study.name}/{trial.number:03d}"
     argv = [*command, f"--experiment={experiment}", "--test_after_fit=false", "--follow_up=true"]
     argv += [] if trial.number == 0 else ["--preflight=false"]  # trial 0's preflight is enough

@@ -25,6 +25,7 @@ MULTILABEL_NAMES = frozenset(
 LOWER_IS_BETTER = frozenset({"log_loss"})
 _EXAMPLES_AT_ONCE = 256
 _CLASSES_AT_ONCE = 256  # number of classes that are ranked at the same time; more classes need more memory
+FEW = 8  # `constant_prediction` says nothing about fewer examples
 _TINY = 1e-12  # keeps logarithms finite
 
 
@@ -53,17 +54,18 @@ def confusion(predicted: Tensor, gold: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def constant_prediction(predicted: Tensor, gold: Tensor) -> list[int] | None:
-    """Returns the classes that are predicted for all examples alike, if gold classes differ; otherwise None.
+    """Returns the classes that are predicted for all examples alike, if this is wrong for several; otherwise None.
 
-    A network with such predictions has not learned to tell the classes apart. `predicted` and `gold` are bool masks
-    [B, C].
+    A network with such predictions does not tell the classes apart. Of fewer than FEW examples, None is returned,
+    because even a good network may predict the same for all of them. `predicted` and `gold` are bool masks [B, C].
 
     Example:
-        >>> gold = torch.tensor([[True, False], [False, True]])
-        >>> constant_prediction(torch.tensor([[False, True], [False, True]]), gold), constant_prediction(gold, gold)
+        >>> gold = torch.tensor([[True, False], [False, True]]).repeat(FEW, 1)
+        >>> constant_prediction(torch.tensor([[False, True]]).repeat(2 * FEW, 1), gold), constant_prediction(gold, gold)
         ([1], None)
     """
-    if not len(predicted) or (predicted != predicted[:1]).any() or (gold == gold[:1]).all():
+    num_wrong = int((predicted != gold).any(dim=1).sum())
+    if len(predicted) < FEW or num_wrong < 2 or (predicted != predicted[:1]).any():
         return None
     return predicted[0].nonzero().flatten().tolist()
 

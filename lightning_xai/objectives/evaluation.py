@@ -57,6 +57,7 @@ class Evaluation(Objective):
             self._hold(load_trained(path, trust_remote_code=trust_remote_code), path, network_classes)
         elif network is not None:
             self._hold(_pretrained(network), str(network.init_args["path"]), network_classes)
+            self._is_loaded = False
 
     @classmethod
     def of(cls, trained: TrainedNetwork, path: str) -> Evaluation:
@@ -80,6 +81,7 @@ class Evaluation(Objective):
         self.path = path
         self.decision_threshold.fill_(trained.decision_threshold)
         self._class_names, self._network_origin = network_classes or trained.class_names, path
+        self._is_loaded = True  # whether the network was loaded from `path`
         self.encoder = trained.encoder  # facts about the text encoder with which the network was trained
 
     def setup(self, stage: str) -> None:
@@ -90,7 +92,8 @@ class Evaluation(Objective):
         if data is None:
             return
         if data.multilabel != network.multilabel:
-            raise ValueError(other_task(self.path, network_is_multilabel=network.multilabel))
+            folder = Path(self.path) if self._is_loaded else None
+            raise ValueError(other_task(self.path, folder, network_is_multilabel=network.multilabel))
         if data.num_classes != network.num_classes:
             raise ValueError(
                 f"{self.path} has {quantity(network.num_classes, 'class')}, but the data have {data.num_classes}: "
@@ -118,20 +121,25 @@ def check_given(path: object, network: object) -> None:
         )
 
 
-def other_task(path: str, *, network_is_multilabel: bool) -> str:
-    """Returns the error message if only one of network and data is multi-label. `path` names the network.
+def other_task(path: str, folder: Path | None, *, network_is_multilabel: bool) -> str:
+    """Returns the error message if only one of network and data is multi-label.
+
+    Args:
+        path: path of the network.
+        folder: the folder from which the network was loaded, if it may be a Hugging Face folder.
+        network_is_multilabel: whether the network is multi-label.
 
     Example:
-        >>> print(other_task("runs/tm/seed0", network_is_multilabel=False))
+        >>> print(other_task("runs/tm/seed0", None, network_is_multilabel=False))
         the data are multi-label, but runs/tm/seed0 is not: choose other data by --data
     """
     if network_is_multilabel:
         return (
             f"{path} is multi-label, but the data are not: choose other data by --data, or set `multilabel: true` for "
-            "the data's source"
+            "the data's source, if it has this option"
         )
     remedy = "choose other data by --data"
-    if (Path(path) / "config.json").is_file():
+    if folder is not None and (folder / "config.json").is_file():
         remedy += (
             ', or, if the network was trained with a sigmoid per class, write "problem_type": '
             f'"multi_label_classification" into {path}/config.json'

@@ -14,8 +14,8 @@ def print_document(document: ExplainedDocument) -> None:
     """Prints each explained class with its probability and, for each method, the text and bars for the strongest words.
 
     On a terminal, the text is colored by the scores. The last line for each method gives the probability of the class
-    for the text without the strongest words. The first lines say how many tokens are unknown, and
-    which part of a truncated text the network reads.
+    for the text without the strongest words. The first lines say how many tokens are unknown, and which part of a
+    truncated text the network reads.
 
     Example:
         >>> import numpy as np
@@ -54,9 +54,8 @@ def json_record(document: ExplainedDocument) -> dict[str, Any]:
     """Returns a dictionary for JSON: the text, the tokens' character offsets [T, 2], and each class's scores [T].
 
     `num_unknown_tokens` counts the text's tokens that are the unknown token. `truncated` says whether the network reads
-    only the beginning of the text or of its second text. `probability_without` has a class's
-    probability after words are deleted: for each method, the words to which this method gives the largest absolute
-    scores.
+    only the beginning of the text or of its second text. `probability_without` has a class's probability after words
+    are deleted: for each method, the words to which this method gives the largest absolute scores.
 
     Example:
         >>> import numpy as np

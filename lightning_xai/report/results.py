@@ -45,7 +45,8 @@ def results_tables(results: pd.DataFrame, width: int | None = None) -> str:
         missing = _is_left_out(rows)
         # rows that have a value come first, because the cost of a method is read from its first row
         rows = _grouped(pd.concat([rows[~missing], rows[missing]]))
-        said = [*undefined_notes(rows), *selection_notes(rows), *left_out_notes(rows), *segment_notes(rows)]
+        undefined = undefined_notes(rows) if rows["value"].notna().any() else []  # else, the table says so
+        said = [*undefined, *selection_notes(rows), *left_out_notes(rows), *segment_notes(rows)]
         notes = [line for note in said for line in wrap(note, width)]
         tables.append("\n".join([_table(rows, "method", _cost_columns(rows), title, width), *notes]))
     return "\n\n".join(tables)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -65,6 +66,18 @@ def best_so_far(best: Callable[[str], dict[str, Any] | None], tags: Iterable[str
         known = row is not None and f"{tag} {value_text(row[tag])} (trial {row['number']})"
         parts.append(known or f"no value of {tag}")
     return f"best so far: {', '.join(parts)}"
+
+
+def setting_text(value: Any) -> str:
+    """Returns the value of a setting as text: a float with four significant digits, otherwise as in YAML.
+
+    Example:
+        >>> setting_text(0.00123456), setting_text(10.0), setting_text(None), setting_text("sdpa"), setting_text(True)
+        ('0.001235', '10', 'null', 'sdpa', 'true')
+    """
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def value_text(value: Any) -> str:

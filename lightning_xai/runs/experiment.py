@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from lightning_xai.runs.folder import RunFolder
+from lightning_xai.runs.new_options import without_new_options
+from lightning_xai.runs.splits import VALIDATION
 
 
 def runs_of(experiment_dir: Path) -> list[RunFolder]:
@@ -20,35 +23,38 @@ def runs_of(experiment_dir: Path) -> list[RunFolder]:
 
 
 def other_data_notes(experiments: Mapping[str, Path]) -> list[str]:
-    """Returns a line for each experiment whose data differ from those of the first one, so that means do not compare.
-
-    Data differ if the classes differ, or if a text among the settings of the source differs, such as a path or a class.
+    """Returns a line for each experiment whose settings choose other test examples than those of the first experiment.
 
     Args:
-        experiments: name -> folder of the experiment. Folders without runs of this package are skipped.
+        experiments: name -> folder of the experiment. Folders without readable runs of this package are skipped.
 
     Example:
         >>> other_data_notes({"tm": Path("no/such/experiment")})
         []
     """
-    runs = {name: runs_of(folder)[:1] for name, folder in experiments.items()}
-    facts = {name: _data_facts(run) for name, found in runs.items() for run in found if run.settings}
-    first = next(iter(facts), "")
+    settings_of: dict[str, Mapping[str, Any] | None] = {}
+    for name, folder in experiments.items():
+        for run in runs_of(folder)[:1]:
+            with suppress(ValueError):  # the manifest of an older version
+                settings_of[name] = run.settings or run.results_table.settings
+    known = {name: settings for name, settings in settings_of.items() if settings}
+    first = next(iter(known), "")
     return [
-        f"{name} and {first} have different data ({', '.join(differing[:2])}): their numbers do not compare"
-        for name, own in facts.items()
-        if (differing := sorted(key for key in {*own, *facts[first]} if own.get(key) != facts[first].get(key)))
+        f"{name} and {first} may have been tested on other examples: the settings of their data differ"
+        for name, settings in known.items()
+        if _examples(settings, known[first]) != _examples(known[first], settings)
     ]
 
 
-def _data_facts(run: RunFolder) -> dict[str, Any]:
-    """Returns the facts by which `other_data_notes` compares the data of two runs."""
-    source = {
-        key: value
-        for key, value in (run.settings or {}).items()
-        if key.startswith("data.init_args.source.") and isinstance(value, str) and not key.endswith(".cache_dir")
+def _examples(settings: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the settings of a run that choose its test examples. `other` has the settings of the compared run."""
+    beginnings = tuple(f"data.init_args.{name}" for name in ("source", "max_examples", "extra_test_splits"))
+    unrelated = (".cache_dir", "max_examples.train", f"max_examples.{VALIDATION}")
+    return {
+        name: value
+        for name, value in without_new_options(settings, other).items()
+        if name.startswith((*beginnings, "data.class_path")) and not name.endswith(unrelated)
     }
-    return source | {"classes": run.manifest.get("class_names")}
 
 
 def report_dir(experiment_dir: Path) -> Path:

@@ -211,7 +211,17 @@ class OtherOrder(Planted):
         self.class_names = self.class_names[::-1]
 
     def load(self):
-        return super().load().map(lambda row: {"labels": len(self.class_names) - 1 - row["labels"]})
+        last = len(self.class_names) - 1
+        return (
+            super()
+            .load()
+            .map(
+                lambda row: {
+                    "labels": last - row["labels"],
+                    "rationales": [{**part, "label": last - part["label"]} for part in row["rationales"]],
+                }
+            )
+        )
 
 
 @pytest.mark.parametrize("is_written", [False, True])

@@ -1,5 +1,9 @@
+import math
+
 import pytest
 import torch
+from lightning import Callback
+from lightning.pytorch.callbacks import ModelCheckpoint
 
 from lightning_xai.attributions.input_x_gradient import InputXGradient
 from lightning_xai.attributions.random import Random
@@ -78,6 +82,41 @@ def test_a_metric_that_cannot_be_tuned_is_left_out_and_no_other_value_is_lost(ob
     assert (left_out["split"], left_out["metric"], entropy["metric"]) == (split, "rationale", "entropy")
     assert 0 < entropy["value"] <= 1 and entropy["num_examples"] >= 6
     assert not any("rationale" in tag for tag in run.callback_metrics)
+
+
+class Unlucky(DiscreteRationale):
+    """Cannot be tuned from the second validation on."""
+
+    validations = 0
+
+    def tune(self):
+        type(self).validations += 1
+        if self.validations > 1:
+            raise ValueError("no class counts")
+        return super().tune()
+
+
+@pytest.mark.parametrize("monitored", [False, True])
+def test_a_fit_does_not_keep_the_value_of_an_earlier_epoch_for_a_metric_that_is_left_out(
+    objective, tmp_path, monkeypatch, monitored
+):
+    monkeypatch.setattr(Unlucky, "validations", 0)
+    measuring = AttributionEvaluation("own", [Unlucky(name="rationale", size=Percentage())], during_fit=True)
+    tag, seen = "val/own/Random/rationale/token_f1", []
+
+    class Seen(Callback):
+        def on_validation_end(self, trainer, pl_module):
+            seen.append(float(trainer.callback_metrics.get(tag, -1.0)))
+
+    best = ModelCheckpoint(tmp_path, monitor=tag if monitored else "val/accuracy", mode="max")
+    callbacks = [compute(Random(), during_fit=True), measuring, Seen(), best]
+    run = trainer(tmp_path, *callbacks, max_epochs=2, num_sanity_val_steps=0)
+    if monitored:
+        with pytest.raises(ValueError, match="no class counts"):
+            run.fit(objective, datamodule=planted_data())
+    else:
+        run.fit(objective, datamodule=planted_data())
+        assert 0 <= seen[0] <= 1 and math.isnan(seen[1]) and len(seen) == 2
 
 
 def test_unerased_inputs_pass_once_for_all_methods_metrics_and_presets(objective, tmp_path):

@@ -69,20 +69,25 @@ class Always(Supervised):
     [
         (False, [0.0, 9.0, 0.0], "'class1'"),
         (True, [-9.0, 9.0, 9.0], "'class1', 'class2'"),
-        (True, [-9.0, -9.0, -9.0], "empty"),
+        (True, [-9.0, -9.0, -9.0], None),
     ],
 )
 def test_a_network_that_predicts_the_same_for_all_texts_is_named(tmp_path, capsys, multilabel, logits, names):
     network = tiny_classifier("plm_ca", num_classes=3) if multilabel else tiny_classifier("bert")
-    source = Planted(num_classes=3, multilabel=multilabel, num_train=8, num_validation=6, num_test=7)
+    source = Planted(num_classes=3, multilabel=multilabel, num_train=8, num_validation=8, num_test=8)
     run_test(tmp_path, Always(network, logits), data=planted_data(source=source))
     lines = capsys.readouterr().out.splitlines()
-    assert [line.startswith(f"test: every prediction is {names}: ") for line in lines].count(True) == 1
+    fact = "no class is ever predicted" if names is None else f"every prediction is {names}"
+    said = [line for line in lines if "explanations say little" in line]
+    assert said == [f"test: {fact}, so explanations say little"]
+    few = Planted(num_classes=3, multilabel=multilabel, num_train=8, num_validation=8, num_test=7)
+    run_test(tmp_path, Always(network, logits), data=planted_data(source=few))
+    assert "explanations say little" not in capsys.readouterr().out
 
 
 def test_a_network_that_predicts_two_classes_is_not_named(objective, tmp_path, capsys):
-    run_test(tmp_path, objective)
-    assert "every prediction" not in capsys.readouterr().out
+    run_test(tmp_path, objective, data=planted_data(source=Planted(num_classes=3, num_train=8, num_test=20)))
+    assert "explanations say little" not in capsys.readouterr().out
 
 
 def test_both_files_hold_the_table(objective, tmp_path):

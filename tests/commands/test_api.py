@@ -175,7 +175,7 @@ def test_examples_are_checked_as_files_are(run, tables, change, message):
         (lambda run, table: run.predict(["w1", "w2"], text_pair=["w3"]), "text_pair has 1 text, but texts has 2 texts"),
         (lambda run, table: run.explain("w1").save("scores.txt"), "scores.txt ends in '.txt'"),
         (lambda run, table: run.measure(table, "Random"), "'eraser' tunes thresholds .*pass `validation`"),
-        (lambda run, table: run.measure(table, "Random", preset="erazer"), "no file 'erazer.yaml' for callbacks"),
+        (lambda run, table: run.measure(table, "Random", preset="erazer"), "no preset 'erazer': choose one of eraser"),
         (lambda run, table: run.measure(table, "Random", preset="methods/all.yaml"), "is not derived from Attrib"),
         (lambda run, table: run.measure(table[:0], "Random", preset="sparsity"), "examples has no rows"),
         (lambda run, table: run.measure(["w1"], "Random", preset="sparsity"), "examples is a list"),

@@ -49,7 +49,7 @@ def test_shared_trials_find_the_best_of_each_metric(tmp_path):
     assert rows["status"].tolist() == ["finished"] * 2 and "best trials" in printed
     first, last = (line for line in printed.splitlines() if line.startswith("best so far: val/log_loss "))
     assert re.search(r", val/accuracy \d\.\d{4} \(trial 0\), .* left$", first) and not last.endswith("left")
-    assert re.search(r"^shared, trial 0 \(0 to 1\): lr \S+, head_lr_factor \S+$", printed, re.MULTILINE)
+    assert re.search(r"^shared, trial 0 \(the last is 1\): lr \S+, head_lr_factor \S+$", printed, re.MULTILINE)
     best = rows.iloc[rows["val/log_loss"].argmin()]
     run = RunFolder(root / "shared" / f"{best['number']:03d}" / "seed0")
     steps = json.loads(run.validations_file.read_text())["steps"]
@@ -76,7 +76,7 @@ def test_a_killed_search_goes_on(tmp_path):
     process.wait()
     killed_in = second.manifest["status"]
     printed = command("search", "--config", file, "--runs_dir", tmp_path / "killed")
-    assert killed_in == "finished" or "resuming from last.ckpt" in printed and ", trial 1 (0 to 1): " in printed
+    assert killed_in == "finished" or "resuming from last.ckpt" in printed and ", trial 1 (the last is 1): " in printed
     pd.testing.assert_frame_equal(trials(tmp_path / "killed"), trials(tmp_path / "whole"))
     assert ", trial 1 (" not in command("search", "--config", file, "--runs_dir", tmp_path / "killed")
 

@@ -14,22 +14,32 @@ def test_runs_of_an_experiment_are_the_folders_of_its_seeds(tmp_path):
 
 
 SOURCE = "data.init_args.source"
-VADER = {f"{SOURCE}.class_path": "Vader", f"{SOURCE}.init_args.domain": "movie", f"{SOURCE}.init_args.seed": 0}
+VADER = {
+    f"{SOURCE}.class_path": "lightning_xai.data.sources.vader.Vader",
+    f"{SOURCE}.init_args.domain": "movie",
+    "data.init_args.max_examples.test": 40,
+}
 
 
 @pytest.mark.parametrize(
-    ("settings", "classes", "differing"),
+    ("settings", "differs"),
     [
-        ({f"{SOURCE}.init_args.domain": "amazon"}, ["no", "yes"], f"{SOURCE}.init_args.domain"),
-        ({f"{SOURCE}.class_path": "Files"}, ["no", "yes"], f"{SOURCE}.class_path"),
-        ({}, ["bad", "good"], "classes"),
-        ({f"{SOURCE}.init_args.cache_dir": "/cache"}, ["no", "yes"], None),
-        ({"data.init_args.batch_size": 4, f"{SOURCE}.init_args.num_train": 9}, ["no", "yes"], None),
+        ({f"{SOURCE}.init_args.domain": "amazon"}, True),
+        ({f"{SOURCE}.class_path": "lightning_xai.data.sources.files.Files"}, True),
+        ({"data.init_args.max_examples.test": 10}, True),
+        ({f"{SOURCE}.init_args.threshold": 2.0}, True),
+        ({f"{SOURCE}.init_args.cache_dir": "/cache"}, False),
+        ({f"{SOURCE}.init_args.threshold": 1.0}, False),  # an option that is new, with its default
+        ({"data.init_args.batch_size": 4, "data.init_args.max_examples.train": 9}, False),
     ],
 )
-def test_experiments_on_other_data_than_the_first_are_named(tmp_path, settings, classes, differing):
-    RunFolder(tmp_path / "a" / "seed0").write_manifest(settings=VADER, class_names=["no", "yes"])
-    RunFolder(tmp_path / "b" / "seed3").write_manifest(settings=VADER | settings, class_names=classes)
-    notes = other_data_notes({"A": tmp_path / "a", "B": tmp_path / "b", "authors": tmp_path / "none"})
-    expected = f"B and A have different data ({differing}): their numbers do not compare"
-    assert notes == ([] if differing is None else [expected])
+def test_experiments_that_may_have_been_tested_on_other_examples_are_named(tmp_path, settings, differs):
+    RunFolder(tmp_path / "a" / "seed0").write_manifest(settings=VADER)
+    RunFolder(tmp_path / "b" / "seed3").write_manifest(settings=VADER | settings)
+    old = tmp_path / "old" / "seed0" / "manifest.json"
+    old.parent.mkdir(parents=True)
+    old.write_text('{"format": 1, "settings": {}}')
+    notes = other_data_notes({"A": tmp_path / "a", "old": old.parents[1], "B": tmp_path / "b", "none": tmp_path})
+    assert notes == (
+        ["B and A may have been tested on other examples: the settings of their data differ"] if differs else []
+    )

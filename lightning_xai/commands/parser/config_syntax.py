@@ -10,7 +10,7 @@ import yaml
 from jsonargparse._loaders_dumpers import get_yaml_default_loader
 
 from lightning_xai.commands.parser.choices import shortened
-from lightning_xai.commands.parser.parts import SHIPPED, right_option
+from lightning_xai.commands.parser.parts import OPTIONS, SHIPPED, right_option
 from lightning_xai.runs.files.text_files import read_text
 
 ENDINGS = (".yaml", ".yml")
@@ -61,9 +61,9 @@ def _check(file: Path, kinds: tuple[type, ...], checked: set[tuple[Path, bool]],
     content = _read(file)
     if not isinstance(content, kinds):
         raise ValueError(f"{file} contains {shortened(content, 30)!r}, not settings: write `name: value` in each line")
-    if kinds == (dict,) and "class_path" in content:  # given by --config
+    if kinds == (dict,) and isinstance(content, dict) and "class_path" in content:  # given by --config
         part = f"{file} has a class_path, so it describes one part of a run, not a run"
-        raise ValueError(f"{part}: give it as {_option_for(file)}")
+        raise ValueError(f"{part}: give it by {_option_for(file)}")
     if is_part and describes_run(content):
         raise ValueError(f"{key} is {file}, which is the configuration of a run: give this file by --config")
     for name, text in _texts(content, file, key):
@@ -72,10 +72,10 @@ def _check(file: Path, kinds: tuple[type, ...], checked: set[tuple[Path, bool]],
 
 
 def _option_for(file: Path) -> str:
-    """Returns the option for a file that describes a part; two examples if the file is not a shipped one."""
+    """Returns the option for a file that describes a part; all such options if the file is not a shipped one."""
     shipped = file.resolve().is_relative_to(SHIPPED.resolve())
     right = right_option(file.resolve().relative_to(SHIPPED.resolve()).as_posix()) if shipped else None
-    return right or f"--data {file} or --trainer.callbacks+ {file}, whichever fits its class"
+    return right or f"the option for its class: {', '.join(OPTIONS.values())}"
 
 
 def _read(file: Path) -> Any:

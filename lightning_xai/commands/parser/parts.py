@@ -53,7 +53,7 @@ def find_part(name: str, kind: str) -> str:
         for path in [base / name, *(base / folder / name for folder in folders)]:
             if path.is_file() and path.relative_to(base).parts[0] in folders and ".." not in path.parts:
                 return str(path)
-    if (right := right_option(name)) is not None:
+    if (right := right_option(name)) is not None and not right.startswith(OPTIONS[kind]):
         raise ValueError(f"{name} is no file for {kind}: give it as {right}")
     known = [
         path.relative_to(SHIPPED / folder).as_posix() if len(folders) == 1 else path.relative_to(SHIPPED).as_posix()
@@ -79,12 +79,14 @@ def right_option(name: str) -> str | None:
     file = Path(name if name.endswith((".yaml", ".yml")) else f"{name}.yaml")
     if ".." in file.parts or file.is_absolute():
         return None
+    if (SHIPPED / file).is_file() and len(file.parts) == 1:
+        return f"--config {file.as_posix()}"
     for kind, folders in FOLDERS.items():
         for folder in folders:
             if (SHIPPED / folder / file).is_file() or (file.parts[0] == folder and (SHIPPED / file).is_file()):
                 inner = file if file.parts[0] == folder or len(folders) == 1 else folder / file
                 return f"{OPTIONS[kind]} {inner.as_posix()}"
-    return f"--config {file.as_posix()}" if (SHIPPED / file).is_file() else None
+    return None
 
 
 def with_part_paths(argv: Sequence[str]) -> list[str]:

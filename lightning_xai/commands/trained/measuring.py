@@ -18,8 +18,9 @@ from lightning_xai.callbacks.attributions import ComputeAttributions
 from lightning_xai.callbacks.evaluation import AttributionEvaluation
 from lightning_xai.callbacks.preflight.preflight import Preflight
 from lightning_xai.callbacks.results import ResultsFile
+from lightning_xai.commands.parser.choices import listed_choices
 from lightning_xai.commands.parser.class_checks import CheckedParser
-from lightning_xai.commands.parser.parts import find_part
+from lightning_xai.commands.parser.parts import SHIPPED, find_part
 from lightning_xai.commands.parser.run_arguments import TRAINER_DEFAULTS
 from lightning_xai.commands.terminal import one_line
 from lightning_xai.commands.trained.trained_run import Methods, TrainedRun, chosen_methods
@@ -27,7 +28,7 @@ from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.sources.columns import RationaleFormat
 from lightning_xai.data.sources.files import Files
 from lightning_xai.objectives.evaluation import Evaluation
-from lightning_xai.report.results import undefined_notes
+from lightning_xai.report.results import left_out_notes, undefined_notes
 from lightning_xai.runs.class_paths import imported_class
 from lightning_xai.runs.facts import RunFacts
 from lightning_xai.runs.progress import quiet, say
@@ -121,8 +122,9 @@ def measure(
             network.to(device)  # at the end of a test, Lightning moves the network to the CPU
     assert results.table is not None
     measured = results.table[results.table["preset"] != ""]
+    said = {failure.reason for failure in preflight.left_out.values()}
     for split, rows in measured.groupby("split", sort=False):
-        for note in undefined_notes(rows):
+        for note in [*undefined_notes(rows), *left_out_notes(rows[~rows["left_out"].isin(said)])]:
             say(f"{split}: {note}")
     return results.table.assign(checkpoint=loaded.checkpoint)
 
@@ -145,6 +147,10 @@ def evaluation_of(preset: str | AttributionEvaluation) -> AttributionEvaluation:
         return preset
     file = preset if preset.endswith((".yaml", ".yml")) else f"{preset}.yaml"
     if not Path(file).is_file():
+        presets = SHIPPED / "presets"
+        if "/" not in file and not (presets / file).is_file() and not (Path("configs/presets") / file).is_file():
+            known = listed_choices([path.stem for path in presets.glob("*.yaml")], preset)
+            raise ValueError(f"there is no preset {preset!r}: choose one of {known}, or give the path of a file")
         file = find_part(file, "callbacks")
     parser = CheckedParser(exit_on_error=False)
     parser.add_subclass_arguments(AttributionEvaluation, "preset")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -158,8 +159,9 @@ def within_positions(encoder: Encoder, network: Classifier) -> Encoder:
     try:
         network.check_length(longest, "a text")
     except ValueError:
-        return encoder.with_max_length(positions)
-    return encoder  # the network cuts texts into segments
+        with suppress(ValueError):  # the encoder cannot truncate; a text that is too long is then an error
+            return encoder.with_max_length(positions)
+    return encoder
 
 
 def chosen_methods(methods: Methods, *, signed: bool = False) -> dict[str, AttributionMethod]:

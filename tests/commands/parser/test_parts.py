@@ -55,7 +55,13 @@ def test_file_of_another_kind_is_refused_with_its_own_option(name, kind, option)
     assert Path(with_config_paths(with_part_paths(["fit", *option.split()]))[-1]).is_file()  # the advice works
 
 
-@pytest.mark.parametrize("name", ["eraser", "eraser.yaml", "presets/eraser", "vader.yaml", "minilm.yaml", "tm"])
+@pytest.mark.parametrize("name", ["tm", "aml", "roar", "regex"])
+def test_a_configuration_without_its_ending_is_named(name):
+    with pytest.raises(ValueError, match=rf"did you mean --config {name}.yaml\?$"):
+        find_config(name)
+
+
+@pytest.mark.parametrize("name", ["eraser", "eraser.yaml", "presets/eraser", "vader.yaml", "minilm.yaml"])
 def test_a_part_given_as_a_configuration_is_refused_with_its_own_option(name):
     with pytest.raises(ValueError, match=r"did you mean (--\S+ \S+)\?$") as caught:
         find_config(name)
