@@ -66,6 +66,7 @@ def test_explain_prints_the_numbers_of_then(tmp_path):
     for expected, actual in zip(before, now, strict=True):
         (expected_class,), (actual_class,) = expected.pop("classes"), actual.pop("classes")
         assert actual.pop("num_unknown_tokens") == actual["text"].count("zebra")  # a number that records had not then
+        assert actual.pop("truncated") is False  # nor had they this
         assert actual == expected and actual_class["name"] == expected_class["name"]
         assert actual_class["probability"] == pytest.approx(expected_class["probability"], abs=1e-6)
         scores = expected_class["scores"]["InputXGradient"]
