@@ -51,6 +51,7 @@ from lightning_xai.models.laws import check_model
 from lightning_xai.objectives.laws import check_objective
 from lightning_xai.objectives.terms.laws import check_term
 from lightning_xai.report.explanations import Explanations
+from lightning_xai.runs.progress import say
 
 __all__ = [
     "Explanations",
@@ -144,11 +145,12 @@ class Run:
         pairs = given_pairs(text_pair, len(given.texts))
         predictions = list(self.loaded.explainer("Random", text_pair=pairs).predictions(given.texts))
         table = predictions_table(
-            {row: probs.tolist() for row, (probs, _) in enumerate(predictions)},
-            {row: predicted.tolist() for row, (_, predicted) in enumerate(predictions)},
+            {row: probs.tolist() for row, (probs, _, _) in enumerate(predictions)},
+            {row: predicted.tolist() for row, (_, predicted, _) in enumerate(predictions)},
             {row: "" for row in range(len(predictions))},
             self.class_names,
         )
+        _say_cut([truncated for _, _, truncated in predictions])
         table.index = pd.Index(given.labels)
         return table.drop(columns="id")
 
@@ -188,6 +190,7 @@ class Run:
         with eager_attention(self.network, enabled=needs_attentions):
             explainer = self.loaded.explainer(list(methods.values()), num_classes=num_classes, text_pair=pairs)
             documents = list(explainer.documents(given.texts))
+        _say_cut([document.truncated for document in documents])
         return Explanations(documents, f"{', '.join(methods)} on {self.loaded.path}", given.labels)
 
     def measure(
@@ -238,3 +241,9 @@ class Run:
             skip_unfit=skip_unfit,
             batch_size=batch_size,
         )
+
+
+def _say_cut(truncated: list[bool]) -> None:
+    """Prints a line if texts are longer than the network reads."""
+    if number := sum(truncated):
+        say(f"of {number} of {quantity(len(truncated), 'text')}, the network reads only the beginning")

@@ -186,8 +186,8 @@ class DiscreteRationale(EvidenceMetric):
         share = (records[:, 2] / records[:, 1]).nanmean()
         if share.isnan():
             raise ValueError(
-                f"{self.no_evidence('size')}; give rationales for such classes, remove this metric, or set `size` "
-                "(such as size: 5) if the test split has evidence"
+                f"{self.no_evidence('size')}; give rationales, remove this metric, or set `size` (such as size: 5) "
+                "if the test split has evidence"
             )
         return {"percentage": float((100 * share).round().clamp(min=1))}
 

@@ -125,8 +125,9 @@ class EvidenceMetric(AttributionMetric):
 
     def no_evidence(self, setting: str) -> str:
         """Returns the reason why `setting` cannot be tuned, for the error if no row has evidence."""
-        which = "explained" if self.explained == "all" else self.explained
-        return f"{self.name} cannot tune its {setting}: on the validation split, no {which} class has evidence"
+        which = f"{'explained' if self.explained == 'all' else self.explained} class"
+        lacking = f"no {which} has evidence" if self.match == "class" else f"no text with evidence has a {which}"
+        return f"{self.name} cannot tune its {setting}: on the validation split, {lacking}"
 
     @property
     def num_compared(self) -> int:

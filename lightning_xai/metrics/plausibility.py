@@ -226,7 +226,7 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
         """
         counts = self._counts(self._records_of("all", self.table()[1]))
         if not len(counts["num_hits"]):
-            remedy = "give rationales for such classes, remove the metric, or set `threshold` if tests have evidence"
+            remedy = "give rationales, remove the metric, or set `threshold` if tests have evidence"
             raise ValueError(f"{self.no_evidence('threshold')}; {remedy}")
         sums = (counts[name].sum(dim=0) for name in ("num_hits", "num_selected", "num_evidence"))
         return {"threshold": best_f1_threshold(self.thresholds, *sums)}

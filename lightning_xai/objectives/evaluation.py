@@ -131,14 +131,14 @@ def other_task(path: str, folder: Path | None, *, network_is_multilabel: bool) -
 
     Example:
         >>> print(other_task("runs/tm/seed0", None, network_is_multilabel=False))
-        the data are multi-label, but runs/tm/seed0 is not: choose other data by --data
+        the data are multi-label, but runs/tm/seed0 is not: use data with one label per text
     """
     if network_is_multilabel:
         return (
             f"{path} is multi-label, but the data are not: choose other data by --data, or set `multilabel: true` for "
             "the data's source, if it has this option"
         )
-    remedy = "choose other data by --data"
+    remedy = "use data with one label per text"
     if folder is not None and (folder / "config.json").is_file():
         remedy += (
             ', or, if the network was trained with a sigmoid per class, write "problem_type": '

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
+from lightning_xai.functional.text.quantity import quantity
 from lightning_xai.report.tables import Column, terminal_width, text_table, wrap
 
 GROUPS = ("1 + K", "up to 16", "up to N", "more")  # groups of methods by number of passes, as in the column pass_group
@@ -68,10 +69,17 @@ def undefined_notes(rows: pd.DataFrame) -> list[str]:
     Example:
         >>> undefined_notes(pd.DataFrame({"metric": ["auprc", "entropy"], "value": [float("nan"), 0.5]}))
         ['no value, because undefined for every explanation: auprc']
+        >>> undefined_notes(pd.DataFrame({"metric": ["auprc"], "value": [float("nan")], "num_evidence_cut": [1]}))
+        ['no value, because undefined for every explanation (1 explanation lost all evidence to truncation): auprc']
     """
     tried = rows[~_is_left_out(rows)]
     undefined = [str(name) for name, part in tried.groupby("metric", sort=False) if part["value"].isna().all()]
-    return [f"no value, because undefined for every explanation: {', '.join(undefined)}"] if undefined else []
+    if not undefined:
+        return []
+    rows = tried[tried["metric"].isin(undefined)]
+    cut = int(rows["num_evidence_cut"].fillna(0).max()) if "num_evidence_cut" in rows else 0
+    reason = f" ({quantity(cut, 'explanation')} lost all evidence to truncation)" if cut else ""
+    return [f"no value, because undefined for every explanation{reason}: {', '.join(undefined)}"]
 
 
 def left_out_notes(rows: pd.DataFrame) -> list[str]:

@@ -12,6 +12,7 @@ import lightning_xai as lx
 from lightning_xai import api
 from lightning_xai.attributions.att_in_grad import AttInGrad
 from lightning_xai.attributions.random import Random
+from lightning_xai.commands.trained.measuring import evaluation_of
 from lightning_xai.data.sources.planted import Planted
 from tests.commands.conftest import command, numbers
 
@@ -138,6 +139,26 @@ def test_columns_that_are_not_read_are_named_if_there_are_no_rationales(run, tab
     assert "so there are no rationales; columns that are not read: evidence\n" in capsys.readouterr().out
     run.measure(tables["test"], [Random()], preset="sparsity")
     assert "no rationales" not in capsys.readouterr().out
+
+
+def test_texts_that_are_cut_are_counted(run, capsys):
+    texts = ["w1 w2", " ".join(["w7"] * 100)]
+    for read in (run.predict, lambda texts: run.explain(texts, "Random")):
+        read(texts)
+        assert capsys.readouterr().out == "of 1 of 2 texts, the network reads only the beginning\n"
+        read(texts[:1])
+        assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("preset", ["edin", "edin_code", "aml"])  # methods have files of the same name
+def test_a_preset_is_found_by_its_name(preset):
+    assert evaluation_of(preset).preset == preset
+
+
+def test_several_labels_for_a_network_with_exclusive_classes_are_refused(run, tables):
+    table = tables["test"].assign(label=[["class0", "class1"]] * 7)
+    with pytest.raises(ValueError, match="the data are multi-label, but .* is not: use data with one label per text"):
+        run.measure(table, "Random", preset="sparsity")
 
 
 def test_metrics_without_a_value_are_named(run, tables, capsys):

@@ -193,5 +193,5 @@ def test_a_network_with_exclusive_classes_is_refused_on_multilabel_data_with_a_r
     with pytest.raises(ValueError, match="folder is multi-label, but the data are not: choose other data by --data"):
         quiet_trainer(tmp_path).validate(Evaluation(path), plain, verbose=False)
     given = HFClassifier(path, num_classes=3)
-    with pytest.raises(ValueError, match="the data are multi-label, but .*: choose other data by --data$"):
+    with pytest.raises(ValueError, match="the data are multi-label, but .*: use data with one label per text$"):
         quiet_trainer(tmp_path).validate(Evaluation(network=given), data, verbose=False)

@@ -74,13 +74,12 @@ class Explainer:
         for start in range(0, len(texts), BATCH_SIZE):
             yield from self._batch(texts[start : start + BATCH_SIZE], start)
 
-    def predictions(self, texts: list[str]) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yields, for each text, the probabilities [C] of the classes, and [C] bool, True for predicted classes."""
+    def predictions(self, texts: list[str]) -> Iterator[tuple[Tensor, Tensor, bool]]:
+        """Yields, for each text, the classes' probabilities [C], their predictions [C] bool, and whether it is cut."""
         for start in range(0, len(texts), BATCH_SIZE):
-            probs, predicted = self._predict(
-                self._inputs(self._encode(texts[start : start + BATCH_SIZE], start), start)
-            )
-            yield from zip(probs.cpu(), predicted.cpu(), strict=True)
+            encoded = self._encode(texts[start : start + BATCH_SIZE], start)
+            probs, predicted = self._predict(self._inputs(encoded, start))
+            yield from zip(probs.cpu(), predicted.cpu(), [row.truncated for row in encoded], strict=True)
 
     def _batch(self, texts: list[str], start: int) -> Iterator[ExplainedDocument]:
         network, class_names = self.trained.network, self.trained.class_names

@@ -27,7 +27,7 @@ from lightning_xai.commands.trained.trained_run import Methods, TrainedRun, chos
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.sources.columns import RationaleFormat
 from lightning_xai.data.sources.files import Files
-from lightning_xai.objectives.evaluation import Evaluation
+from lightning_xai.objectives.evaluation import Evaluation, other_task
 from lightning_xai.report.results import left_out_notes, undefined_notes
 from lightning_xai.runs.class_paths import imported_class
 from lightning_xai.runs.facts import RunFacts
@@ -147,11 +147,10 @@ def evaluation_of(preset: str | AttributionEvaluation) -> AttributionEvaluation:
         return preset
     file = preset if preset.endswith((".yaml", ".yml")) else f"{preset}.yaml"
     if not Path(file).is_file():
-        presets = SHIPPED / "presets"
-        if "/" not in file and not (presets / file).is_file() and not (Path("configs/presets") / file).is_file():
-            known = listed_choices([path.stem for path in presets.glob("*.yaml")], preset)
+        if "/" not in file and not any((base / "presets" / file).is_file() for base in (Path("configs"), SHIPPED)):
+            known = listed_choices([path.stem for path in (SHIPPED / "presets").glob("*.yaml")], preset)
             raise ValueError(f"there is no preset {preset!r}: choose one of {known}, or give the path of a file")
-        file = find_part(file, "callbacks")
+        file = find_part(file if "/" in file else f"presets/{file}", "callbacks")
     parser = CheckedParser(exit_on_error=False)
     parser.add_subclass_arguments(AttributionEvaluation, "preset")
     content = yaml.safe_load(Path(file).read_text(encoding="utf-8"))
@@ -198,6 +197,9 @@ def files_of(
             if not set(needed) & set(table.columns):
                 has = ", ".join(map(str, table.columns))
                 raise ValueError(f"{name} has no column {' or '.join(needed)}; it has {has}: rename a column")
+        multilabel = [name for name in LABEL_COLUMNS if name in table and table[name].map(_is_list).any()]
+        if multilabel and not loaded.trained.network.multilabel:
+            raise ValueError(other_task(loaded.path, Path(loaded.path), network_is_multilabel=False))
         rows = table.to_dict("records")
         lines = [json.dumps({str(k): _plain(v) for k, v in row.items()}, default=_refuse) for row in rows]
         (folder / f"{split}.jsonl").write_text("\n".join(lines), encoding="utf-8")
@@ -217,6 +219,10 @@ def files_of(
         multilabel=loaded.trained.network.multilabel,
         **optional,
     )
+
+
+def _is_list(cell: Any) -> bool:
+    return isinstance(cell, list | tuple | np.ndarray)
 
 
 def _plain(cell: Any) -> Any:

@@ -104,8 +104,9 @@ def load_transformer(
                 remedy = (
                     "correct config.json, so that it describes the trained network"
                     if in_encoder(network, key)
-                    else "set num_classes to the number of classes in the weights, or give a folder with only the "
-                    "encoder"
+                    else "use data (or num_classes) with the classes of the weights; or, for a new head, save the "
+                    "encoder alone (AutoModel.from_pretrained(...).save_pretrained(FOLDER), and the tokenizer), and "
+                    "give FOLDER"
                 )
                 raise ValueError(f"{path}: {key} has shape {list(shape)}, this network needs {list(needed)}: {remedy}")
         unexpected = report["unexpected_keys"]

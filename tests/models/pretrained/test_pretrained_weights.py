@@ -71,7 +71,7 @@ BROKEN = {
     "roberta, no head": ({"kind": "roberta", "change": without("out_proj")}, "classifier.out_proj.bias and 1 other"),
     "llama, no head": ({"kind": "llama", "change": without("score")}, "no weights for score.weight"),
     "embeddings cut": ({"change": fewer_words}, r"has shape \[5, 16\].*: correct config.json, so that"),
-    "head of other classes": ({"change": fewer_classes}, r"has shape \[2\], this network needs \[3\]: set num_classes"),
+    "head of other classes": ({"change": fewer_classes}, r"has shape \[2\], this network needs \[3\]: use data"),
     "not a number": ({"change": not_a_number}, "the weights transformer.classifier.bias are not finite: download"),
     "llama, no layer": ({"kind": "llama", "change": without("layers.1.")}, "no weights for model.layers.1"),
 }
