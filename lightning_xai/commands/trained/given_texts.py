@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from lightning_xai.commands.parser.choices import shortened
 from lightning_xai.functional.text.quantity import quantity
 
 
@@ -54,7 +55,7 @@ def given_texts(texts: Any, name: str = "texts") -> GivenTexts:
     labels = labels or list(range(len(items)))
     for label, text in zip(labels, items, strict=True):
         if not isinstance(text, str):
-            raise ValueError(f"{name}[{label!r}] is {text!r}, not a string: replace or remove this item")
+            raise ValueError(f"{name}[{label!r}] is {shortened(repr(text))}, not a string: replace or remove this item")
     return GivenTexts(items, labels)
 
 
