@@ -220,7 +220,7 @@ class AttributionEvaluation(ExplainedCallback):
         monitored = monitored_names(callbacks_of(self.trainer))
         if self.trainer.state.fn == TrainerFn.FITTING and any(_is_of(name, prefix) for name in monitored):
             raise error
-        for tag in self.trainer.callback_metrics:
+        for tag in list(self.trainer.callback_metrics):
             if _is_of(tag, prefix):
                 self.module.log(tag, float("nan"), batch_size=1)
 

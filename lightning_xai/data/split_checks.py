@@ -79,7 +79,7 @@ def warn_of_labels(name: str, split: EncodedSplit, class_names: Sequence[str]) -
     if unseen := [class_name for number, class_name in enumerate(class_names) if number not in seen]:
         lines.append(f"no training row has any of the classes {listed(unseen)}: the network cannot learn these classes")
     facts = split.corpus.manifest
-    if number := facts["unlabeled_rationales"]:
+    if number := facts.get("unlabeled_rationales", 0):
         lines.append(
             f"split {name!r} has {quantity(number, 'rationale')} of a class that its row lacks (the first in row "
             f"{facts['first_unlabeled_rationale']}): correct label or rationale"
