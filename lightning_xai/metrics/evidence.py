@@ -126,8 +126,11 @@ class EvidenceMetric(AttributionMetric):
     def no_evidence(self, setting: str) -> str:
         """Returns the reason why `setting` cannot be tuned, for the error if no row has evidence."""
         which = f"{'explained' if self.explained == 'all' else self.explained} class"
-        lacking = f"no {which} has evidence" if self.match == "class" else f"no text with evidence has a {which}"
-        return f"{self.name} cannot tune its {setting}: on the validation split, {lacking}"
+        lacking = f"no {which} has evidence" if self.match == "class" else f"no text with a {which} has evidence"
+        return (
+            f"{self.name} cannot tune its {setting}: on the validation split, {lacking} (evidence that truncation cut off "
+            "does not count)"
+        )
 
     @property
     def num_compared(self) -> int:

@@ -104,7 +104,7 @@ def load_transformer(
                 remedy = (
                     "correct config.json, so that it describes the trained network"
                     if in_encoder(network, key)
-                    else "use data (or num_classes) with the classes of the weights; or, for a new head, save the "
+                    else "use data with the classes of the weights; or, for a new head, save the "
                     "encoder alone (AutoModel.from_pretrained(...).save_pretrained(FOLDER), and the tokenizer), and "
                     "give FOLDER"
                 )
