@@ -127,10 +127,8 @@ class EvidenceMetric(AttributionMetric):
         """Returns the reason why `setting` cannot be tuned, for the error if no row has evidence."""
         which = f"{'explained' if self.explained == 'all' else self.explained} class"
         lacking = f"no {which} has evidence" if self.match == "class" else f"no text with a {which} has evidence"
-        return (
-            f"{self.name} cannot tune its {setting}: on the validation split, {lacking} (evidence that truncation cut off "
-            "does not count)"
-        )
+        lacking += " (evidence that truncation cut off does not count)"
+        return f"{self.name} cannot tune its {setting}: on the validation split, {lacking}"
 
     @property
     def num_compared(self) -> int:
