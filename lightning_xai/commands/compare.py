@@ -27,7 +27,7 @@ from lightning_xai.report.comparison.tables_and_pictures import (
 )
 from lightning_xai.report.names import common_folder, experiment_names
 from lightning_xai.report.scatter import PointPanel, scatter_figure
-from lightning_xai.report.tables import terminal_width
+from lightning_xai.report.tables import terminal_width, wrap
 from lightning_xai.runs.experiment import other_data_notes, report_dir, runs_of
 from lightning_xai.runs.files.whole_files import write_whole
 
@@ -118,7 +118,8 @@ def compare(
     tables = [means_table(scores, "split", title=title, width=width)]
     tables += plausibility_tables(rows, plausibility, preset, width=width)
     notes = [*missed_bounds(folders), *other_data_notes(dict(zip(experiment_names(folders), folders, strict=True)))]
-    print("\n\n".join(["\n".join([tables[0], *notes]), *tables[1:]]))
+    tables[0] = "\n".join([tables[0], *(line for note in notes for line in wrap(note, width))])
+    print("\n\n".join(tables))
     if unknown:
         remedy = "--plausibility takes the names of other metrics in results.csv, and --preset their preset"
         print(f"\nno run has {' or '.join(unknown)}: {remedy}")

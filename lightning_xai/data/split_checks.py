@@ -1,4 +1,4 @@
-"""Checks splits for unknown tokens and for labels without rows or rationales without labels; names missing splits."""
+"""Checks the tokens, labels and rationales of splits, and makes the error for a missing split."""
 
 from __future__ import annotations
 

@@ -78,6 +78,7 @@ class CorpusWriter:
         self._rows: dict[str, list[np.ndarray]] = {}
         self._labels: list[pa.Array] = []
         self._classes: Counter[int] = Counter()
+        self._num_rows = 0  # number of rows that were added
         self._unlabeled: list[int] = []  # row numbers, one for each rationale of a class that its row does not have
 
     def add(self, table: TokenTable, examples: Sequence[dict[str, Any]]) -> None:
@@ -107,12 +108,14 @@ class CorpusWriter:
         labels = [example["labels"] for example in examples]
         self._labels.append(pa.array(labels, pa.list_(pa.int32()) if self.multilabel else pa.int64()))
         self._classes.update(label for row in labels for label in (row if self.multilabel else [row]))
-        start = sum(map(sum, self._blocks)) - len(examples)
-        for place, example in enumerate(examples, start=start):
+        for example, index in zip(
+            examples, self._index[self._num_rows : self._num_rows + len(examples)].tolist(), strict=True
+        ):
+            given = example["labels"] if self.multilabel else [example["labels"]]
             for rationale in example.get("rationales") or []:
-                given = example["labels"] if self.multilabel else [example["labels"]]
                 if len(rationale["spans"]) and rationale["label"] not in given:
-                    self._unlabeled.append(int(self._index[place]))
+                    self._unlabeled.append(index)
+        self._num_rows += len(examples)
         for begin, end in zip(table.bounds[:-1].tolist(), table.bounds[1:].tolist(), strict=True):
             self._digest.update(table.input_ids[begin:end].astype("<i4").tobytes() + b"\0")
 

@@ -104,9 +104,8 @@ def load_transformer(
                 remedy = (
                     "correct config.json, so that it describes the trained network"
                     if in_encoder(network, key)
-                    else "use data with the classes of the weights; or, for a new head, save the "
-                    "encoder alone (AutoModel.from_pretrained(...).save_pretrained(FOLDER), and the tokenizer), and "
-                    "give FOLDER"
+                    else "use data with the classes of the weights; or, for a new head, save the encoder alone "
+                    "(AutoModel.from_pretrained(...).save_pretrained(FOLDER), and the tokenizer), and give FOLDER"
                 )
                 raise ValueError(f"{path}: {key} has shape {list(shape)}, this network needs {list(needed)}: {remedy}")
         unexpected = report["unexpected_keys"]

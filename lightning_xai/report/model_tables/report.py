@@ -56,13 +56,13 @@ def write_models_report(
     write_whole(output / "tables.csv", lambda file: summary.to_csv(file, index=False))
     parts = [text for table in TABLES.values() if (text := markdown_table(summary, table))]
     legend = LEGEND.replace("*: mean", "bold: mean").replace("_: mean", "underlined: mean")
-    used = dict(zip(names or experiment_names(places), places, strict=True))
-    markdown = "\n\n".join([legend, *other_data_notes(used), *parts]) + "\n"
+    other_data = other_data_notes(dict(zip(names or experiment_names(places), places, strict=True)))
+    markdown = "\n\n".join([legend, *other_data, *parts]) + "\n"
     write_whole(output / "tables.md", lambda file: file.write_text(markdown, encoding="utf-8"))
     files = [output / "tables.csv", output / "tables.md"]
     for name, figure in paper_figures(rows, unsupervised=unsupervised, supervised=supervised).items():
         files.append(output / f"{name}.png")
         write_whole(files[-1], partial(save_png, figure_image(figure)))
-    notes = [line for note in [LEGEND, *other_data_notes(used)] for line in wrap(note, width)]
+    notes = [line for note in [LEGEND, *other_data] for line in wrap(note, width)]
     tables = [*paper_tables(summary, width=width).values(), "\n".join(notes)]
     return "\n\n".join([*tables, "\n".join(f"written: {file}" for file in files)])
