@@ -292,4 +292,4 @@ class Selector(ABC):
 
     @abstractmethod
     def rate(self, attribution: Attribution, batch: Batch, network: Any) -> Tensor:
-        """Returns the rating [B, K] float64 of the scores for each example and class; NaN if there is no rating."""
+        """Returns a value [B, K] float64 that rates the scores of each example and class; NaN where it is undefined."""

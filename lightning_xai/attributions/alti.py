@@ -47,8 +47,8 @@ def alti_mixing(layer: EncoderLayer, trace: LayerTrace, *, norm: Norm) -> Tensor
         layer_norm = layer.attention_norm
         assert isinstance(layer_norm, nn.LayerNorm)
         vectors, residual = source_vectors(layer, trace, [layer_norm])
-        # `source_vectors` does not divide by the LayerNorm's standard deviation, so `resultants` are multiplied by this
-        # deviation to have the same scale. Contributions are later divided by their sum, so the scale has no effect
+        # `vectors` are not divided by the LayerNorm's standard deviation, so the block's outputs are multiplied by it.
+        # Both then have the same scale. The scale has no effect, since contributions are later divided by their sum
         resultants = trace.attention_block * layer_norm_deviation(layer_norm, trace.attention_sum)
     return alti_contributions(trace.attention, vectors, residual, resultants, norm=norm)
 

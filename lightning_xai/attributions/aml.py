@@ -137,7 +137,10 @@ class AMLAttribution(AttributionMethod):
 
     @property
     def selected_on(self) -> str:
-        """Name of the metric that chose the scores, or "validation:NAME", or "", as in `AttributionMethod`."""
+        """Name of the metric that chooses among the candidate scores of fAML, or "validation:NAME" for pAML.
+
+        The metric NAME chose the scorer's checkpoint on the validation split. "" for pAML before the scorer is loaded.
+        """
         if self.metric is not None:
             return self.metric.name
         return f"validation:{self._trained.selected_on}" if self._trained is not None else ""

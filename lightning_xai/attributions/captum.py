@@ -231,7 +231,7 @@ class Captum(AttributionMethod):
         return pool(values, self.pooling)
 
     def _sized(self, num_texts: int, inputs: TextInputs, *, differentiated: bool) -> dict[str, Any]:
-        """Returns the options. The number of rows per forward pass suits the device, unless the user has set it."""
+        """Returns the algorithm's options, with as many rows per forward pass as the user set or as suit the device."""
         rows = rows_per_forward(None, inputs.input_ids.shape[1], inputs.device, differentiated=differentiated)
         sizes = {"perturbations_per_eval": rows, "internal_batch_size": max(rows, num_texts)}
         chosen = {name: size for name, size in sizes.items() if name in self._options and name not in self.arguments}

@@ -44,8 +44,8 @@ class DecompositionRules:
     """
 
     bias: BiasRule = "absdot"
-    feed_forward: FeedForward = "zero_origin"  # line that replaces the blocks' activation; "none" omits the blocks
-    head_activation: Approximation = "zero_origin"  # line that replaces the classification head's activation
+    feed_forward: FeedForward = "zero_origin"  # linear approximation of the activation; "none" omits the block
+    head_activation: Approximation = "zero_origin"  # linear approximation of the head's activation
     chunk_size: int = 4  # number of source tokens that go through a layer at the same time
 
 
@@ -142,7 +142,10 @@ def decompose_segment(
 
 
 def _attend_from_tokens(layer: FrozenLayer, rules: DecompositionRules) -> Attended:
-    """Yields the first layer's attention output for chunks of source tokens, and then zeros if biases are a source."""
+    """Yields the first layer's attention output, divided among source tokens, for one chunk of source tokens at a time.
+
+    With the bias rule "token", a chunk of zeros follows: it belongs to the extra source that later gets all biases.
+    """
     num_tokens, size = len(layer.hidden), layer.hidden.shape[-1]
     for start in range(0, num_tokens, rules.chunk_size):
         yield layer.attend_to_tokens(slice(start, min(start + rules.chunk_size, num_tokens)))
@@ -191,7 +194,7 @@ def decompose_text(
         part, state = decompose_segment(layers, segment, readout[:, columns], rules)
         parts.append(part)
         pooled.append(state)
-    if rules.bias == "token":  # the biases of all segments form one source
+    if rules.bias == "token":  # each segment's last vector stands for its biases; these vectors are added
         bias_vectors = [part[:, -1:] for part in parts]
         parts = [*(part[:, :-1] for part in parts), sum(bias_vectors, torch.zeros_like(bias_vectors[0]))]
     vectors, states = torch.cat(parts, dim=1), sum(pooled, torch.zeros_like(pooled[0]))

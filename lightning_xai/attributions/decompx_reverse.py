@@ -80,8 +80,8 @@ def parallel_gradients(
     target_sums = logits.gather(1, targets).sum(dim=0)
     num_targets = len(target_sums)
     num_tokens = sources[0].shape[:-1].numel()
-    # a backward pass for several classes needs no more memory than forward passes without a graph, so the limit for
-    # forward passes without a graph is used
+    # a backward pass for k classes needs no more memory than a forward pass (without a graph) over k times as many
+    # tokens, so k gets the limit of such a forward pass
     max_columns = rows_per_forward(None, num_tokens, logits.device, differentiated=False)
     for columns in even_slices(num_targets, max_columns):
         is_last = columns.stop == num_targets
@@ -147,7 +147,7 @@ class DecompXReverse(DifferentiableAttribution):
         rules = FrozenCoefficients(detached=not create_graph or self.coefficients == "detached")
         layer = model.encoder_layers()[0]
         bias = layer.value.bias if self.value_bias else None
-        factors: list[Tensor] = []  # the states and the value bias, which are multiplied by gradients
+        factors: list[Tensor] = []  # the states and the value bias; `scores` multiplies them by gradients
         sources: list[Tensor] = []  # the logits are differentiated with respect to these tensors
 
         def states(hidden: Tensor) -> Tensor:
@@ -207,7 +207,7 @@ class DecompXReverse(DifferentiableAttribution):
                 return rules.linear(class_output(model, inputs, targets).logits)
 
     def needs(self, model: Classifier) -> Needs:
-        return Needs(double_backward=True)  # `scores` makes new passes, and a loss differentiates them a second time
+        return Needs(double_backward=True)  # a loss differentiates again through the backward passes of `scores`
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
         """Returns an upper bound on the number of passes. Fewer are needed if classes share a backward pass."""

@@ -56,8 +56,8 @@ class GlobEnc(DifferentiableAttribution):
     Passes: one forward pass for all classes.
 
     Raises:
-        ValueError: when scores are computed, this package does not know the architecture's layers, or the network
-            normalizes before attention.
+        ValueError: `attribute` raises the error if this package does not know the structure of the network's layers, or
+            if the network normalizes before attention.
 
     Reference: Modarressi et al. (2022), "GlobEnc: Quantifying Global Token Attribution by Incorporating the Whole
     Encoder Layer in Transformers", arXiv 2205.03286, variant N_Enc.

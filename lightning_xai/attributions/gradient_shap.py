@@ -218,7 +218,7 @@ class GradientSHAP(DifferentiableAttribution):
         return torch.cat(parts)
 
     def needs(self, model: Classifier) -> Needs:
-        return Needs(double_backward=True)  # `scores` makes new passes, and a loss differentiates them a second time
+        return Needs(double_backward=True)  # a loss on the scores differentiates the gradients of `scores` again
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
         return Passes(forward=self.num_samples, backward=self.num_samples * num_targets)

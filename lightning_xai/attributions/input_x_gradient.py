@@ -49,7 +49,7 @@ class InputXGradient(OnePassAttribution):
     def from_pass(self, forward_pass: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:
         embeds = forward_pass.embeds
         assert embeds is not None, "the forward pass must provide `embeds`"
-        # without create_graph, the factor is detached, so that scores do not keep the graph of the embeddings in memory
+        # without create_graph, the embeddings are detached, so that scores do not keep an autograd graph in memory
         factor = embeds if create_graph else embeds.detach()
         gradients = forward_pass.target_gradients(targets, create_graph=create_graph)
         return torch.stack([pool(factor * gradient, self.pooling) for gradient in gradients], dim=1)

@@ -168,7 +168,7 @@ class IntegratedGradients(DifferentiableAttribution):
         return sums - target_differences(model, inputs, targets, ends)
 
     def needs(self, model: Classifier) -> Needs:
-        return Needs(double_backward=True)  # `scores` makes new passes, and a loss differentiates them a second time
+        return Needs(double_backward=True)  # a loss on the scores differentiates the gradients in `scores` again
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
         num_checks = 0 if self.delta_tolerance is None else 2

@@ -71,11 +71,12 @@ def random_coalitions(num_units: int, sizes: np.ndarray, generator: np.random.Ge
 def shapley_coalitions(num_units: int, num_samples: int, generator: np.random.Generator) -> Coalitions:
     """Returns at most `num_samples` coalitions, neither empty nor full, with the weights of the Shapley kernel.
 
-    Sizes are treated in pairs: 1 and M - 1, then 2 and M - 2, and so on. All n coalitions of a pair are enumerated if
-    at least n of the remaining samples would be expected to have the pair's sizes in a random draw. At the first pair
-    without enough samples, all remaining samples are drawn at random from the kernel, restricted to this pair and later
-    pairs. Each drawn coalition is followed by its complement, and all drawn coalitions have equal weights. If
-    `num_samples` is at least 2^M - 2, all coalitions are enumerated.
+    Sizes are treated in pairs: 1 and M - 1, then 2 and M - 2, and so on. Let e be the expected number of samples
+    with the sizes of a pair if all remaining samples were drawn at random. If e is at least the number of the pair's
+    coalitions, all of these coalitions are enumerated, and the next pair follows. Otherwise, all remaining samples are
+    drawn at random from the kernel, restricted to this pair and later pairs. Each drawn coalition is followed by its
+    complement, and all drawn coalitions have equal weights. If `num_samples` is at least 2^M - 2, all coalitions are
+    enumerated.
 
     Example:
         >>> keep, weights = shapley_coalitions(3, 6, np.random.default_rng(0))

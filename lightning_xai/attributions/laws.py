@@ -173,9 +173,10 @@ def passes_are_as_made(method: AttributionMethod, model: Classifier) -> None:
     handle = model.register_forward_hook(count)
     method.attribute(model, random_texts([9, 9, 9]), TARGETS)
     handle.remove()
-    stated = method.passes(7, 2)  # nine tokens, two of them special
+    stated = method.passes(7, 2)  # each text has 9 tokens, of which 7 are explainable; 2 classes are explained
     require_type(stated, Passes, f"{_name(method)}.passes", "return Passes(forward=..., backward=...)")
-    # the hook misses passes made by `version_logits`. Classes share backward passes if the head attends to tokens
+    # the counted number may be lower than the stated number: passes in the network's `version_logits` do not call the
+    # forward hook, and several classes share a backward pass if the head attends to tokens
     fewest, least = method.passes_at_most, 0 if hasattr(model, "version_logits") else 1
     may_be_fewer = {"forward": fewest or not least, "backward": fewest or model.readout_is_attention}
     for direction, number in made.items():
@@ -224,7 +225,8 @@ def autocast_changes_little(method: DifferentiableAttribution, model: Classifier
     for create_graph in (False, True):
         with torch.autocast("cpu", torch.bfloat16):
             mixed = method.scores(model, _texts(), TARGETS, create_graph=create_graph).detach()
-        inside = _texts().attention_mask.unsqueeze(1)  # without padding, whose scores `attribute` would set to 0
+        # padding is not compared, because `scores`, unlike `attribute`, need not set the scores of padding to 0
+        inside = _texts().attention_mask.unsqueeze(1)
         gap = float(((mixed - exact) * inside).abs().max() / (exact * inside).abs().max())
         rule = f"{_name(method)}: under autocast, scores differ by {gap:.0%} of the largest score"
         require(gap < 0.1, rule, "compute sums and differences of scores in float32")

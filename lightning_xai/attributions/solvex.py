@@ -61,9 +61,10 @@ class Solvex(AttributionMethod):
     The search optimizes the metric directly, so its result shows how high the metric's value can get. Each example and
     class has its own search. An erased input that several of these searches need is evaluated once.
 
-    The most important of N units has rank N - 1, the least important has rank 0. A unit's score is its rank minus an
-    offset, which is chosen so that as many units as possible have a score with the same sign as the effect of erasing
-    only this unit. Special tokens score 0. The score of a word is divided equally among its tokens.
+    The most important of N units has rank N - 1, the least important has rank 0. A unit's effect is the drop in the
+    probability when only this unit is erased. A unit's score is its rank minus an offset. The offset is chosen so that
+    for as many units as possible, score and effect have the same sign. Special tokens score 0. The score of a word is
+    divided equally among its tokens.
 
     Passes: at most about b N^2 / 2 forward passes for each class of a text with N units, with a beam of b orders; twice
     as many for "comp_suff".

@@ -153,11 +153,10 @@ def _solve_signed(gram: np.ndarray, moments: np.ndarray, signs: np.ndarray, alph
 def additive_fit(keep: Tensor, outputs: Tensor, weights: Tensor, differences: Tensor, exists: Tensor) -> Tensor:
     """Returns scores [B, M, K] that minimize sum_n w_n (y_n - s_n)^2 and sum to `differences` exactly.
 
-    Here, s_n is the sum of the scores of the units that coalition n keeps. Each unit first gets an equal share of
-    `differences`, and the regression determines a correction of this share. The corrections must sum to 0, so
-    subtracting a constant from all 0/1 entries of a coalition does not change the fit. All units are treated alike: no
-    unit's score is computed from the scores of the others. If several solutions fit equally well, the solution with the
-    smallest L2 norm is returned.
+    Here, s_n is the sum of the scores of the units that coalition n keeps. A unit's score is an equal share of
+    `differences` plus a correction, which the regression determines. The corrections sum to 0, so the 0/1 vector of
+    each coalition can be centered without changing the fit. No unit is eliminated from the regression to satisfy the
+    constraint, so all units are treated alike. Of several best fits, the one with the smallest L2 norm is returned.
 
     Args:
         keep: [B, N, M] bool, the coalitions.
@@ -188,9 +187,9 @@ def additive_fit(keep: Tensor, outputs: Tensor, weights: Tensor, differences: Te
 
 
 def _fit_few_samples(keep: Tensor, shift: Tensor, outputs: Tensor, weights: Tensor, exists: Tensor) -> Tensor:
-    """Returns the corrections [B, M, K] that fit best; if several fit equally well, those with the smallest L2 norm.
+    """Returns the corrections [B, M, K] of `additive_fit` if there are fewer coalitions than units (N < M).
 
-    Since N < M, only [N, N] matrices are inverted.
+    Only [N, N] matrices are inverted. Of several best fits, the one with the smallest L2 norm is returned.
     """
     roots = weights.sqrt().unsqueeze(-1)
     design = roots * (keep.double() - shift) * exists.unsqueeze(1)  # [B, N, M]
@@ -204,9 +203,9 @@ def _solve_centered(gram: Tensor, moments: Tensor, exists: Tensor) -> Tensor:
     Each row of `gram` must sum to 0. Rows of units that do not exist in an example must be 0; these units score 0.
     """
     largest = gram.diagonal(dim1=1, dim2=2).amax(dim=1).view(-1, 1, 1)
-    # `gram` has eigenvalue 0 for the vector that is 1 at all existing units, and for each vector that is 1 at only one
-    # missing unit. `moments` are orthogonal to these vectors, so replacing their eigenvalues by positive ones does not
-    # change the scores, but makes the matrix invertible, unless it has further eigenvalues of 0
+    # the null space of `gram` contains the vector that is 1 at all existing units and, for each missing unit, the
+    # vector that is 1 only there. `moments` are orthogonal to these vectors, so giving them a positive eigenvalue
+    # does not change the scores. It makes the matrix invertible, unless the null space contains further vectors
     together = (exists.unsqueeze(1) & exists.unsqueeze(2)) / exists.sum(dim=1).clamp(min=1).view(-1, 1, 1)
     regular = gram + largest * (together + torch.diag_embed((~exists).to(gram)))
     factor, failed = torch.linalg.cholesky_ex(regular)

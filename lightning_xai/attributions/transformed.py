@@ -1,4 +1,4 @@
-"""Transforms the scores of another method: absolute values, normalization, restriction, pooling over words."""
+"""Transforms the scores of another method: for example, takes absolute values, normalizes, or pools over words."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ class ComputeAttributions(Callback):
             self._attention_before = None
 
     def _forget(self) -> None:
-        """Resets costs, progress and counts of changed classes, so that each validation of a fit starts from zero."""
+        """Resets costs, progress and other counts, so that each validation of a fit starts from zero."""
         self.costs = {name: Cost() for name in self.methods}
         self._changed_classes = ChangedClasses()
         self.progress = None

@@ -58,7 +58,8 @@ class AttributionSource(Protocol):
 
     Attributes:
         methods: name in tables -> attribution method.
-        costs: name of a method -> its cost. When an evaluation ends, this is the total over all processes.
+        costs: name of a method -> its passes, seconds and memory. At the end of an evaluation, they are merged over all
+            processes.
         during_fit: whether attributions are also computed during the validations of a fit.
 
     Example:

@@ -58,12 +58,15 @@ class BestCheckpoint(ModelCheckpoint):
 
     def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
         state = checkpoint.get("callbacks", {}).get(self.state_key)
-        # a checkpoint of another run must not stop this run
+        # a checkpoint of another run may say that training was stopped early; this must not stop the present run
         if state is not None and self._moved_here(state)["dirpath"] == self.dirpath:
             trainer.should_stop = checkpoint.get(STOPPED, False)
 
     def _moved_here(self, state: dict[str, Any]) -> dict[str, Any]:
-        """Returns the state, with paths into `self.dirpath` if the best checkpoint is in this folder."""
+        """Returns the state with its paths changed to `self.dirpath`, if this folder contains the best checkpoint.
+
+        Otherwise, returns the state unchanged.
+        """
         folder = Path(str(self.dirpath))
         if not state["best_model_path"] or not (folder / Path(state["best_model_path"]).name).is_file():
             return state

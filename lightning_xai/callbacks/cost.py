@@ -57,7 +57,7 @@ class CostPerExample(TypedDict):
 
 
 class MetricSegments(TypedDict, total=False):
-    """Like the two numbers of segments in CostPerExample, but for the erased versions that a metric evaluates."""
+    """The two mean numbers of segments that CostPerExample describes, for the erased texts that a metric evaluates."""
 
     metric_version_segments: float
     metric_encoded_segments: float

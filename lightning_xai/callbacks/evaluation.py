@@ -122,7 +122,7 @@ class AttributionEvaluation(ExplainedCallback):
 
         Raises nothing if the `callbacks` contain a preflight that will leave out these metrics.
         """
-        if any(getattr(callback, "leaves_out", False) for callback in callbacks):  # an attribute of Preflight
+        if any(getattr(callback, "leaves_out", False) for callback in callbacks):  # only Preflight defines it
             return
         for metric in self.metrics:
             refuse_tuning(self.preset, metric)
@@ -192,7 +192,7 @@ class AttributionEvaluation(ExplainedCallback):
                 tuned_on = self._metrics_of(VALIDATION, method) if VALIDATION in splits else []
                 for position, metric in enumerate(self._metrics_of(split, method)):
                     if metric.needs_tuning:
-                        if VALIDATION not in splits:  # the preflight that was to leave the metric out was skipped
+                        if VALIDATION not in splits:  # Preflight was skipped, so it did not leave this metric out
                             refuse_tuning(self.preset, metric)
                         try:
                             metric.tune_from(tuned_on[position])
@@ -249,5 +249,5 @@ class AttributionEvaluation(ExplainedCallback):
 
 
 def _is_of(tag: str, prefix: str) -> bool:
-    """Returns whether a log tag is that of a metric with the tag `prefix`, or of one of its values."""
+    """Returns whether a log tag is `prefix`, the tag of a metric, or `prefix`/<name of one of the metric's values>."""
     return tag == prefix or tag.startswith(f"{prefix}/")

@@ -98,7 +98,7 @@ class GradientCheckpointing(Callback):
         size = min(8, network.embedding_matrix.shape[0])
         inputs = TextInputs.of_ids([list(range(size))]).to(weights[0].device)
         with random_states_kept(), network_kept(network), torch.enable_grad():
-            network.train()  # encoders recompute layers in train mode only
+            network.train()  # gradient checkpointing is active in train mode only
             return second_derivatives(network, inputs)
 
     @staticmethod

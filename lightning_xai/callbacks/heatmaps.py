@@ -188,7 +188,7 @@ class Heatmaps(ExplainedCallback):
                     self._draw_images(logger, split, documents, trainer.global_step)
 
     def _say_if_limited_away(self, trainer: Trainer, limit: int | float, option: str, splits: list[str]) -> None:
-        """Names the splits without a page, if the trainer's `limit` on batches excluded their first documents."""
+        """Prints which splits have no page because the trainer's `limit` on batches excludes their first documents."""
         if isinstance(limit, float) and limit == 1.0 or is_dry_run(trainer):  # the integer 1 is a limit of one batch
             return
         drawn = {split for part in gather(list(self._documents)) for split in part}

@@ -40,7 +40,7 @@ def check_order(callbacks: Sequence[Callback]) -> None:
                     f"{getattr(callback, 'label', type(callback).__name__)} has on_explained, but no "
                     "ComputeAttributions precedes it: move it after a ComputeAttributions in trainer.callbacks"
                 )
-    if source is not None and not is_used and num_sources > 1:  # a single source may serve to measure costs
+    if source is not None and not is_used and num_sources > 1:  # a single source may be unused: it measures costs
         raise ValueError(
             f"no callback after {_named(source)} uses its attributions, and callbacks before it do not receive them: "
             "put a callback such as AttributionEvaluation after it, or move its methods into the preceding "

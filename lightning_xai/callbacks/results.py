@@ -54,7 +54,7 @@ def classification_rows(results: TestResults) -> list[ResultRow]:
 def constant_prediction_lines(
     metrics: Mapping[str, ClassificationMetrics], class_names: Sequence[str] | None = None
 ) -> list[str]:
-    """Returns a line for each split on which a network predicts the same classes for all texts, although they differ.
+    """Returns a line for each split where all texts get the same predicted classes, although their gold classes differ.
 
     Args:
         metrics: split -> its metrics, after `compute`. The validation split is skipped.

@@ -47,8 +47,8 @@ class Stability(ExplainedCallback):
         others: folders of runs whose scores AttributionCacheWriter has stored, or patterns such as "stability/seed*". A
             pattern matches only tested runs. Folders and patterns are relative to the folder of all runs or to the
             working directory.
-        percentage: the overlap compares only the top-scoring tokens of each text. Their number is this percentage of
-            the text's explainable tokens, rounded up.
+        percentage: Jaccard similarity compares only the highest-scoring tokens of each text. Their number is this
+            percentage of the text's explainable tokens, rounded up.
 
     Raises:
         ValueError: `others` is empty, or `percentage` is outside (0, 100]. At setup or during a test: another run lacks
@@ -56,7 +56,7 @@ class Stability(ExplainedCallback):
 
     Reference: Zafar et al. (2021), "On the Lack of Robust Interpretability of Neural Text Classifiers", arXiv
     2106.04631 (DIT and UIT); as used by Li et al. (2023), arXiv 2312.17591, Section 4.4.
-    Differs: we report rank correlations in addition to the overlap.
+    Differs: we report Spearman's and Kendall's rank correlations in addition to Jaccard similarity.
 
     Example:
         >>> Stability(["stability/seed*"], percentage=0)

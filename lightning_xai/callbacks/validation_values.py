@@ -95,8 +95,8 @@ class ValidationValues(Callback):
             write_json(self.file, with_format({STEPS: steps}))
         if self.is_worse is None:
             return
-        # after a resume, earlier values are passed to `is_worse` again, because the study may count this fit as a new
-        # trial that has no values yet
+        # after a resume, `is_worse` also gets the values of earlier validations, because Optuna may count the resumed
+        # fit as a new trial that has no values yet
         earlier = sorted(number for number in map(int, steps) if number <= step and number not in self._judged)
         for number in earlier:
             self._judged.add(number)

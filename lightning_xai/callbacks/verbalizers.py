@@ -25,7 +25,7 @@ class _Text(NamedTuple):
     label: int
     predicted: int
     mass: float  # total probability that the next token is a verbalizer
-    filled: tuple[int, ...]  # for each fill token, the class predicted if this token replaces every explainable token
+    filled: tuple[int, ...]  # one predicted class per fill token, after this token has replaced all explainable tokens
 
 
 def shares(texts: Sequence[_Text], class_names: Sequence[str], fills: Sequence[str]) -> dict[str, float]:

@@ -50,11 +50,17 @@ class AsksForRuns(Protocol):
     """
 
     def runs_before(self, trainer: Trainer, data: TextDataModule) -> list[str]:
-        """Returns the options of a run that must finish first, or []. Called before the fit starts or resumes."""
+        """Returns the command-line options of a run that must finish before this fit, or [] if there is none.
+
+        Called before the fit starts or resumes.
+        """
         ...
 
     def runs_after(self, trainer: Trainer, data: TextDataModule) -> list[str]:
-        """Returns the options of a run that follows this fit, or []. Called after the test of this fit."""
+        """Returns the command-line options of a run that must follow this fit, or [] if there is none.
+
+        Called after the test that follows the fit.
+        """
         ...
 
 
@@ -96,24 +102,26 @@ class ChainCallback(Callback, ABC):
 
     @abstractmethod
     def erasures_by(self, stage: Stage) -> dict[str, dict[str, Any]]:
-        """Returns the erasures that a stage decides after its test: name -> facts about the erasure.
+        """Returns the erasures that a stage stores after its test: name of the erasure -> facts about it.
 
-        The stage uses its best checkpoint to decide which tokens are erased. The facts have JSON types and include
-        "method", the name of the method that scores the tokens.
+        An erasure says, for all examples, which tokens later stages erase. The stage decides this with its best
+        checkpoint. The facts have JSON types and include "method", the name of the method that scores the tokens.
         """
 
     @abstractmethod
     def keep_masks(
         self, module: LightningModule, batch: Batch, split: str, keep: Tensor, erasures: dict[str, dict[str, Any]]
     ) -> dict[str, Tensor]:
-        """Returns a mask for each erasure: its name -> [B, T] bool, True at the tokens that are not erased.
+        """Decides which tokens of a batch each erasure erases. Returns name of the erasure -> keep mask [B, T].
+
+        A keep mask is a bool tensor, True at the tokens that are not erased.
 
         Args:
             module: objective with the network of the best checkpoint.
             batch: examples of this run's data.
             split: name of the split that `batch` comes from.
             keep: [B, T] bool, False at tokens that are already erased in this run's data.
-            erasures: the erasures to decide, name -> facts, as returned by `erasures_by`.
+            erasures: the erasures to decide, as returned by `erasures_by`: name of the erasure -> facts about it.
         """
 
     @abstractmethod
@@ -134,10 +142,10 @@ class ChainCallback(Callback, ABC):
         self._in_fit = True
 
     def on_preflight(self, preflight: PreflightRun) -> None:
-        """Tries each method on short texts, without writing erasures. If a method fails, the run does not start."""
+        """Tries each method on short texts, and stores nothing. If a method fails, the run does not start."""
         _, stage = self.chain_of(preflight.trainer)
         if not (preflight.fits and "test" in preflight.stages):
-            return  # tokens to erase are chosen only after the test of a fit
+            return  # tokens to erase are chosen only after the test that follows a fit
         by_method: dict[str, dict[str, dict[str, Any]]] = {}
         for name, facts in self.erasures_by(stage).items():
             by_method.setdefault(facts["method"], {})[name] = facts
@@ -145,7 +153,7 @@ class ChainCallback(Callback, ABC):
         for name, erasures in by_method.items():
             method = self.methods.get(name)
             if method is not None and any(method is other for other in tried):
-                continue  # "gradient" and "gradient_once" share one method object
+                continue  # names may share a method object, such as "gradient" and "gradient_once" of ROAR
             tried.append(method)
             subject = f"method {name} ({type(method).__name__})" if method else f"erasures {name}"
             preflight.attempt(
@@ -153,7 +161,10 @@ class ChainCallback(Callback, ABC):
             )
 
     def preflight_record(self, trainer: Trainer) -> Path:
-        """Returns the file in the root's folder that records the preflights of all stages."""
+        """Returns the file in which the chain's runs record successful preflights (short trials before a run).
+
+        The file is in the folder of the first stage's run.
+        """
         return self.chain_of(trainer)[0].root.path / "preflights.json"
 
     def _try_erasures(
@@ -168,7 +179,7 @@ class ChainCallback(Callback, ABC):
                 self.keep_masks(preflight.module, batch, split, keep, erasures)
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """After the test of a fit, stores which tokens later stages erase. Does nothing after a test without a fit."""
+        """After the test that follows a fit, stores which tokens later stages erase. Other tests store nothing."""
         chain, stage = self.chain_of(trainer)
         erasures = self.erasures_by(stage)
         if not erasures or not self._in_fit or is_dry_run(trainer):
@@ -212,8 +223,9 @@ class ChainCallback(Callback, ABC):
     def runs_after(self, trainer: Trainer, data: TextDataModule) -> list[str]:
         """Returns the options of the next stage. If there is no next stage, writes the report and returns [].
 
-        The next stage is the first unfinished stage. If all stages are finished, and the stage of this run has no
-        `config`, the first stage with a `config` is next: its command checks whether this configuration file changed.
+        The next stage is the first unfinished stage. If all stages are finished, the next stage is the first that has
+        its own configuration file (`Stage.config`), unless this run's stage has one, too. The command of that stage
+        checks whether the file has changed.
 
         Raises:
             ValueError: the chain cannot go on, for a reason that `Chain.check_finished` lists.
@@ -229,21 +241,22 @@ class ChainCallback(Callback, ABC):
         return []
 
     def overrides(self, name: str, run: RunFolder) -> list[str]:
-        """Returns the options that restrict the command of `run` to one stage.
+        """Returns the command-line options with which the command of `run` runs only one stage of the chain.
 
         Args:
             name: name of the stage; "root" is the first stage.
             run: folder of the command's own run: the chain's root or a later stage.
 
         Raises:
-            ValueError: there is no such stage (the message lists all stages), `name` is the root but `run` is a later
-                stage, the root has not started, or the erasure of the stage's data is missing.
+            ValueError: there is no such stage (the message lists all stages), `name` is "root" but `run` is a later
+                stage, the root has not started, or the stage needs a choice of erased tokens that is not stored.
         """
         chain, own = Chain.of_run(run.path, self.stages)
         stage = chain.stage(name)
         if own.name and not stage.name:
             raise ValueError(
-                f"{run.path} is not the root of its chain: to run the root, give --config {chain.root.config_file}"
+                f"{run.path} is not the root, the first stage of its chain: to run the root, give --config "
+                f"{chain.root.config_file}"
             )
         return [*(chain.overrides(stage) if stage.name else []), "--stage=null", "--follow_up=false"]
 

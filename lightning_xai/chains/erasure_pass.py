@@ -69,7 +69,7 @@ def write_erasures(
 
 
 def check_complete(folder: Path, facts: ErasureFacts) -> None:
-    """Raises ValueError if a folder holds a complete erasure with other facts.
+    """Raises ValueError if a complete folder stores other facts about its erased tokens than `facts`.
 
     Example:
         >>> check_complete(Path("no/such/folder"), {"method": "gradient"})

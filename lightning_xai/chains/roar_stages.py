@@ -51,8 +51,8 @@ def roar_stages(
         amounts: how much to erase, in ascending order: percentages of the tokens, or counts of tokens.
         amount_unit: unit of `amounts`. A stage in which all tokens are erased exists only for "percentage".
         control: whether to add controls: stages that see only which positions are erased.
-        recursive_methods: names of the methods for which each run decides which tokens the next run erases. For other
-            methods, the root decides which tokens all runs erase.
+        recursive_methods: names of the methods that score the tokens anew with each run's network, to choose the tokens
+            that the next run erases. Other methods score them once, with the network that is trained on all tokens.
         fixed_orders: names of orders of erasure that do not depend on a network.
 
     Example:
@@ -80,7 +80,7 @@ def roar_stages(
 
 
 def _control_of(stage: Stage) -> Stage:
-    """Returns the control of a stage: a stage that sees only which positions are erased in that stage."""
+    """Returns the control of `stage`: a stage whose network sees only which positions `stage` erases."""
     method, amount, _ = parse_stage_name(stage.name)
     return Stage(
         stage_name(method, amount, control=True),

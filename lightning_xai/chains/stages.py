@@ -97,11 +97,14 @@ class Chain:
         return by_name[name]
 
     def unfinished(self, current: Stage | None = None) -> list[Stage]:
-        """Returns the stages that are unfinished, or that were tested with other evaluation settings than expected.
+        """Returns the stages that are unfinished, or whose tests used other evaluation settings than required.
 
-        A stage without a `config` is expected to have the evaluation settings of the root. For a stage with a `config`,
-        the expected settings are those of `current` (the stage that has just run) if `current` has the same `config`.
-        Otherwise they are the settings of the first run with this `config`.
+        Stages without a configuration file of their own (`config`) must use the evaluation settings of the root. Stages
+        with the same `config` must use the same settings: those of `current` if it has this `config`, otherwise those
+        of the first run with this `config`.
+
+        Args:
+            current: the stage that has just run, if any.
         """
         return [stage for stage in self.stages if not self._is_done(stage, current)]
 
@@ -115,19 +118,20 @@ class Chain:
         return not settings or not run.settings or is_evaluated_with(run, settings)
 
     def _first_alike(self, stage: Stage) -> RunFolder:
-        """Returns the first run with the same `config` as `stage`; the root if no such run has started."""
+        """Returns the first run that began with the configuration file of `stage`; if there is none, the root's run."""
         alike = (self.run(other) for other in self.stages if other.config == stage.config)
         return next((run for run in alike if run.has_begun), self.root)
 
     def to_compare(self, current: Stage) -> list[Stage]:
-        """Returns a list with the first stage that has a `config`, or [] if there is none or `current` has a `config`.
+        """Returns the first stage with a configuration file of its own (`config`), as a list of at most one stage.
 
-        The command of that stage checks whether this configuration file has changed.
+        The command of this stage, when it runs again, checks whether the file has changed. The list is empty if no
+        stage has a `config`, or if `current` has one.
         """
         return [stage for stage in self.stages if stage.config is not None and current.config is None][:1]
 
     def begin(self, stage: Stage, data: TextDataModule, *, writes: bool = True) -> None:
-        """Checks that the run of a stage may start, and records the facts about the erased tokens of its data.
+        """Checks that the run of a stage may start, and records how the erased tokens of its data were chosen.
 
         Args:
             stage: the stage.
@@ -155,7 +159,7 @@ class Chain:
                 f"and erasure={data.erasure}: add {' '.join(self._data_overrides(stage))}"
             )
         self._check_settings(stage)
-        if writes:  # only this process is sure to see the command's settings, because it wrote them
+        if writes:  # this process wrote the new settings; others may still read old ones
             self._check_evaluation(stage)
         if run.holds_work:
             self._check_trained_on(stage)
@@ -163,11 +167,12 @@ class Chain:
             write_json(run.trained_on_file, with_format(facts))
 
     def check_finished(self) -> None:
-        """Raises ValueError if a finished run does not fit the chain, or if the root's last evaluation failed.
+        """Raises ValueError if a finished run does not belong to the chain, or if the root's last evaluation failed.
 
-        A run does not fit if it was trained on other erasures, or has other settings than the first run with the same
-        `config`. Such a run belongs to another root: one that was removed, or one that another command trained. If the
-        root's last evaluation failed, the root has only the results of an earlier evaluation.
+        A run does not belong to the chain if the stored choice of erased tokens has changed since the run's training,
+        or if its settings differ from those of the first run with the same configuration file. Such a run belongs to
+        another root, which was removed or which another command trained. After a failed evaluation, the root has only
+        the results of an earlier evaluation.
         """
         root = self.root
         if root.is_finished and root.is_tested and not is_evaluated_with(root, root.settings or {}):
@@ -179,7 +184,11 @@ class Chain:
                     self._check_trained_on(stage)
 
     def _erasure_facts(self, stage: Stage) -> dict[str, Any]:
-        """Returns the facts about the erasure in a stage's data. Raises ValueError if the erasure is not complete."""
+        """Returns how the erased tokens of a stage's data were chosen (method, hash of the network's weights, ...).
+
+        Raises:
+            ValueError: the choice of tokens is missing or incomplete.
+        """
         folder = self.erasures(stage.erasures)
         facts = read_complete(folder)
         if facts is None:
@@ -197,8 +206,8 @@ class Chain:
         if trained_on != facts:
             raise ValueError(
                 f"{run.path} trained on other erasures ({trained_on}) than {self.erasures(stage.erasures)} holds now "
-                f"({facts}): remove that run and all other stages of an earlier chain with the root "
-                f"{self.root.path}, or choose another --experiment"
+                f"({facts}): remove that run and all other runs that an earlier chain with the root {self.root.path} "
+                "has left, or choose another --experiment"
             )
 
     def _check_settings(self, stage: Stage) -> None:

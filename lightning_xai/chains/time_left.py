@@ -61,7 +61,7 @@ def stage_time(manifest: Mapping[str, Any], group: str, *, is_done: bool, scores
 
 
 class ScoringClock:
-    """Measures the seconds of an erasure pass: in total, and for each method that scores the examples.
+    """Measures the seconds of an erasure pass, which scores the tokens of all examples: in total, and for each method.
 
     Attributes:
         num_examples: number of examples that this process has scored so far. Examples that were scored before an
@@ -110,8 +110,9 @@ def seconds_left(stages: Sequence[StageTime]) -> float | None:
     """Returns the estimated seconds that all unfinished stages will take, or None if no stage is finished.
 
     The estimate for a stage is the median time of the finished stages in its group, or in all groups if its group has
-    no finished stage. The erasure pass is estimated separately for each method, because methods differ in cost by
-    orders of magnitude, and cheap methods may come first. If a training was killed, its seconds so far are subtracted.
+    no finished stage. The erasure pass, in which methods score the tokens of all examples, is estimated separately for
+    each method, because methods differ in cost by orders of magnitude, and cheap methods may come first. If a training
+    was killed, its seconds so far are subtracted.
 
     Example:
         >>> root = StageTime("root", True, 60.0, True, 5.0, scoring={"slow": 300.0})

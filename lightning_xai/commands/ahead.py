@@ -1,4 +1,4 @@
-"""Prints a preview of a fit before the runs that it needs, such as a teacher's training, are carried out."""
+"""Prints a preview of a fit, before any other runs that the fit needs, such as the training of a teacher."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lightning_xai.callbacks.run_summary import RunSummary
 def say_ahead(trainer: Trainer, module: LightningModule, data: Any) -> None:
     """Prints a summary of a fit and the estimated durations of its training and test.
 
-    This function is called before the runs that the fit needs are carried out.
+    If the fit first needs other runs, such as a teacher's training, the summary is printed before these runs.
 
     Prints nothing if no test follows the fit. Also prints nothing with several processes or on a GPU, because the
     network is not on its device yet.

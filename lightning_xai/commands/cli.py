@@ -183,8 +183,9 @@ class XAICLI(LightningCLI):
         with trainer_settings(config.trainer):
             trainer = super().instantiate_trainer(**kwargs)
         use_whole_checkpoints(trainer)
-        # writes last.ckpt after every epoch; with `save_last`, it would be written only together with best.ckpt, and a
-        # resumed fit would lose all later epochs. This callback runs last, so that last.ckpt has the path of best.ckpt
+        # This callback writes last.ckpt after every epoch. The option `save_last` would write last.ckpt only together
+        # with best.ckpt, so a resumed fit would lose all epochs after the best one. The callback comes after the
+        # callback that writes best.ckpt, so that last.ckpt contains the path of best.ckpt.
         callbacks_of(trainer).append(
             BestCheckpoint(config.checkpoint.dirpath, filename="last", enable_version_counter=False)
         )
@@ -195,7 +196,7 @@ class XAICLI(LightningCLI):
         config = self.config.fit
         if config.stage is not None:
             self.next_run = chain_in(callbacks_of(self.trainer)).overrides(config.stage, self.run)
-            self.is_done = True  # --stage names a stage, whose run takes the place of this run
+            self.is_done = True  # the run of the stage that --stage names replaces this run
             return
         recall_results(self.run, self.settings, self.trainer)
         run, is_tested = self.run, not config.test_after_fit or is_evaluated_with(self.run, self.settings)
@@ -206,7 +207,7 @@ class XAICLI(LightningCLI):
         check_chains(callbacks_of(self.trainer), tests_after_fit=config.test_after_fit)
         is_trained, asking = run.is_trained and not self.is_dry, self._asking()
         if is_trained:
-            # only chains need other runs before the test; a teacher, for example, is needed only for training
+            # only a chain still needs its other runs for the test; a teacher, for example, is needed only for training
             asking = [part for part in asking if isinstance(part, ChainCallback)]
         self.next_run = self._first_run(part.runs_before(self.trainer, self.datamodule) for part in asking)
         if self.next_run:
@@ -292,7 +293,7 @@ class XAICLI(LightningCLI):
             self.next_run = self._first_run(part.runs_after(self.trainer, self.datamodule) for part in self._asking())
 
     def _first_run(self, asked_for: Iterator[list[str]]) -> list[str]:
-        """Returns the first list of options that is not empty; [] if all are empty or --follow_up is false."""
+        """Returns the options of the first run that is asked for; [] if no run is, or if --follow_up is false."""
         overrides: list[str] = next(filter(None, asked_for), [])
         return overrides if self.config[self.subcommand].follow_up else []
 

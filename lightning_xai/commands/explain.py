@@ -106,7 +106,7 @@ def explain(
         method: attribution methods: names of classes (AttInGrad, or AttInGrad,DecompXReverse for two) or a class_path.
             The default is IntegratedGradients with signed scores, whose sum is the logit for the text minus the logit
             for the baseline. A method that is given by its name alone gets signed scores if its argument `pooling`
-            allows them (for Gradient, their sum has no meaning); `--method.pooling l2` gives magnitudes instead.
+            allows them; `--method.pooling l2` gives magnitudes instead. The sum of Gradient's scores has no meaning.
         num_classes: on multi-label data, at least this many of the most probable classes are explained, even if the
             network does not predict them. All predicted classes are always explained.
         html: HTML page to write for `text` or `text_file`; by default explain.html in the run's folder, or in the

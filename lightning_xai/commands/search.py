@@ -191,8 +191,8 @@ def _split(argv: Sequence[str]) -> tuple[str, int | None, list[str]]:
             name = "--config" if word == "-c" else word
             if name in options:
                 raise ValueError(
-                    f"{name} is given twice: give it once; if one of two files is a configuration of fit, list it "
-                    "under `fit` in the file of the search"
+                    f"{name} is given twice: give it once (a configuration of fit belongs under `fit` in the file of "
+                    "the search)"
                 )
             options[name] = words.pop(0)
         else:

@@ -112,7 +112,7 @@ def check_monitors(objective: Objective, callbacks: Sequence[Callback]) -> None:
                     f"{better!r}"
                 )
         elif monitor.name.startswith(TRAIN) or monitor.name == "loss":
-            continue  # the preflight checks the names of training losses, because it computes these losses
+            continue  # checked later by the callback Preflight, which computes the training losses
         elif monitor.is_required and not any(monitor.name.startswith(start) for start in measured):
             raise never_logged(monitor, [*directions, *(f"{start}..." for start in measured), f"{TRAIN}loss"])
 
@@ -120,7 +120,7 @@ def check_monitors(objective: Objective, callbacks: Sequence[Callback]) -> None:
 def check_tuning(callbacks: Sequence[Callback], data: LightningDataModule) -> None:
     """Raises ValueError if a metric needs a tuned threshold, but the test after the fit does not tune thresholds.
 
-    Raises nothing if the preflight will leave out such metrics.
+    Nothing is raised if the callback Preflight will leave out such metrics.
 
     Example:
         >>> check_tuning([], LightningDataModule())
@@ -132,7 +132,7 @@ def check_tuning(callbacks: Sequence[Callback], data: LightningDataModule) -> No
 
 
 def check_chains(callbacks: Sequence[Callback], *, tests_after_fit: bool) -> None:
-    """Raises ValueError if there is more than one chain, or a chain whose runs would not be tested.
+    """Raises ValueError if several callbacks run chains (such as ROAR), or if the runs of a chain would not be tested.
 
     Example:
         >>> from lightning_xai.attributions.gradient import Gradient
@@ -213,8 +213,9 @@ def resolve_checkpoint(
     If `ckpt_path` is None, returns the best checkpoint, or None if the run has no best checkpoint.
 
     Raises:
-        ValueError: there is no such file; the checkpoint does not fit `objective`, or the classes or the tokenizer of
-            the data; or there is no checkpoint, and some weights of the pretrained network are random.
+        ValueError: there is no such file; the checkpoint has another network than `objective`, or other classes or
+            another tokenizer than the data; or there is no checkpoint, and some weights of the pretrained network are
+            random.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

@@ -43,7 +43,9 @@ def foreign_class(message: str) -> str | None:
 
 
 def unknown_argument(message: str) -> str | None:
-    """Returns Python's message about an unknown argument, worded for users of `dict_kwargs`; None for other messages.
+    """Rewords Python's message about an unknown argument: it must be removed from `dict_kwargs`.
+
+    Returns None for other messages.
 
     Example:
         >>> unknown_argument("LIME.__init__() got an unexpected keyword argument 'num_sampels'")

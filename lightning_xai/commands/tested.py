@@ -62,10 +62,10 @@ def facts_of_test(
 
 
 def recall_results(run: RunFolder, settings: Mapping[str, Any], trainer: Trainer) -> None:
-    """If an earlier evaluation had these settings, makes its kept results the run's current results again.
+    """Makes the results of an earlier test with these settings the run's current results again, if they were kept.
 
-    The earlier evaluation must have tested the run's best checkpoint. Nothing is done with several processes, which
-    could see different tables, or in a chain, whose tests also write other files.
+    The earlier test must have evaluated the run's best checkpoint. Nothing is done with several processes, which could
+    see different tables, or in a chain, whose tests also write other files.
 
     Example:
         >>> from pathlib import Path

@@ -27,8 +27,8 @@ def best_validation_losses(run: RunFolder, names: tuple[str, ...]) -> dict[str, 
     if file is None:
         return None
     checkpoint = torch.load(file, map_location="cpu", weights_only=True, mmap=True)
-    # the step of the logs; `global_step` counts only optimizer steps, which are fewer if an objective accumulates
-    # gradients itself
+    # Lightning logs values under this step. `global_step` counts optimizer steps, and is smaller if the objective
+    # accumulates gradients itself
     counters = checkpoint.get("loops", {}).get("fit_loop", {}).get("epoch_loop.state_dict", {})
     step = counters.get("_batches_that_stepped", checkpoint["global_step"])
     events = EventAccumulator(str(run.path), size_guidance={"scalars": 0})

@@ -225,7 +225,7 @@ class TextDataModule(LightningDataModule, NetworkArguments):
         return self._collate_function()(items)
 
     def _collate_function(self) -> partial[Batch]:
-        # only plain values are bound, so that loader processes do not receive a copy of the whole data module
+        # the function holds only plain values, so that loader processes do not receive a copy of the whole data module
         return partial(
             collate,
             pad_token_id=self.encoder.pad_token_id,

@@ -73,7 +73,9 @@ class NetworkArguments:
         return self.encoder.facts()
 
     def take_encoder(self, stored: EncoderFacts | None, path: str) -> None:
-        """Checks that network and data use the same tokenizer. If the network's vocabulary was learned, loads it first.
+        """Checks that network and data use the same tokenizer.
+
+        If the network's vocabulary was built from training texts, the data's encoder loads this vocabulary first.
 
         Args:
             stored: facts about the network's encoder; None if they are not known.

@@ -190,7 +190,10 @@ class PromptEncoder(TokenizerEncoder):
         return [e if len(e) else OneSpecialToken([self._empty_id], e.overflowing) for e in batch.encodings], []
 
     def _with_lead(self, example: dict[str, Any]) -> dict[str, Any]:
-        """Returns the example after putting the template's spaces before its text and shifting its evidence spans."""
+        """Returns the example with `self._lead` before its text, and with its evidence spans shifted accordingly.
+
+        `self._lead` holds the template's spaces just before the text, or "" if the tokenizer itself adds a space.
+        """
         n = len(self._lead)
         rationales = example.get("rationales") or []
         moved = [{**r, "spans": [[begin + n, end + n] for begin, end in r["spans"]]} for r in rationales]

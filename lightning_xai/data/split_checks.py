@@ -54,10 +54,10 @@ def report_unknown_tokens(splits: Mapping[str, EncodedSplit], encoder: Encoder) 
 
 
 def warn_of_labels(name: str, split: EncodedSplit, class_names: Sequence[str]) -> None:
-    """Issues a warning about classes without a training row, and one about rationales of classes that rows lack.
+    """Warns of classes that no training row has, and of rationales for a class that is not a label of their row.
 
     Args:
-        name: name of the split. Classes without a row are named only if it is "train".
+        name: name of the split. The first warning is issued only for "train".
         split: the split.
         class_names: names of all classes.
 

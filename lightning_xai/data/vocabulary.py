@@ -196,6 +196,6 @@ class VocabularyEncoder(FastTokenizerEncoder):
         return self._vectors
 
     def summary(self) -> dict[str, Any]:
-        vectors = self._vectors  # None before the first use of `word_vectors`; the summary does not read the file
+        vectors = self._vectors  # None until `word_vectors` is used, so that `summary` reads no file
         covered = None if vectors is None else coverage(vectors[len(SPECIAL_WORDS) :].numpy())
         return {"num_words": len(self.words or []), "vector_coverage": covered}

@@ -43,14 +43,16 @@ def read_through(readout: Tensor, mixings: Sequence[Tensor]) -> Tensor:
 
     Args:
         readout: [B, R, T], the classification head's weights on the last layer's states.
-        mixings: L tensors [B*N, S target, S source], the mixing matrices M_1 ... M_L, first layer first.
+        mixings: L tensors [B*N, S target, S source], the matrices M_1 ... M_L, first layer first. Row i of M_l holds
+            the share of each input state of layer l in its output state i.
 
     Example:
         >>> mixing = torch.tensor([[[0.5, 0.5], [0.0, 1.0]]])
         >>> read_through(torch.tensor([[[1.0, 0.0]]]), [mixing, mixing]).tolist()
         [[[0.25, 0.75]]]
     """
-    for mixing in reversed(mixings):  # cheaper than multiplying the matrices first, since `readout` has only R rows
+    # from the last layer to the first: the R rows of `readout` are cheaper to multiply than whole matrices
+    for mixing in reversed(mixings):
         readout = read_tokens(readout, mixing.to(readout.dtype))  # `mixing` may be in half precision
     return readout
 
@@ -73,7 +75,8 @@ def read_for_targets(readout: Tensor, targets: Tensor, read: Callable[[Tensor], 
     """Applies `read` to the readout rows of the classes in `targets` [B, K], and returns the result [B, K, T].
 
     Args:
-        readout: [B, 1 or C, T]. If all classes share one row, `read` is applied only once.
+        readout: [B, 1 or C, T], the classification head's weights on the last layer's states. If all classes share one
+            row, `read` is applied only once.
         targets: [B, K] long.
         read: a function that maps weights [B, R, T] on the last layer's states to weights [B, R, T] on input tokens.
 
@@ -143,7 +146,8 @@ def rollout(readout: Tensor, attentions: Sequence[Tensor], *, residual: float = 
         [[[0.25, 0.75]]]
     """
     identity = torch.eye(attentions[0].shape[-1], dtype=readout.dtype, device=readout.device)
-    for attention in reversed(attentions):  # cheaper than multiplying all M_l first, since `readout` has only R rows
+    # from the last layer to the first: the R rows of `readout` are cheaper to multiply than whole matrices
+    for attention in reversed(attentions):
         mixing = (1 - residual) * attention.mean(dim=1) + residual * identity
         readout = read_tokens(readout, mixing / mixing.sum(dim=-1, keepdim=True))
     return readout

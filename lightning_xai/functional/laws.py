@@ -142,7 +142,7 @@ def network_state(network: nn.Module) -> dict[str, Any]:
 
 
 def process_state() -> dict[str, Any]:
-    """Returns those parts of the process's state that no call may change: random generators, settings, ...
+    """Returns the parts of the process's state that a tested call must not change: random generators, settings, ...
 
     Example:
         >>> before = process_state()

@@ -35,7 +35,9 @@ def require_object(part: object, base: type) -> None:
 
 
 def require_maker(make: object, base: type, *arguments: str) -> None:
-    """Raises ValueError unless `make` is a class that derives from `base` and fits it, or a function.
+    """Raises ValueError unless `make` is a function or a subclass of `base`, and can be called with `arguments`.
+
+    A subclass must also pass `require_fit`.
 
     Args:
         make: the class or function, which is called to build objects.
@@ -83,10 +85,10 @@ def require_type(value: object, kind: type, subject: str, remedy: str) -> None:
 
 
 def require_fit(part_class: type) -> None:
-    """Checks that a class defines all abstract methods, and that every method accepts the arguments that it is given.
+    """Checks that a class defines all abstract methods, and that its methods accept all arguments of overridden ones.
 
-    A method is given the arguments of the method that it overrides, if that method is abstract or has a docstring, and
-    its class belongs to this package. Required arguments are given by position, so they may have other names.
+    An overridden method counts only if a class of this package defines it, and if it is abstract or has a docstring.
+    Required arguments are given by position, so they may have other names.
 
     Raises:
         ValueError: a method is missing or has other parameters, or a property is overridden by a method or vice versa.

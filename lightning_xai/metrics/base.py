@@ -35,7 +35,8 @@ def with_special_tokens(inputs: TextInputs) -> Tensor:
 class PredictOnce:
     """Predicts probabilities for the metrics of one batch. Results that several metrics need are computed only once.
 
-    The unchanged inputs' probabilities and the values in `memo` are shared, as they do not depend on attributions.
+    These results are the probabilities of the unchanged inputs, and the values that metrics store in `memo`. All
+    methods share them, so values in `memo` must not depend on attributions.
 
     Args:
         predict: function that returns the probabilities of inputs.
@@ -109,7 +110,8 @@ class AttributionMetric(Metric, Selector, ABC):
 
     A row is a pair (example, class). Before aggregation, records are sorted by (index, class) and duplicates are
     dropped, so the result does not depend on batch size, number of processes or repeated examples. NaN in a record says
-    that a value is undefined for the row. A mean leaves out undefined values, and a row with one counts as skipped.
+    that a value is undefined for the row. Means leave out undefined values. A row with an undefined value counts as
+    skipped.
 
     Args:
         explained: which rows are measured: "all" rows, or only rows whose class is "gold", "predicted" (by the network)
@@ -187,14 +189,19 @@ class AttributionMetric(Metric, Selector, ABC):
             self.tuned = validation.tune()
 
     def require_selection(self) -> None:
-        """Checks that the metric can select explanations: it has one value and a direction, and uses no gold data."""
+        """Checks that the metric can select explanations.
+
+        Raises:
+            ValueError: the metric reads gold labels or rationales, has several values, or does not say whether higher
+                values are better.
+        """
         name, remedy = type(self).__name__, f"choose another metric than {self.name} to select explanations"
         if self.explained in ("gold", "missed") or self.reads_rationales:
             raise ValueError(f"{name} reads gold labels or rationales: {remedy}")
         if self.higher_is_better is None:
             raise ValueError(f"{name} does not say whether higher is better: {remedy}")
         if set(self.aggregate(torch.zeros(1, len(self.columns), dtype=torch.float64))) != {""}:
-            raise ValueError(f"{name} has several values: {remedy}, or set its own `aggregate`, if any, to 'mean'")
+            raise ValueError(f"{name} has several values: {remedy}, or set `aggregate: mean` if it has this argument")
 
     def rate(self, attribution: Attribution, batch: Batch, network: Any) -> Tensor:
         """Returns [B, K] on the CPU: the metric's value for each single row; `network` is the explained Classifier."""
@@ -259,7 +266,10 @@ class AttributionMetric(Metric, Selector, ABC):
         super().sync(*args, **kwargs)
 
     def table(self) -> tuple[Tensor, Tensor]:
-        """Returns the distinct keys [n, 2] in ascending order and their records [n, len(columns)] in float64."""
+        """Returns the distinct keys [n, 2], sorted, and their records [n, len(columns)] in float64.
+
+        The key of a row is the pair (example index, class).
+        """
         keys, records, _ = self._distinct()
         return keys, records
 

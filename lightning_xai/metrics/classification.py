@@ -54,10 +54,10 @@ def confusion(predicted: Tensor, gold: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def constant_prediction(predicted: Tensor, gold: Tensor) -> list[int] | None:
-    """Returns the classes that are predicted for all examples alike, if this is wrong for several; otherwise None.
+    """Returns the predicted classes if they are the same for all examples, but wrong for at least two; otherwise None.
 
-    A network with such predictions does not tell the classes apart. Of fewer than FEW examples, None is returned,
-    because even a good network may predict the same for all of them. `predicted` and `gold` are bool masks [B, C].
+    A network with such predictions does not tell the classes apart. For fewer than FEW examples, None is returned,
+    because even a good network may predict the same classes for so few. `predicted` and `gold` are bool masks [B, C].
 
     Example:
         >>> gold = torch.tensor([[True, False], [False, True]]).repeat(FEW, 1)
@@ -170,10 +170,10 @@ class ClassificationMetrics(Metric):
     """
 
     full_state_update = False
-    keys: list[Tensor]  # state: tensors that concatenate to [n] long, the example indices
-    probs: list[Tensor]  # state: tensors that concatenate to [n, C] float32
-    scores: list[Tensor]  # state: tensors that concatenate to [n, C] float64, for ranking metrics
-    labels: list[Tensor]  # state: tensors that concatenate to [n] long, or to [n, C] uint8 if multi-label
+    keys: list[Tensor]  # torchmetrics state: indices of the n examples; one int64 tensor [B] for each update
+    probs: list[Tensor]  # torchmetrics state: one float32 tensor [B, C] for each update
+    scores: list[Tensor]  # torchmetrics state, for ranking metrics: one float64 tensor [B, C] for each update
+    labels: list[Tensor]  # torchmetrics state: for each update, an int64 tensor [B], or uint8 [B, C] if multi-label
 
     def __init__(self, num_classes: int, multilabel: bool = False) -> None:
         super().__init__(compute_with_cache=False)  # a cached result would ignore a new threshold

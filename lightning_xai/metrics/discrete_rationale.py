@@ -98,7 +98,7 @@ class Percentage:
     rounding: Rounding = "ceil"
 
     def sizes(self) -> Percentages:
-        """Returns the size for `percentage`, or the sizes for 1 to 100 percent if the percentage is tuned."""
+        """Returns the size of a rationale at `percentage`, or its sizes at 1 to 100 percent if `percentage` is None."""
         percentages = [float(p) for p in range(1, 101)] if self.percentage is None else [self.percentage]
         return Percentages(percentages, rounding=self.rounding, minimum=1)
 
@@ -143,7 +143,7 @@ class DiscreteRationale(EvidenceMetric):
         self.sizes: Counts | Percentages = Counts([size]) if isinstance(size, int) else size.sizes()
         self.needs_tuning = isinstance(size, Percentage) and size.percentage is None
         self.overlap_threshold = overlap_threshold
-        # a record holds four numbers that do not depend on the size, and four numbers for each size
+        # a record holds four numbers for the text, and four numbers for each size of the predicted rationale
         names = ("num_hits", "num_selected", "num_span_matches", "num_selected_spans")
         self.columns = ("auprc", "num_tokens", "num_evidence", "num_spans") + tuple(
             f"{name}_{size}" for name in names for size in self.sizes.names

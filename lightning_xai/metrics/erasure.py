@@ -23,7 +23,7 @@ _MASK_ELEMENTS = 2**25  # largest number of mask entries in memory at once
 
 @dataclass(frozen=True)
 class RankedRows:
-    """R rows (example, class) of a batch. For J numbers k, `top` marks the top k units of each row.
+    """R rows of a batch. A row is a pair (example, class). For J numbers k, `top` marks the top k units of each row.
 
     All tensors except those of `inputs` are on the CPU.
 
@@ -37,7 +37,7 @@ class RankedRows:
     inputs: TextInputs  # the B texts of the batch; only tokens of `token_mask` can be erased
     example: Tensor  # [R] long, the index of each row's text among the B texts
     target: Tensor  # [R] long, the class of each row
-    top: Tensor  # [R, J, T] bool, True for the tokens of the top k units
+    top: Tensor  # [R, J, T] bool; for each of the J numbers k, True at the tokens of the top k units
     probs: Tensor  # [B, C] probabilities of the unerased texts
 
     @property
@@ -49,9 +49,10 @@ class RankedRows:
 class ErasureMetric(AttributionMetric):
     """Base class of metrics that erase the top k units of a text, or all other units, for several numbers k.
 
-    The top k units are the k most important units. A record holds one value for each k.
+    The top k units are the k most important units. The metric has one record for each explained class of a text. A
+    record holds one value for each k.
 
-    If all tokens of a text are special, no token can be erased, so the rows of the text are undefined and skipped.
+    If all tokens of a text are special, no token can be erased. Then the metric is undefined, and the text is skipped.
 
     If erased inputs are equal (for example, because two classes rank the units in the same order), the network is
     evaluated on them only once.
@@ -62,7 +63,7 @@ class ErasureMetric(AttributionMetric):
         rank_special: whether special tokens are ranked and count among the top k units. Special tokens are never
             erased.
         erasure: how tokens are erased; `erase` describes the options.
-        aggregate: how the n values of a row, one for each k, are combined. "mean" averages the values,
+        aggregate: how the n values of a record, one for each k, are combined. "mean" averages the values,
             "sum_over_n_plus_1" divides the sum of the values by n + 1, and "per_k" reports each value by itself.
         explained: see AttributionMetric.
         name: see AttributionMetric.
@@ -107,7 +108,7 @@ class ErasureMetric(AttributionMetric):
 
     @abstractmethod
     def row_records(self, rows: RankedRows, predict: PredictOnce) -> Tensor:
-        """Returns [R, J] float64 on the CPU: the records of R rows. A record has a value for each of J numbers k."""
+        """Returns the records of R rows (example, class), a value for each of J numbers k: [R, J] float64 on CPU."""
 
     def passes(self, num_units: int, num_methods: int) -> float:
         return float(num_methods * len(set(self.sizes.of(torch.tensor([num_units]))[0].tolist())))
@@ -137,7 +138,7 @@ class ErasureMetric(AttributionMetric):
         return records.to(attribution.scores.device)
 
     def changed(self, rows: RankedRows, predict: PredictOnce) -> Tensor:
-        """Returns [R, J] float64; entry [r, j] is the probability of row r's class after the erasure for the j-th k."""
+        """Returns [R, J] float64: the probability of each row's class after the erasure for each of the J numbers k."""
         versions = Versions(rows.example, keep=~rows.top if self.erases_top else rows.top)
         return predict_erased(
             predict, rows.inputs, versions, rows.target, rows.probs, erasure=self.erasure, pad_id=predict.pad_id

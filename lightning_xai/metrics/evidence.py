@@ -39,9 +39,9 @@ def evidence_of(attribution: Attribution, batch: Batch, *, match: Match = "class
 
 
 def evidence_cut_of(attribution: Attribution, batch: Batch, *, match: Match = "class") -> Tensor:
-    """Returns [B, K] int: how many evidence tokens a row has lost, if truncation has cut all of them; otherwise 0.
+    """Returns [B, K] int: the number of evidence tokens that truncation cut off from each row (example, class).
 
-    The arguments are the same as in `evidence_of`.
+    The number is 0 for rows that still have evidence. The arguments are the same as in `evidence_of`.
 
     Example:
         >>> from lightning_xai.types import TextInputs
@@ -108,7 +108,7 @@ class EvidenceMetric(AttributionMetric):
 
     @abstractmethod
     def compare(self, scores: Tensor, evidence: Tensor, mask: Tensor) -> Tensor:
-        """Returns the records [R, num_compared] of R rows with evidence.
+        """Returns the values [R, num_compared] that the metric measures for R rows (example, class) with evidence.
 
         Args:
             scores: [R, T] float64, after `sign` was applied.
@@ -124,7 +124,7 @@ class EvidenceMetric(AttributionMetric):
         return attribution.token_mask
 
     def no_evidence(self, setting: str) -> str:
-        """Returns the reason why `setting` cannot be tuned, for the error if no row has evidence."""
+        """Returns the beginning of an error message: `setting` cannot be tuned, because no row has evidence."""
         which = f"{'explained' if self.explained == 'all' else self.explained} class"
         lacking = f"no {which} has evidence" if self.match == "class" else f"no text with a {which} has evidence"
         lacking += " (evidence that truncation cut off does not count)"
@@ -132,7 +132,10 @@ class EvidenceMetric(AttributionMetric):
 
     @property
     def num_compared(self) -> int:
-        """Number of columns that `compare` returns. Override this property if `measure` adds more columns."""
+        """Number of columns that `compare` returns, by default the number of the metric's `columns`.
+
+        Override this property if `measure` computes some of these columns itself.
+        """
         return len(self.columns)
 
     def measure(self, attribution: Attribution, batch: Batch, predict: PredictOnce) -> Tensor:

@@ -27,7 +27,7 @@ ExplainedTexts = tuple[Attribution, Batch]
 def bag_of_words(inputs: TextInputs, embed_mask: Tensor | None = None, *, multilabel: bool = True) -> Tensor:
     """Returns the probabilities [B, C] float64 of a linear model of token ids and positions.
 
-    Id 0 has random weights, like all other ids.
+    The weights are random for every token id, also for the padding id 0.
 
     Example:
         >>> bag_of_words(random_texts([4])).shape
@@ -211,9 +211,9 @@ def single_precision_and_single_labels_are_accepted(make: MakeMetric) -> None:
 
 
 def every_value_has_its_number_of_rows(make: MakeMetric) -> None:
-    """Every value has a count `num_examples/<value>`, which lies between `num_examples` and the number of all rows.
+    """Every value has a count `num_examples/<value>`, which is at most the number of all rows.
 
-    Only values whose names begin with an entry of `selections` may have a count below `num_examples`.
+    The count is at least `num_examples`, unless the value's name begins with an entry of `selections`.
     """
     values, metric = _whole_batch_values(make), make()
     counts = counts_of(values)
@@ -267,7 +267,7 @@ def _name(metric: AttributionMetric) -> str:
 
 @functools.lru_cache(maxsize=1)
 def _whole_batch_values(make: MakeMetric) -> dict[str, float]:
-    """Returns the values on one batch of all texts. The cache lets all laws of one `check_metric` share the values."""
+    """Returns the values on one batch of all texts, computed only once for all checks of one `check_metric`."""
     return values_of(make, [explained_batch(LENGTHS)])
 
 

@@ -61,7 +61,8 @@ def normalized_sufficiency(prob: Tensor, kept: Tensor, empty: Tensor) -> Tensor:
 
 def _drop_of_empty(prob: Tensor, empty: Tensor) -> Tensor:
     """Returns by how much the empty input lowers the probability, or NaN where it does not lower the probability."""
-    room = (prob - empty).clamp(min=0)  # 1 - s0 in the paper's notation, where sufficiency is 1 - drop
+    # Carton et al. (2020) write 1 - s0 for this drop: s0 is their sufficiency, 1 - drop, of the empty input
+    room = (prob - empty).clamp(min=0)
     return room.masked_fill(room == 0, torch.nan)
 
 

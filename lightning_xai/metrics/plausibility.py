@@ -55,9 +55,14 @@ def uniform_kl(scores: Tensor, evidence: Tensor) -> Tensor:
 
 
 def without_hits(num_evidence: Tensor, num_hits: int) -> Tensor:
-    """Returns the columns [R, 4 + num_hits] that need no threshold, for rows that lost all evidence to truncation.
+    """Returns the values [R, 4 + num_hits] that need no threshold, for rows that lost all evidence to truncation.
 
-    The columns are `num_evidence`, 1 span, an intersection over union of 0, `uniform_kl` of zero scores, and 0 hits.
+    The columns are `num_evidence`, the number of spans (set to 1), the intersection over union (0), `uniform_kl` for
+    scores that are all 0, and, for each number k of top tokens, the number of evidence tokens among them (0).
+
+    Args:
+        num_evidence: [R], the number of evidence tokens that each row lost.
+        num_hits: how many numbers k there are.
 
     Example:
         >>> without_hits(torch.tensor([2]), num_hits=1).round(decimals=1).tolist()  # log(1 / 2 / 1e-11) is 24.6
@@ -214,7 +219,7 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
         return torch.cat([torch.stack([single.double() for single in singles], dim=1), *counts], dim=1)
 
     def _counts(self, records: Tensor) -> dict[str, Tensor]:
-        """Returns a dict that maps each name in `widths` to its columns [n, width] of the n records without NaN."""
+        """Returns name -> columns [n, width] of the n records without NaN, for the names and widths in `widths`."""
         defined = records[~records.isnan().any(dim=1)]
         return dict(zip(self.widths, defined.split(list(self.widths.values()), dim=1), strict=True))
 
@@ -246,7 +251,7 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
         return records[self._rows_of(part, records), : self.num_compared]
 
     def _rows_of(self, part: str, records: Tensor) -> Tensor:
-        """Returns [n] bool: True for the rows that belong to a part."""
+        """Returns [n] bool: True for the rows from which the values of a part (see `parts`) are computed."""
         if part == "with_cut" or "uncut" not in self.columns:
             rows = torch.ones(len(records), dtype=torch.bool, device=records.device)
         else:

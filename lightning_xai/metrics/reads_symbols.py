@@ -8,7 +8,9 @@ from lightning_xai.types import TextInputs
 
 
 class ReadsSymbols:
-    """Mixin for metrics that need a mask of the token ids that are symbols. AttributionEvaluation supplies the mask.
+    """Mixin for metrics that must know which tokens are symbols (tokens without an ASCII letter or digit).
+
+    AttributionEvaluation supplies a mask over the token ids, see `take_symbols`.
 
     Example:
         >>> import torch
@@ -25,7 +27,7 @@ class ReadsSymbols:
 
     @property
     def needs_symbols(self) -> bool:
-        """Whether the metric uses the mask of symbols; True by default."""
+        """Whether the metric must know which tokens are symbols; True by default."""
         return True
 
     def take_symbols(self, symbol_mask: Tensor) -> None:
@@ -33,7 +35,9 @@ class ReadsSymbols:
         self.symbol_mask = symbol_mask
 
     def symbols_of(self, inputs: TextInputs) -> Tensor:
-        """Returns [B, T] bool: True at symbols, including padding tokens if the padding id is a symbol.
+        """Returns [B, T] bool: True at tokens without an ASCII letter or digit.
+
+        Padding is included if the vocabulary entry of the padding id has no ASCII letter or digit.
 
         Raises:
             ValueError: `take_symbols` was not called.

@@ -60,7 +60,8 @@ class SymbolShare(ReadsSymbols, AttributionMetric):
         tokens = attribution.token_mask.unsqueeze(1)
         scores = with_sign(attribution.scores.double(), self.sign)
         top = top_mask(scores, tokens.expand_as(evidence), torch.full_like(attribution.targets, self.k), ties=self.ties)
-        # the counts of all tokens are divided equally among a text's rows, so that the sum over rows counts a text once
+        # a row is a text with one explained class. The counts over all tokens of a text are divided equally among its
+        # rows, so that the sum over rows counts each text once
         num_rows = rows.sum(dim=1, keepdim=True).clamp(min=1)
         counts = [
             (tokens & symbols).sum(dim=-1) / num_rows,

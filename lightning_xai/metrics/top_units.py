@@ -93,7 +93,7 @@ class Range:
             raise ValueError(f"{self} holds no number: give last >= {self.first} and every >= 1")
 
     def numbers(self) -> list[int]:
-        """Returns the numbers in ascending order."""
+        """Returns the numbers `first`, `first` + `every`, `first` + 2 * `every`, and so on, up to `last`."""
         return list(range(self.first, self.last + 1, self.every))
 
 
@@ -123,11 +123,11 @@ class Percentages:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """One name for each k."""
+        """One name for each percentage, such as "10"."""
         return tuple(f"{percentage:g}" for percentage in self.percentages)
 
     def of(self, totals: Tensor) -> Tensor:
-        """Returns [B, J] long: the J numbers k for each of B texts. Text i has `totals[i]` units."""
+        """Returns [B, J] long: the J numbers of top units for each of B texts. Text i has `totals[i]` units."""
         sizes = [percent_of(totals, p, rounding=self.rounding, minimum=self.minimum) for p in self.percentages]
         return torch.stack(sizes, dim=1)
 
@@ -152,16 +152,16 @@ class Counts:
 
     @property
     def numbers(self) -> list[int]:
-        """The numbers k."""
+        """The numbers in `counts`, as a list."""
         return self.counts.numbers() if isinstance(self.counts, Range) else self.counts
 
     @property
     def names(self) -> tuple[str, ...]:
-        """One name for each k."""
+        """One name for each number in `counts`, such as "5"."""
         return tuple(f"{count:g}" for count in self.numbers)
 
     def of(self, totals: Tensor) -> Tensor:
-        """Returns [B, J] long: the J numbers k for each of B texts. Text i has `totals[i]` units."""
+        """Returns [B, J] long: the J numbers of top units for each of B texts. Text i has `totals[i]` units."""
         counts = torch.tensor(self.numbers, device=totals.device).expand(len(totals), -1)
         return torch.minimum(counts, totals.unsqueeze(1))
 

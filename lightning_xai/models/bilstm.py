@@ -60,7 +60,7 @@ class BiLSTM(nn.Module):
         position = torch.arange(longest, device=keep.device)
         kept = position < lengths
         embeds = torch.where(kept.unsqueeze(-1), embeds, 0.0)
-        # [B, longest] column indices: the kept tokens in reverse order, then the other columns in their old places
+        # [B, longest] column indices that reverse the order of the kept tokens and leave the other columns in place
         reverse = torch.where(kept, lengths - 1 - position, position)
         to_right, _ = self.left_to_right(embeds)
         to_left, _ = self.right_to_left(take_columns(embeds, reverse))

@@ -74,7 +74,7 @@ def contract_violations(model: Classifier, *, special_ids: Sequence[int] = (), s
 
 @torch.no_grad()
 def _changed_logits(model: Classifier, inputs: TextInputs, special_ids: Sequence[int]) -> list[str]:
-    """Returns a message for each change of the inputs that must leave the logits as they are, but does not."""
+    """Changes the inputs in ways that must not change the logits, and returns a message for each way that does."""
     long, short = _LENGTHS
     padded, alone = inputs[1:], inputs[1:].trim()
     padded_left = padded.map(lambda tensor: tensor.roll(long - short, dims=1))

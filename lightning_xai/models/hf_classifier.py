@@ -141,7 +141,7 @@ class HFClassifier(HuggingFaceClassifier):
         return TransformerCall(arguments, inputs_embeds, inputs.attention_mask)
 
     def head_output(self, output: Any, inputs: TextInputs, columns: Tensor | None) -> HeadOutput:
-        """Returns the transformer's own logits, the weights with which its head averages states, and hidden states."""
+        """Returns the transformer's own logits, the weight of each token in the pooled state, and hidden states."""
         readout = pooling_readout(inputs.attention_mask, pooling=self.pooling, dtype=self.embedding_matrix.dtype)
         states = output.hidden_states
         if states is not None:
@@ -150,8 +150,8 @@ class HFClassifier(HuggingFaceClassifier):
 
     def architecture(self) -> dict[str, Any]:
         arguments = super().architecture()
-        # `__init__` adds a pad id to a decoder's config without one. The added id is not stored, because a network that
-        # is built from a config with a pad id does not train the embedding of the token with this id
+        # if a decoder's config has no pad id, `__init__` adds one. The added id is not stored: a network built from a
+        # config with a pad id would not train the embedding of the token with this id
         if arguments["config"] is not None:
             arguments["config"]["pad_token_id"] = self._given_pad_id
             arguments["head_dropout"] = None  # already contained in the config

@@ -1,4 +1,4 @@
-"""Base class of classifiers with a Hugging Face network. Replaces embeddings, sets kernels and checks contracts."""
+"""Base class of classifiers with a Hugging Face network, with replaceable embeddings and attention kernels."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ class HuggingFaceClassifier(Classifier):
         output_attentions: bool = False,
         output_hidden_states: bool = False,
     ) -> tuple[Any, Tensor | None]:
-        """Returns the transformer's output, and the `columns` to pass to `head_output`."""
+        """Returns the transformer's output, and the argument `columns` for `head_output`."""
         call, columns = self.ordered_call(inputs, inputs_embeds)
         if output_attentions and columns is not None:
             raise ValueError("attentions need padding on the right: move each row's tokens to the front")
@@ -174,7 +174,10 @@ class HuggingFaceClassifier(Classifier):
     def ordered_call(
         self, inputs: TextInputs, inputs_embeds: Tensor | None = None
     ) -> tuple[TransformerCall, Tensor | None]:
-        """Returns the transformer's inputs with padding on the right, and the `columns` to pass to `head_output`."""
+        """Returns the transformer's inputs with padding moved to the right, and [B, T]: each column's new position.
+
+        The positions, None if padding was already on the right, are the argument `columns` of `head_output`.
+        """
         self.check_embeds(inputs, inputs_embeds)
         self.check_length(inputs.input_ids.shape[1], "the batch")
         order = right_padding_order(inputs.attention_mask)
@@ -243,9 +246,9 @@ class HuggingFaceClassifier(Classifier):
         return arguments
 
     def check_new_contracts(self) -> None:
-        """Checks the contracts, unless a random network of the same class and architecture has passed the check before.
+        """Checks the contracts of Classifier, unless a network with random weights has already passed the same check.
 
-        A network that was given a `path` is always checked.
+        That network must have the same class and architecture. A network that was given a `path` is always checked.
 
         Raises:
             ValueError: see `check_contracts`.
@@ -283,16 +286,19 @@ class HuggingFaceClassifier(Classifier):
             raise ValueError(f"{model_type} cannot be explained: {'; '.join(violations)}")
 
     def differences_from_transformer(self) -> list[str]:
-        """Returns messages if logits differ from the transformer's own logits. By default, nothing is compared."""
+        """Compares the logits of `forward` with logits that the Hugging Face network computes by itself.
+
+        Returns a message for each difference. By default, returns [] without a comparison.
+        """
         return []
 
     def architecture(self) -> dict[str, Any]:
         if type(self.transformer).__module__.startswith("transformers_modules"):
-            return self.init_args | {"pretrained": False}  # a config cannot rebuild a network that has its own code
-        if self.init_args.get("lora") is not None and self.base_names:  # only `path` holds the base's weights
+            return self.init_args | {"pretrained": False}  # keeps `path`, which has the code of the network's class
+        if self.init_args.get("lora") is not None and self.base_names:  # keeps `path`, which has the frozen weights
             return self.init_args | {"lora": self.init_args["lora"] | {"base": self.base_hash}}
         rebuilt: dict[str, Any] = {"path": None, "lora": None} if "lora" in self.init_args else {"path": None}
         rebuilt |= {"config": architecture_config(self.transformer.config), "dropout": None}
         if "num_layers" in self.init_args:
-            rebuilt["num_layers"] = None  # the config contains the number of layers
+            rebuilt["num_layers"] = None  # the entry "config" contains the number of layers
         return self.init_args | rebuilt | {"trust_remote_code": False}

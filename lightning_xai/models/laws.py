@@ -107,7 +107,7 @@ def neighbors_and_padding_change_no_logit(model: Classifier) -> None:
 
 
 def masked_tokens_count_as_deleted(model: Classifier) -> None:
-    """If tokens are outside the attention mask, even inside a text, logits are the same as without these tokens."""
+    """Masking tokens by the attention mask, even in the middle of a text, gives the same logits as deleting them."""
     text = random_texts([9], pad_id=model.pad_id)
     holes = replace(text, attention_mask=text.attention_mask & (torch.arange(9) != 3) & (torch.arange(9) != 4))
     deleted = text.map(lambda t: t[:, [0, 1, 2, 5, 6, 7, 8]] if t.dim() > 1 else t)
@@ -116,7 +116,7 @@ def masked_tokens_count_as_deleted(model: Classifier) -> None:
 
 
 def pad_ids_move_no_position(model: Classifier) -> None:
-    """Inside the attention mask, a token with the padding id is treated like any other token."""
+    """A token inside the attention mask is treated like any other token, even if its id is the padding id."""
     inputs = _texts(model)
     ids = inputs.input_ids.clone()
     ids[:, 2] = model.pad_id
@@ -168,7 +168,7 @@ def attentions_belong_to_the_graph(model: Classifier) -> None:
 
 
 def kernels_give_the_same_logits(model: Classifier) -> None:
-    """`attention_implementation` is the name last given to `set_attention`. Both kernels give the same logits."""
+    """`attention_implementation` is the last name given to `set_attention`. "sdpa" and "eager" give the same logits."""
     inputs = _texts(model)
     model.set_attention("sdpa")
     fast = model(inputs).logits

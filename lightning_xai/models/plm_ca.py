@@ -88,7 +88,7 @@ class PLMCA(HuggingFaceClassifier):
     reads_by_class: ClassVar[bool] = True
 
     segment_length: int
-    segments_at_once: int | None = None  # largest number of segments in one graph; set by `gradients_by_segment`
+    segments_at_once: int | None = None  # most segments in one autograd graph; set by `gradients_by_segment`
 
     def __init__(
         self,
@@ -214,17 +214,21 @@ class PLMCA(HuggingFaceClassifier):
         *,
         fused: bool = False,
     ) -> HeadOutput:
-        """Returns logits, readout (the attention of classes) and states. If `fused`, the readout may have no rows."""
+        """Returns logits, readout (the attention of classes to tokens) and hidden states.
+
+        If `fused` is True, the readout may be empty ([B, 0, T]), because fused attention returns no weights.
+        """
         num_rows, length = inputs.input_ids.shape
         segments = output.hidden_states or (output.last_hidden_state,)  # each [B * N, S, D]
         padded = [state.reshape(num_rows, -1, state.shape[-1]) for state in segments]  # each [B, N * S, D]
-        # class attention does not depend on the order of tokens, so it can use states in the caller's order
+        # class attention does not depend on the order of tokens, so the states may have the order of `inputs`
         states = tuple(s[:, :length] if columns is None else take_columns(s[:, :length], columns) for s in padded)
         tokens, keep = states[-1], inputs.attention_mask
         if self.mask_mode == "legacy":
             lengths = inputs.attention_mask.sum(dim=1)
             columns_of_padding, is_padding = last_segment_padding(lengths, segment_length=self.segment_length)
-            # only S columns of padding are needed. With all columns, the largest tensors could be twice as large
+            # a class attends to at most S padding tokens of a text, so only S columns of padding are added. With
+            # all columns, the largest tensors could be twice as large
             padding = take_columns(padded[-1], columns_of_padding.clamp(max=padded[-1].shape[1] - 1))  # [B, S, D]
             tokens, keep = torch.cat([tokens, padding], dim=1), torch.cat([keep, is_padding], dim=1)
         queries = self.class_queries if classes is None else self.class_queries[classes]
@@ -273,7 +277,7 @@ class PLMCA(HuggingFaceClassifier):
         return states, keep if legacy else segments.attention_mask
 
     def version_logits(self, inputs: TextInputs, versions: Versions, classes: Tensor, **options: Any) -> Tensor | None:
-        """Returns the logits [R, K] of R versions of texts (texts with erased tokens); see `ForVersions`.
+        """Returns the logits [R, K] for R versions of texts. A version has some tokens erased; see `ForVersions`.
 
         Each distinct segment is encoded once. Returns None in training mode, or if there are too many classes.
         """
@@ -282,7 +286,7 @@ class PLMCA(HuggingFaceClassifier):
     def segment_graph(
         self, inputs: TextInputs, embeds: Tensor, classes: Tensor | None = None, *, output_readout: bool = True
     ) -> SegmentGraph | None:
-        """Returns a SegmentGraph, which needs less memory for gradients; None outside `gradients_by_segment`."""
+        """Returns a SegmentGraph, whose gradients need less memory; None outside the context `gradients_by_segment`."""
         if self.segments_at_once is None:
             return None
         number = self.segments_at_once

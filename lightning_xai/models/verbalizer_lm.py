@@ -111,7 +111,7 @@ class VerbalizerLM(HuggingFaceClassifier):
 
     def transformer_call(self, inputs: TextInputs, inputs_embeds: Tensor | None) -> TransformerCall:
         attended = inputs.attention_mask.clone()
-        # a row without tokens attends to its first column, since attention kernels differ for empty rows
+        # a row of only padding attends to its first column, since attention kernels treat empty rows differently
         attended[:, 0] |= ~inputs.attention_mask.any(dim=1)
         arguments = self.network_inputs(inputs) | {"attention_mask": attended.long()}
         columns = 0
@@ -122,9 +122,10 @@ class VerbalizerLM(HuggingFaceClassifier):
         return TransformerCall(arguments, inputs_embeds, inputs.attention_mask, columns)
 
     def run(self, call: TransformerCall, *, output_attentions: bool, output_hidden_states: bool) -> Any:
-        """Runs the transformer. If the prompt is shared, the output has only the columns after the shared ones."""
+        """Runs the transformer. The output lacks the prompt's first tokens if their stored keys and values are used."""
         flags = {"output_attentions": output_attentions, "output_hidden_states": output_hidden_states}
-        if not self._may_share(call) or output_attentions or output_hidden_states:  # first, as it may forget the prompt
+        # `_may_share` must be called first, because it may drop the stored results for the prompt
+        if not self._may_share(call) or output_attentions or output_hidden_states:
             return super().run(call, **flags)
         device, columns = self.embedding_matrix.device, call.num_prompt_columns
         ids, positions = (call.arguments[name][0, :columns] for name in ("input_ids", "position_ids"))
@@ -148,14 +149,14 @@ class VerbalizerLM(HuggingFaceClassifier):
         trains = torch.is_grad_enabled() and any(parameter.requires_grad for parameter in self.parameters())
         if self.training or trains:
             self.forget_prompt()  # a fused optimizer changes weights without raising their version
-            return False  # the gradients of weights would lack the contribution of the prompt's columns
+            return False  # stored keys and values have no graph, so weights would get no gradient from the prompt
         if not self.prompt_cache or columns < _FEWEST_COLUMNS:
             return False
         if has_hooks(self.transformer):
             return False  # hooks of attribution methods must also see the computations for the prompt
         if call.embeds is None:
             return True
-        if type(call.embeds) is not Tensor:  # tracked tensors of methods such as DeepLift need all columns
+        if type(call.embeds) is not Tensor:  # DeepLift uses a subclass, and must see the prompt's tokens too
             return False
         prompt_embeds = self.embedding_module(call.arguments["input_ids"][:1, :columns])
         return bool((call.embeds[:, :columns].detach() == prompt_embeds).all())
@@ -163,7 +164,7 @@ class VerbalizerLM(HuggingFaceClassifier):
     def last_states(self, output: Any, inputs: TextInputs) -> Tensor:
         """Returns the hidden state [B, D] of each row's last token. The padding of `output` is on the right."""
         lengths = inputs.attention_mask.sum(dim=1)
-        missing = inputs.input_ids.shape[1] - output.last_hidden_state.shape[1]  # number of shared columns
+        missing = inputs.input_ids.shape[1] - output.last_hidden_state.shape[1]  # prompt tokens that `run` left out
         rows = torch.arange(len(inputs), device=lengths.device)
         return output.last_hidden_state[rows, (lengths - 1).clamp(min=0) - missing]
 
@@ -202,7 +203,7 @@ class VerbalizerLM(HuggingFaceClassifier):
 
     @torch.no_grad()
     def differences_from_transformer(self) -> list[str]:
-        """Returns messages if logits differ from those of the language model, or if sharing the prompt changes them."""
+        """Returns messages about logits that differ from the language model's, or that sharing the prompt changes."""
         inputs = random_inputs(self, [7, 7])
         prompt = torch.arange(7, device=inputs.device) < _FEWEST_COLUMNS
         ids = inputs.input_ids.where(~prompt, inputs.input_ids[:1])

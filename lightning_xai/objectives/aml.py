@@ -80,7 +80,8 @@ class AML(Objective):
     Differs: in the authors' code, the scorer starts with the explained network's weights (`scorer.start: explained`).
     """
 
-    # the prediction, the scorer's pass with its gradients, and two masked passes with the gradients of their embeddings
+    # cost of a training step in forward passes: 1 for the prediction, 3 for the scorer (1 forward, 2 backward), and 2
+    # for each of two masked passes (1 forward, 1 backward to the embeddings only)
     own_passes = 1 + 3 + 2 * 2
 
     def __init__(
@@ -114,7 +115,8 @@ class AML(Objective):
         self.more_metrics = nn.ModuleList(more_metrics or [])
         self.dual_mask = loss
         self.scorer_settings = scorer
-        self.independent_of_batch = scorer.condition == "probabilities"  # else, classes depend on batch positions
+        # with "class", a text's position in the batch decides which class the scorer gets, see `conditions`
+        self.independent_of_batch = scorer.condition == "probabilities"
         self.scorer = scorer.build(network)
         self._tokenizer = scorer_tokenizer_of(self.scorer, scorer.alignment)
         self._facts: dict[str, str] = {}  # path of the explained network, and hashes of its file and weights
@@ -164,8 +166,8 @@ class AML(Objective):
         trained = load_trained(path, trust_remote_code=bool(self.network.init_args.get("trust_remote_code")))
         if self.data_module is not None:
             check_class_order(trained.class_names, self.data_module.class_names, path)
-        # `learned` is emptied, so that this call only compares the tokenizers. The texts are already encoded as token
-        # ids, so it is too late to give the network's vocabulary to the data
+        # without the learned vocabulary, this call only compares the tokenizers. The data cannot load the vocabulary
+        # anymore, because the texts are already encoded as token ids
         self.take_encoder(trained.encoder and {**trained.encoder, "learned": {}}, path)
         if self.scorer_settings.path is not None and self._tokenizer is None:
             self.take_encoder(tokenizer_at(self.scorer_settings.path), self.scorer_settings.path)

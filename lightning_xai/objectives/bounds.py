@@ -23,7 +23,7 @@ SHARED = (
 
 
 class Bounds(NamedTuple):
-    """The bounds of one loss in training and in validation."""
+    """The upper bounds that a constraint sets on one loss, in training and in validation."""
 
     bound: float
     validation_bound: float

@@ -45,8 +45,9 @@ class ComposedObjective(Objective):
         **kwargs: arguments of `Objective`.
 
     Attributes:
-        minima: "train/<name>" and "val/<name>" -> the smallest mean so far of the loss <name>, over a training epoch
-            and over the validation split. <name> is the name of a term, or "task" for the objective's own loss.
+        minima: the smallest means of each loss so far. "train/<name>" -> smallest mean over a training epoch,
+            "val/<name>" -> smallest mean over the validation split. <name> is the name of a term, or "task" for the
+            objective's own loss.
         expected_weights: name of a term that defines weights of examples -> mean weight of a training example.
 
     Raises:
@@ -87,7 +88,7 @@ class ComposedObjective(Objective):
             network.set_attention("eager")
         self.expected_weights: dict[str, float | None] = {}
         self.minima: dict[str, float] = {}
-        # means over the validation split: "loss" -> the objective's own loss, name -> the term (if `validate` is True)
+        # means over the validation split: of the objective's own loss (key "loss"), and of each term with validate=True
         self._means = {name: ExampleMean() for name in (["loss", *self._validated_terms()] if terms else [])}
         self._epoch = EpochMeans()
 
@@ -192,7 +193,8 @@ class ComposedObjective(Objective):
         return str(weight) if isinstance(weight, list) else f"{weight:g}"
 
     def on_train_epoch_start(self) -> None:
-        self._epoch.begin()  # Lightning skips this hook if it resumes within an epoch; the sums then stay None
+        # if a fit resumes within an epoch, Lightning skips this hook, so there are no means over this epoch
+        self._epoch.begin()
 
     def on_train_epoch_end(self) -> None:
         for name, mean in self._epoch_means().items():
@@ -255,7 +257,9 @@ class ComposedObjective(Objective):
         return self._term_values(self.task(batch), terms, create_graph=True)
 
     def try_terms(self, batch: Batch) -> None:
-        """Checks the gradient of every term whose weight is ever above 0, on an example that counts for the term.
+        """Checks the gradient of every term that is minimized at some step.
+
+        The check uses an example that has a weight above 0 in the term.
 
         Raises:
             ValueError: as in `try_term`.

@@ -159,7 +159,7 @@ class Constrained(Supervised):
 
     @property
     def minimized_alone(self) -> str | None:
-        """Log tag, in validation, of the loss that `only` names; None if `only` is None."""
+        """The tag under which validation logs the loss named by `only`; None if `only` is None."""
         return None if self.only is None else logged_name(self.only)
 
     def runs_before(self, trainer: Trainer, data: LightningDataModule) -> list[str]:
@@ -235,7 +235,7 @@ class Constrained(Supervised):
             self._violations = []  # also discards violations from a preflight before the fit
 
     def num_steps(self) -> int:
-        super().num_steps()  # loads the data, so that the number of batches is known
+        super().num_steps()  # loads the data, which sets trainer.num_training_batches
         trainer = self.trainer
         if math.isinf(trainer.num_training_batches):
             return int(trainer.max_steps)

@@ -122,7 +122,7 @@ def check_given(path: object, network: object) -> None:
 
 
 def other_task(path: str, folder: Path | None, *, network_is_multilabel: bool) -> str:
-    """Returns the error message if only one of network and data is multi-label.
+    """Returns the error message for a multi-label network with single-label data, or for the reverse.
 
     Args:
         path: path of the network.
@@ -148,7 +148,7 @@ def other_task(path: str, folder: Path | None, *, network_is_multilabel: bool) -
 
 
 def trains_nothing(network: str) -> ValueError:
-    """Returns the error for a fit with an Evaluation. `network` names the network in the message.
+    """Returns the error for a fit of an Evaluation, which cannot train. `network` is its name in the message.
 
     Example:
         >>> print(trains_nothing("runs/tm/seed0"))

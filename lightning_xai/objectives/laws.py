@@ -1,4 +1,4 @@
-"""The laws that every objective must keep. `check_objective` checks them for an objective from any package."""
+"""The laws: properties that every objective must have. `check_objective` checks them for objectives of any package."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MakeObjective = Callable[[Classifier], Objective]
 
 
 def check_objective(make: MakeObjective, *, multilabel: bool = True) -> None:
-    """Checks that an objective keeps the laws that this package's own objectives keep.
+    """Checks an objective against the laws: properties that all objectives of this package have.
 
     Args:
         make: function that builds the objective for a network: the objective's class, or, for example,
@@ -281,7 +281,7 @@ def _ready(make: MakeObjective, multilabel: bool) -> Objective:
 
 
 def _loss(make: MakeObjective, batch: Batch, multilabel: bool) -> tuple[str, bool, float]:
-    """Returns the name of a new objective, its `independent_of_batch`, and its loss on the batch in eval mode."""
+    """Builds an objective; returns its class name, `independent_of_batch`, and its loss on the batch in eval mode."""
     torch.manual_seed(3)  # so that each objective has the same random weights
     objective = _ready(make, multilabel).eval()
     return type(objective).__name__, objective.independent_of_batch, float(objective.losses(batch)["loss"].detach())

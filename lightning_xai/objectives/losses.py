@@ -75,11 +75,11 @@ def evidence_weights(evidence: Tensor, pair_mask: Tensor, *, reduction: Reductio
 
 
 def mean_evidence_divergence(attention: Tensor, evidence: Tensor, pair_mask: Tensor, *, reduction: Reduction) -> Tensor:
-    """Returns, for each example, the mean of `evidence_divergences` over the classes that count: [B], in nats.
+    """Returns [B] in nats: for each example, the mean of `evidence_divergences` over its classes in `pair_mask`.
 
     Args:
         attention: [B, K, T] probabilities over T.
-        evidence: [B, K, T] bool, the evidence tokens of each pair.
+        evidence: [B, K, T] bool, the evidence tokens of each pair (example, class).
         pair_mask: [B, K] bool, the pairs that count. Pairs without evidence never count.
         reduction: "per_code" is the mean over the pairs that count. "paper" divides this mean by T, the padded length.
 

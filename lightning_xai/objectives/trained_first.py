@@ -43,7 +43,7 @@ class TrainedFirst:
         """Returns command-line options for the run that trains the network, or [] if the network exists.
 
         Raises:
-            ValueError: the folder of that run holds a run in another format.
+            ValueError: the folder of that run holds a run in a format that this version of the package does not read.
         """
         if not self.is_trained_here:
             return []
@@ -79,7 +79,8 @@ class TrainedFirst:
         """Returns whether the run is finished and has a best checkpoint.
 
         Raises:
-            ValueError: the run has a checkpoint, but is in another format; the message says how to use the checkpoint.
+            ValueError: the run has a checkpoint, but another version of this package wrote it, in a format that this
+                version does not read. The message says how to use the checkpoint.
         """
         run = RunFolder(folder)
         if run.best_checkpoint is not None:

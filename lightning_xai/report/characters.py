@@ -98,7 +98,8 @@ def piece_levels(directions: Sequence[TextDirection | Literal["number"] | None],
     """
     left, number = (0, 2) if base == "left" else (2, 2)
     levels: list[int] = []
-    before = strong = base  # direction of the last piece with a direction; `strong` ignores numbers
+    # direction of the last piece that has a direction: numbers count for `before`, but not for `strong`
+    before = strong = base
     for place, own in enumerate(directions):
         if own == "number" and strong == "right":
             levels.append(number)

@@ -95,7 +95,8 @@ def curves_figure(panels: Sequence[Panel], *, max_columns: int = 3) -> Figure:
     axes = list(figure.subplots(num_rows, num_columns, squeeze=False).flat)
     curves = [curve for panel in panels for curve in panel.curves]
     names = list(dict.fromkeys(curve.name for curve in curves if curve.role != "reference"))
-    lines: dict[tuple[bool, int, str], Line2D] = {}  # the legend is sorted by these keys: references come last
+    # (is a reference, position, name) -> line. The legend is sorted by these keys, so references come last
+    lines: dict[tuple[bool, int, str], Line2D] = {}
     for panel, axis in zip(panels, axes, strict=False):
         for curve in sorted(panel.curves, key=lambda curve: curve.role != "reference"):
             place = names.index(curve.name) if curve.role != "reference" else 0

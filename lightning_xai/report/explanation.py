@@ -54,8 +54,8 @@ def json_record(document: ExplainedDocument) -> dict[str, Any]:
     """Returns a dictionary for JSON: the text, the tokens' character offsets [T, 2], and each class's scores [T].
 
     `num_unknown_tokens` counts the text's tokens that are the unknown token. `truncated` says whether the network reads
-    only the beginning of the text or of its second text. `probability_without` has a class's probability after words
-    are deleted: for each method, the words to which this method gives the largest absolute scores.
+    only the beginning of the text or of its second text. For each method, `probability_without` has the class's
+    probability after the words with the largest absolute scores are deleted.
 
     Example:
         >>> import numpy as np

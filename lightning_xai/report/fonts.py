@@ -46,7 +46,7 @@ class GlyphRun(NamedTuple):
         return self.scale * self.font.getlength(self.text)
 
     def draw(self, canvas: Image.Image, x: float, baseline: float, color: tuple[int, int, int]) -> None:
-        """Draws the run on an image, from `x` to the right."""
+        """Draws this part of the text on an image, from `x` to the right."""
         if self.scale == 1.0:
             ImageDraw.Draw(canvas).text((x, baseline), self.text, fill=color, font=self.font, anchor="ls")
             return

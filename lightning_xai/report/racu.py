@@ -65,8 +65,8 @@ def racu_by_seed(rows: pd.DataFrame) -> pd.DataFrame:
                 continue
             if list(curve.index) != list(random.index):
                 raise ValueError(
-                    f"{experiment}, seed {seed}: {method} has results at {list(curve.index)} % but random at "
-                    f"{list(random.index)} %: finish the chain with the same percentages for both"
+                    f"{experiment}, seed {seed}: {method} has results at {list(curve.index)} % of erased tokens, but "
+                    f"random at {list(random.index)} %: finish the chain with the same percentages for both"
                 )
             quantity: Quantity = "leakage" if control else "racu"
             area = leakage if control else racu

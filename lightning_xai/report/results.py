@@ -46,7 +46,7 @@ def results_tables(results: pd.DataFrame, width: int | None = None) -> str:
         missing = _is_left_out(rows)
         # rows that have a value come first, because the cost of a method is read from its first row
         rows = _grouped(pd.concat([rows[~missing], rows[missing]]))
-        undefined = undefined_notes(rows) if rows["value"].notna().any() else []  # else, the table says so
+        undefined = undefined_notes(rows) if rows["value"].notna().any() else []  # an empty table says so itself
         said = [*undefined, *selection_notes(rows), *left_out_notes(rows), *segment_notes(rows)]
         notes = [line for note in said for line in wrap(note, width)]
         tables.append("\n".join([_table(rows, "method", _cost_columns(rows), title, width), *notes]))
@@ -54,7 +54,10 @@ def results_tables(results: pd.DataFrame, width: int | None = None) -> str:
 
 
 def _is_left_out(rows: pd.DataFrame) -> pd.Series:
-    """Returns, for each row, whether it has a reason instead of a value. Tables of older versions have no reasons."""
+    """Returns, for each row, whether its result was left out: then the row has a reason instead of a value.
+
+    Tables of older versions have no column for reasons, so none of their rows count as left out.
+    """
     if "left_out" not in rows:
         return pd.Series(False, index=rows.index)
     return rows["left_out"].notna() & (rows["left_out"] != "")
@@ -99,9 +102,10 @@ def left_out_notes(rows: pd.DataFrame) -> list[str]:
 
 
 def selection_notes(rows: pd.DataFrame) -> list[str]:
-    """Returns a line for each metric by which some methods selected their scores or their trained scorer.
+    """Returns a line for each metric that some methods optimize; the line names these methods.
 
-    The line names these methods, because the selection gives them an advantage in this metric.
+    Such a method keeps the best of several candidate scores, or uses the best checkpoint of a trained scorer, as rated
+    by the metric. This gives the method an advantage in the metric.
 
     Example:
         >>> selection_notes(pd.DataFrame({"method": ["faml", "random"], "selected_on": ["comprehensiveness", ""]}))
@@ -138,7 +142,7 @@ def segment_notes(rows: pd.DataFrame) -> list[str]:
 
 
 def _encoded(encoded: float, of: float) -> str:
-    """Returns a text such as "1.5 of 47": how many of a version's segments were encoded; "-" if this is NaN."""
+    """Returns "1.5 of 47" if, on average, 1.5 of an erased version's 47 segments were encoded; "-" for NaN."""
     return "-" if pd.isna(encoded) else f"{_short(encoded)} of {_short(of)}"
 
 
@@ -151,7 +155,7 @@ def _table(rows: pd.DataFrame, index: str, costs: list[Column], title: str, widt
         return f"{underlined}\nno metric is defined for these examples"
     metrics = [str(metric) for metric in values.columns]
     families = {metric.split("/")[0] for metric in metrics if "/" in metric}
-    # if there is only one prefix before "/", the headers leave this prefix out
+    # if all names with "/" have the same prefix before it, the headers leave out this prefix
     headers = [metric.split("/")[-1] if len(families) == 1 else metric for metric in metrics]
     columns = [
         Column(header, [_number(value) for value in values[metric]])
@@ -162,14 +166,17 @@ def _table(rows: pd.DataFrame, index: str, costs: list[Column], title: str, widt
 
 
 def _groups(rows: pd.DataFrame, index: str) -> list[str]:
-    """Returns the group of each line of a table; "" if the line has no group or the table has fewer than two groups."""
+    """Returns, for each line of a table, the method's group by number of passes (see GROUPS), or "" if it has none.
+
+    If the table has fewer than two groups, the result is "" for every line.
+    """
     lines = rows.drop_duplicates(index)
     groups = [group if group in GROUPS else "" for group in lines.get("pass_group", pd.Series("", index=lines.index))]
     return groups if len({group for group in groups if group}) > 1 else [""] * len(groups)
 
 
 def _grouped(rows: pd.DataFrame) -> pd.DataFrame:
-    """Returns the rows sorted by their methods' groups. Methods without a known group come last."""
+    """Returns the rows sorted by their methods' numbers of passes (see GROUPS). Rows without a group come last."""
     if "pass_group" not in rows:
         return rows
     order = [GROUPS.index(group) if group in GROUPS else len(GROUPS) for group in rows["pass_group"]]

@@ -72,7 +72,7 @@ def encoder_name(facts: EncoderFacts) -> str:
 
 
 def changed_options(stored: EncoderFacts, current: EncoderFacts) -> str:
-    """Returns a text that lists the OPTIONS in which two encoders differ; "" if they do not differ.
+    """Returns a text that lists which of the arguments in OPTIONS differ between two encoders; "" if none differs.
 
     If both encoders have a prompt, the hashes of the two prompts are compared too.
 
@@ -91,8 +91,8 @@ def changed_options(stored: EncoderFacts, current: EncoderFacts) -> str:
 def check_network_encoder(stored: EncoderFacts | None, current: EncoderFacts, path: str) -> None:
     """Raises ValueError unless the data use the tokenizer with which a network was trained.
 
-    Prints a warning if the fingerprint of the network's tokenizer is unknown, or if the prompts or the OPTIONS of the
-    encoders differ. The same warning is printed only once.
+    Prints a warning if the fingerprint of the network's tokenizer is unknown, or if the encoders differ in their
+    prompts or in the arguments that OPTIONS lists. The same warning is printed only once.
 
     Args:
         stored: facts about the network's encoder; None if unknown.
@@ -133,7 +133,7 @@ def check_positions(stored: EncoderFacts | None, current: EncoderFacts, folder: 
         folder: folder of the stored positions.
 
     Raises:
-        ValueError: the encoders differ in their tokenizers, their prompts or their OPTIONS.
+        ValueError: the encoders differ in their tokenizers, their prompts or the arguments that OPTIONS lists.
 
     Example:
         >>> now = {"class_path": "Words", "init_args": {"max_length": 9}, "vocab_size": 9, "fingerprint": "12ab"}
@@ -180,7 +180,7 @@ def encoder_metadata(store: Path, current: EncoderFacts) -> dict[str, Any]:
 
 
 def _remedy(stored: EncoderFacts, current: EncoderFacts) -> str:
-    """Returns how to give the data the tokenizer of a network."""
+    """Returns advice on how to encode the data with a network's tokenizer."""
     path = stored["init_args"].get("path")
     if not path:
         return "use the encoder in the config.yaml of the network's run for the data"

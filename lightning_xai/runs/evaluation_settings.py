@@ -12,15 +12,16 @@ from lightning_xai.runs.class_paths import imported_class
 from lightning_xai.runs.new_options import without_new_options
 from lightning_xai.runs.settings import changed_settings
 
-# settings that only tests and predictions use, besides the settings of callbacks that only evaluate
+# settings of the data and the trainer that only tests and predictions use
 ONLY_EVALUATION = {
     "data.init_args.eval_batch_size", "data.init_args.extra_test_splits", "data.init_args.tune_on_validation",
     "trainer.limit_test_batches", "trainer.limit_predict_batches",
 }  # fmt: skip
-# settings that change neither weights nor test results (the names of files with predictions contain the split)
+# settings that change neither weights nor test results; each value of predict_split has its own file of predictions
 NEITHER = {"data.init_args.predict_split", "trainer.log_every_n_steps"}
 TRAINING_AND_EVALUATION = {"trainer.precision"}
-# the number is missing if `trainer.callbacks` is a single callback instead of a list
+# groups: the callback's number in the list `trainer.callbacks`, and the name of the callback's setting. The number is
+# missing if `trainer.callbacks` is a single callback
 CALLBACK = re.compile(r"trainer\.callbacks\.(?:(\d+)\.)?(.+)")
 Settings = Mapping[str, Any]  # dotted name -> value, as returned by `run_settings`
 
@@ -29,10 +30,10 @@ def training_settings(settings: Settings) -> dict[str, Any]:
     """Returns the settings that can change the trained weights.
 
     These are all settings except those in ONLY_EVALUATION, those in NEITHER, and those of callbacks that only evaluate.
-    The class of such a callback itself (not a base class) sets `only_evaluates = True`, and its argument `during_fit`
-    is not True. A callback with `during_fit` can change which weights are kept, because `checkpoint.monitor` can be the
-    name of a value that the callback logs. The remaining callbacks are renumbered from 0, so that the positions of
-    left-out callbacks have no effect.
+    A callback only evaluates if its own class (not a base class) sets `only_evaluates = True` and its argument
+    `during_fit` is not True. With `during_fit`, the callback logs values during the fit, and `checkpoint.monitor` may
+    use such a value to choose which weights are kept. The remaining callbacks are renumbered from 0,
+    so that the positions of left-out callbacks have no effect.
 
     Example:
         >>> name = "lightning_xai.callbacks.heatmaps.Heatmaps"

@@ -47,7 +47,11 @@ def other_data_notes(experiments: Mapping[str, Path]) -> list[str]:
 
 
 def _examples(settings: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings of a run that choose its test examples. `other` has the settings of the compared run."""
+    """Returns those settings of a run that determine its test examples.
+
+    `other` has the settings of another run, which may be older and lack newer options. Such options are left out if
+    they have their default values.
+    """
     beginnings = tuple(f"data.init_args.{name}" for name in ("source", "max_examples", "extra_test_splits"))
     unrelated = (".cache_dir", "max_examples.train", f"max_examples.{VALIDATION}")
     return {

@@ -84,13 +84,15 @@ def table_of_test(run: RunFolder, checkpoint: str, settings: Mapping[str, Any]) 
 def table_of_prediction(
     run: RunFolder, checkpoint: str, settings: Mapping[str, Any], best: str | None = None
 ) -> ResultsTable:
-    """Returns a table whose suffix is used for the predictions and heatmaps of `predict` and `validate`.
+    """Returns a table whose suffix `predict` and `validate` add to the names of their predictions and heatmaps.
 
-    These commands write no table. The suffix is "" if the checkpoint, the examples and the evaluation settings are
-    those of the run's current table. Without a table, the checkpoint must be the best one (if there is one), and the
-    examples and settings must be those of the fit. In all other cases, the suffix consists of the hash of the
-    checkpoint (if the checkpoint differs), the hash of the examples (if the examples differ), and the hash of the
-    evaluation settings.
+    These commands write no table. They use the checkpoint, examples and evaluation settings of the command:
+
+    - If the run has a table, and all three are those of the table, the suffix is "".
+    - If the run has no table, the suffix is "" if the checkpoint is the run's best one (or the run has no best one),
+      and the examples and settings are those of the fit.
+    - In all other cases, the suffix consists of the hash of the checkpoint (if the checkpoint differs), the hash of the
+      examples (if the examples differ), and the hash of the evaluation settings.
 
     Args:
         run: the run.

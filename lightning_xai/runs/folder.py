@@ -267,7 +267,7 @@ class RunFolder:
         return self.checkpoint("last") is not None or self._written_manifest["status"] == "finished"
 
     def check_format(self, remedy: str = OLD_RUN) -> None:
-        """Raises ValueError if a finished or resumable run has another format. The message ends with `remedy`."""
+        """Raises ValueError if a finished or resumable run is in another format. The message ends with `remedy`."""
         if self.holds_work:
             without_format(self._written_manifest, self.path, remedy)
 
@@ -293,4 +293,4 @@ class RunFolder:
         """
         experiment = (self.settings or {}).get("experiment") or ("?" if self.path.name.startswith("seed") else "")
         parents, depth = self.path.parents, len(Path(experiment).parts)
-        return parents[depth] if 0 < depth < len(parents) else Path()  # after a move, the path may have too few parents
+        return parents[depth] if 0 < depth < len(parents) else Path()  # a moved run may have too few parent folders

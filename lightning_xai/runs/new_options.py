@@ -1,4 +1,7 @@
-"""Leaves out new options that have their default value, so that settings of different versions can be compared."""
+"""Prepares the settings of a run for a comparison with a run of an older version of the package.
+
+New options, which the older run lacks, are left out if they have their default value.
+"""
 
 from __future__ import annotations
 

@@ -17,32 +17,32 @@ PACKAGE = Path(__file__).parents[1]
 SILENCED_WARNINGS = (
     ".*treespec, LeafSpec.*",
     ".*does not have many workers.*",
-    ".*recommended to use .self.log.*sync_dist=True.*",  # the metrics of this package are already synchronized
-    ".*Checkpoint directory .* exists and is not empty.*",  # a resumed run has checkpoints there
+    ".*recommended to use .self.log.*sync_dist=True.*",  # irrelevant: this package synchronizes its metrics itself
+    ".*Checkpoint directory .* exists and is not empty.*",  # normal: a resumed run has checkpoints in its folder
     ".*`isinstance.treespec.*",
-    r"[\s\S]*import path denylist",  # commands/parser/class_checks.py refuses such classes with a better message
-    ".*is smaller than the logging interval.*",  # short epochs are allowed
-    ".*resuming from a checkpoint that ended before the epoch ended.*",  # the epoch is repeated, as README says
-    ".*`tensorboardX` has been removed.*",  # tensorboard is always installed
+    r"[\s\S]*import path denylist",  # commands/parser/class_checks.py gives a better message
+    ".*is smaller than the logging interval.*",  # normal for short epochs
+    ".*resuming from a checkpoint that ended before the epoch ended.*",  # deliberate: the epoch is repeated, see README
+    ".*`tensorboardX` has been removed.*",  # irrelevant: tensorboard is always installed
 )
 SILENCED_MESSAGES = (
     "litlogger",
     "Loading `train_dataloader` to estimate",
-    "GPU available: ",  # the summary of a run names its device
+    "GPU available: ",  # redundant: the summary of a run names the device
     "TPU available: ",
     "HPU available: ",
-    "Seed set to ",  # the summary of a run names the seed
-    "Restoring states from the checkpoint",  # this package prints a line about a resumed run
+    "Seed set to ",  # redundant: the summary of a run names the seed
+    "Restoring states from the checkpoint",  # redundant: this package itself says that a run is resumed
     "Restored all states from the checkpoint",
     "Loaded model weights from the checkpoint",
     "`Trainer.fit` stopped: `max_",
-    "`Trainer(limit_",  # only repeats the value of an option
+    "`Trainer(limit_",  # redundant: repeats the value of an option
     "LOCAL_RANK: ",
-    "Initializing distributed: ",  # the summary of a run names the number of processes
+    "Initializing distributed: ",  # redundant: the summary of a run names the number of processes
     "distributed_backend=",
-    "Automatic Mixed Precision (AMP)",  # the summary of a run names the precision
+    "Automatic Mixed Precision (AMP)",  # redundant: the summary of a run names the precision
     "Missing logger folder",
-    "You are using a CUDA device",  # the precision of matrix products is a choice of this package
+    "You are using a CUDA device",  # deliberate: this package chooses the precision of matrix products
 )
 LOGGERS = (
     "lightning.pytorch.utilities.rank_zero",

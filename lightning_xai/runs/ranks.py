@@ -30,7 +30,7 @@ def is_first() -> bool:
         >>> is_first()
         True
     """
-    # if RANK is not set, `rank` returns the local rank, which is 0 for one process on each node
+    # if RANK is not set, `rank` returns the rank within the node, so one process on every node has the rank 0
     on_first_node = "RANK" in os.environ or int(os.environ.get("NODE_RANK", 0)) == 0
     return rank() == 0 and on_first_node
 

@@ -56,7 +56,8 @@ def run_results(folder: Path) -> pd.DataFrame:
     """Returns all results of a run's tested checkpoint, including results of later tests on other data.
 
     All results of a split and a preset come from one test: the test in results.parquet or, if this file lacks them, the
-    newest other test that has them. A test on other examples counts only for splits that results.parquet lacks.
+    newest other test that has them. A test that evaluated other examples than the test in results.parquet is
+    used only for splits that results.parquet lacks.
 
     Example:
         >>> import tempfile
@@ -188,12 +189,12 @@ class ResultsTable:
         return kept
 
     def keep_pages(self, settings: Mapping[str, Any]) -> None:
-        """If `write` will rename the earlier table, moves its pages with heatmaps away before new pages are drawn."""
+        """If `write` will rename the earlier table, moves that table's heatmaps away before new heatmaps are drawn."""
         if stem := self._stem_of_earlier(settings):
             self.move_pages(stem)
 
     def _stem_of_earlier(self, settings: Mapping[str, Any]) -> str:
-        """Returns the new stem of the earlier table.
+        """Returns the stem (file name without extension) to which `write` will rename the earlier table.
 
         Returns "" if there is no earlier table, or if its evaluation settings are unknown or have not changed.
         """
@@ -208,32 +209,32 @@ class ResultsTable:
     def move(self, stem: str) -> ResultsTable:
         """Renames the files, with `stem` as their new stem. After a kill, a second call renames the remaining files."""
         target = ResultsTable(self.folder, stem)
-        if self.settings_file.exists():  # copied first, removed last, so that a kill loses no settings
+        if self.settings_file.exists():  # the settings are copied first and removed last, so a kill cannot lose them
             write_json(target.settings_file, read_json(self.settings_file))
         for old, new in [(self.csv, target.csv), (self.parquet, target.parquet)]:
             if old.exists():
                 old.replace(new)
-        if target.exists and not target.csv.exists():  # lost when an earlier move was killed
+        if target.exists and not target.csv.exists():  # a kill during an earlier move has lost the CSV file
             write_whole(target.csv, partial(read_table(target.parquet).to_csv, index=False))
         self.settings_file.unlink(missing_ok=True)
         return target
 
     def kept(self, settings: Mapping[str, Any]) -> ResultsTable:
-        """Returns the table to which `write` renames earlier results with these evaluation settings."""
+        """Returns the table that keeps earlier results with these evaluation settings. `write` makes it by renaming."""
         return ResultsTable(self.folder, f"{self.stem}_{hash_of_evaluation(settings)}")
 
     def recall(self, settings: Mapping[str, Any]) -> None:
-        """Makes the kept table with these evaluation settings current again, and keeps the table that was current.
+        """Makes an earlier table with these evaluation settings, which `write` has renamed, the current table again.
 
-        If the current table already has these settings, only its pages are moved back, namely those that a killed test
-        with other settings has moved away.
+        The table that was current is renamed instead. If the current table already has these settings, only its pages
+        with heatmaps are moved back, namely those that a killed test with other settings has moved away.
         """
         kept = self.kept(settings)
         recalled = kept.exists
         if stem := self._stem_of_earlier(settings):
             self.move_pages(stem)
             self.move(stem)
-        if recalled or not self.csv.exists():  # a kill may have moved only some of the files
+        if recalled or not self.csv.exists():  # a killed call may have moved only some of the files
             kept.move(self.stem)
         for page in sorted(kept.heatmaps_dir.glob("*.html")):
             target = self.heatmaps_dir / page.name
@@ -246,10 +247,11 @@ class ResultsTable:
         return not self.exists or page.stat().st_mtime <= self.parquet.stat().st_mtime
 
     def move_pages(self, stem: str) -> None:
-        """Moves the pages with heatmaps to the folder for the table's new stem `stem`.
+        """Moves the table's pages with heatmaps to the folder for `stem`, the table's new file name without extension.
 
-        If that folder already has a page of the same name, it is replaced only by a page that is older than the table.
-        A newer page is removed instead, because a killed test may have drawn it for another evaluation.
+        If that folder already has a page of the same name, only a page that is older than the table replaces it. A page
+        that is newer than the table is removed instead, because a killed test with other evaluation settings may have
+        drawn it.
         """
         target = ResultsTable(self.folder, stem).heatmaps_dir
         for page in sorted(self.heatmaps_dir.glob("*.html")):

@@ -34,7 +34,7 @@ def run_settings(config: Mapping[str, Any]) -> dict[str, Any]:
     settings = flat(json.loads(json.dumps(kept, default=str)))
     settings.pop(CACHE_DIR, None)
     erasures, runs_dir = settings.get(ERASURES), config.get("runs_dir")
-    if erasures and runs_dir and Path(erasures).is_relative_to(runs_dir):  # runs_dir may be moved
+    if erasures and runs_dir and Path(erasures).is_relative_to(runs_dir):  # the same after runs_dir is moved
         settings[ERASURES] = Path(erasures).relative_to(runs_dir).as_posix()
     return settings
 

@@ -14,7 +14,7 @@ from lightning_xai.search.setting import Setting, Value
 Sampler = Literal["tpe", "quasi_random"]
 Pruner = Literal["none", "median"]
 Direction = Literal["max", "min"]
-START_TRIALS = 10  # number of trials at the start with random settings (for TPE); pruning starts after half of them
+START_TRIALS = 10  # number of first trials whose settings TPE draws at random; pruning starts after half of them
 
 
 @dataclass(frozen=True)
@@ -114,8 +114,8 @@ share_trials, pruner
     def facts(self) -> dict[str, Any]:
         """Returns the entries of the plan that affect the trials, as primitive types.
 
-        `num_trials` is not included, because a user may raise it later. `fit` is not included, because `Study` records
-        the settings that these configuration files contain.
+        `num_trials` is not included, because a user may raise it later. `fit`, the list of configuration files,
+        is not included, because `Study` records the settings in these files.
         """
         facts = asdict(self)
         del facts["num_trials"], facts["fit"]
@@ -138,7 +138,7 @@ def quasi_random(settings: Mapping[str, Setting], seed: int, number: int) -> dic
     """
     engine = torch.quasirandom.SobolEngine(len(settings), scramble=True, seed=seed)
     places = engine.fast_forward(number).draw(1, dtype=torch.float64)[0].tolist()
-    below_one = 1 - 2**-40  # largest place: `at` needs a place below 1, but a Sobol point may be rounded to 1
+    below_one = 1 - 2**-40  # `Setting.at` needs a number below 1, but a coordinate of a Sobol point may be rounded to 1
     return {
         key: setting.at(min(place, below_one)) for (key, setting), place in zip(settings.items(), places, strict=True)
     }

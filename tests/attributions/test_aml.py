@@ -251,7 +251,7 @@ def test_a_multilabel_network_is_refused(network):
         ({"num_steps": 1, "metric": Sparsity()}, "does not say whether higher is better"),
         (
             {"num_steps": 1, "metric": comp(aggregate="per_k")},
-            "has several values: .* its own `aggregate`, if any, to 'mean'",
+            "has several values: .* set `aggregate: mean` if it has this argument",
         ),
         ({"lr": 0.0}, "lr is 0.0: give a learning rate above 0"),
         ({"tuned": "last"}, "tuned is 'last'"),

@@ -285,8 +285,7 @@ def test_root_is_not_run_with_the_configuration_of_a_later_stage(tmp_path):
     root, later = (RunFolder(tmp_path / name / "seed0") for name in ("roar", "roar/gradient/030"))
     finish(root.path)
     roar = ROAR({"gradient": Gradient()}, percentages=(30,))
-    with pytest.raises(
-        ValueError, match=f"is not the root of its chain: to run the root, give --config {root.config_file}"
-    ):
+    message = f"is not the root, the first stage of its chain: to run the root, give --config {root.config_file}"
+    with pytest.raises(ValueError, match=message):
         roar.overrides("root", later)
     assert roar.overrides("root", root) == ["--stage=null", "--follow_up=false"]

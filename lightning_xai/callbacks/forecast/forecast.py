@@ -31,7 +31,7 @@ from lightning_xai.runs.progress import say
 from lightning_xai.runs.splits import VALIDATION
 
 MAX_TOKENS = 4096  # largest number of tokens, including padding, in the batch on which speed is measured
-FEW_TOKENS = 512  # used instead of MAX_TOKENS on the CPU if only the training is estimated
+FEW_TOKENS = 512  # replaces MAX_TOKENS on the CPU, if a training but no test is estimated
 SHORT = 60.0  # seconds; a training with a shorter estimate is not announced
 
 
@@ -112,7 +112,7 @@ class Forecast(Callback):
 
 
 def line_of(num_methods: int, counts: Sequence[str]) -> str:
-    """Returns a sentence that tells how many methods explain how many examples of each split.
+    """Returns a sentence with the number of methods, and the number of explained examples in each split.
 
     Example:
         >>> line_of(8, ["20 validation", "40 test", "9 tweets"])
@@ -126,7 +126,7 @@ def line_of(num_methods: int, counts: Sequence[str]) -> str:
 
 
 def line_of_segments(segments: Mapping[str, float], segments_of_text: int) -> str:
-    """Returns a line that gives, for each method and metric, the mean number of segments encoded for an erased version.
+    """Returns a line with the mean number of segments that each method and metric encodes per erased text.
 
     Example:
         >>> line_of_segments({"occlusion": 1.0, "lime": 47.0, "eraser/aopc": 1.0}, 47)
@@ -152,7 +152,7 @@ def seconds_per_token(trainer: Trainer, module: LightningModule, split: str, max
     """Measures and returns the seconds per token of a forward pass. Network and random states stay unchanged."""
     data, network = data_of(trainer), network_of(module)
     rows = data.split(split)
-    # positions of texts of typical length: of the texts with at least the median length, the shortest ones
+    # positions of texts of typical length: the shortest texts that have at least the median length
     usual = rows.lengths.argsort(kind="stable")[len(rows) // 2 :][: data.eval_batch_size]
     num_rows = max(1, max_tokens // int(rows.lengths[usual].max()))
     inputs = data.collate(rows[usual[:num_rows].tolist()]).to(module.device).inputs

@@ -1,4 +1,4 @@
-"""Estimates the work of a training before it starts."""
+"""Estimates how much a training will have to compute, before it starts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lightning_xai.callbacks.base import callbacks_of, data_of
 
 
 class TrainingWork(NamedTuple):
-    """The work of a training in one process.
+    """How much one process has to compute in a training.
 
     Example:
         >>> work = TrainingWork(num_examples=5600, mean_tokens=50.0, passes=3.0, may_stop=False)
@@ -48,16 +48,16 @@ def step_passes(module: LightningModule, num_tokens: int) -> float:
 
 
 def training_work(trainer: Trainer, module: LightningModule) -> TrainingWork | None:
-    """Returns the work of a whole training, without its validations.
+    """Returns how much one process has to compute in a whole training, without its validations.
 
-    Returns None if the training has no limit, or if it reads nothing.
+    Returns None if neither max_steps nor max_epochs limits the training, or if it has no batches.
     """
     data = data_of(trainer)
     rows, limit = data.split("train"), trainer.limit_train_batches
     epoch = len(data.sampler("train", shuffle=True))
     read = min(epoch, limit) if isinstance(limit, int) else int(epoch * limit)
     epochs = trainer.max_epochs or 0
-    # a constrained objective accumulates gradients itself, so the trainer's setting is 1
+    # an objective with constraints accumulates gradients itself; the trainer's accumulate_grad_batches is then 1
     batches_per_step = getattr(module, "accumulate_grad_batches", trainer.accumulate_grad_batches)
     batches = [trainer.max_steps * batches_per_step] if trainer.max_steps > 0 else []
     batches += [read * epochs] if epochs > 0 else []

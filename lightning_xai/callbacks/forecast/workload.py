@@ -57,10 +57,10 @@ class Workload:
         self.segments, self.segments_of_text = dict(segments or {}), segments_of_text
         self.passes = {split: {p: max(n, SMALLEST) for p, n in parts.items()} for split, parts in passes.items()}
         self._left = {(split, part): float(num_tokens[split]) for split in self.passes for part in self.passes[split]}
-        self._measured: dict[str, tuple[float, float]] = {}  # part -> (seconds, finished work)
+        self._measured: dict[str, tuple[float, float]] = {}  # name of a part -> (its seconds, its finished work)
 
     def finish(self, split: str, part: str, num_tokens: float, seconds: float) -> None:
-        """Records that a part of the evaluation took `seconds` for the next `num_tokens` tokens of a split."""
+        """Records that a method or metric, the `part`, took `seconds` for the next `num_tokens` tokens of a split."""
         if (split, part) not in self._left:
             return
         self._left[split, part] = max(0.0, self._left[split, part] - num_tokens)
@@ -68,10 +68,10 @@ class Workload:
         self._measured[part] = (before[0] + seconds, before[1] + num_tokens * self.passes[split][part])
 
     def seconds_left(self, seconds_per_token: float | None = None) -> float | None:
-        """Returns the estimated seconds for the remaining work; None if no part has run and no speed is given.
+        """Returns the estimated seconds of the remaining work; None if nothing has run yet and no speed is given.
 
         Args:
-            seconds_per_token: time of a forward pass over one token, for parts without a measured speed.
+            seconds_per_token: time of a forward pass over one token, assumed for methods and metrics that have not run.
         """
         seconds, work = (sum(values) for values in zip((0.0, 0.0), *self._measured.values(), strict=True))
         overall = seconds_per_token if seconds_per_token is not None else seconds / work if work else None
@@ -142,9 +142,10 @@ def workload_of(trainer: Trainer, source: Any, splits: list[str], network: Any =
 
 
 def _new_segments(part: Any, num_units: int, segment_length: int) -> float | None:
-    """Returns the mean number of segments to encode for an erased version.
+    """Returns how many segments the network must encode, on average, for one text with erased units.
 
-    Returns None if `part`, a method or metric, erases no units.
+    A segment that was already encoded for another version of the text does not count. Returns None if `part`, a method
+    or metric, erases no units.
     """
     while not isinstance(part, ErasesUnits) and hasattr(part, "method"):
         part = part.method  # `part` wraps another method, as Transformed does
@@ -161,8 +162,8 @@ def _limit(callback: Any, num_examples: int) -> int:
 def _explained_rows(trainer: Trainer, source: Any, split: str) -> np.ndarray:
     """Returns the row numbers of the examples that will be explained.
 
-    These are the split's first examples, as far as the trainer's limit on batches keeps them. Batches are sorted by
-    length, so a limit can leave out any of them.
+    These are the first `max_examples` examples of the split. If the trainer limits the number of batches, the examples
+    in left-out batches are not explained. They can be any examples, because batches are sorted by length.
     """
     data: Any = data_of(trainer)
     first = np.arange(_limit(source, len(data.split(split))))
@@ -210,7 +211,7 @@ class EvaluationProgress:
 
     def __init__(self, trainer: Trainer, workload: Workload | None) -> None:
         self.trainer, self.workload = trainer, workload
-        self.seconds: dict[str, float] = {}  # split -> seconds that all parts have taken
+        self.seconds: dict[str, float] = {}  # split -> seconds that all methods and metrics have taken
         self.done: dict[str, int] = {}  # split -> number of finished examples
         self._split, self._num_examples, self._num_tokens = "", 0, 0.0
 
@@ -223,10 +224,10 @@ class EvaluationProgress:
 
     @contextmanager
     def part(self, name: str, text: str, share: float = 1.0) -> Iterator[None]:
-        """Displays `text` and measures the time of the `with` block, as a step of the part `name`.
+        """Displays `text` and measures the time of the `with` block, as a step of the method or metric `name`.
 
-        A part may need several steps for one batch: `share` (0 to 1) is this step's fraction of the part's work on the
-        batch.
+        A method or metric may need several steps for one batch. `share` (0 to 1) is the fraction of its work on the
+        batch that this step does.
         """
         show_status(self.trainer, lambda: self.line(text))
         began = time.perf_counter()
@@ -247,9 +248,9 @@ class EvaluationProgress:
 
 @contextmanager
 def timed_part(source: Any, name: str, text: str, share: float) -> Iterator[None]:
-    """Displays `text` and measures the time of the `with` block, as a step of the part `name` of `source.progress`.
+    """Runs the `with` block in `source.progress.part`, which displays `text` and measures the time.
 
-    If the source has no `progress`, nothing is displayed or measured.
+    If `source`, a callback that computes attributions, has no `progress`, nothing is displayed or measured.
 
     Example:
         >>> with timed_part(object(), "eraser/iou", "eraser/iou measures random on", 1.0):

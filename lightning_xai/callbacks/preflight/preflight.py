@@ -43,7 +43,8 @@ class Preflight(Callback):
     over the longest text, and a backward pass if a method needs backward passes.
 
     All processes try the same texts. The preflight logs nothing and writes no results. Afterwards, random generators,
-    gradients, modes, hooks, the attention kernel and costs are as before. Under FSDP, there is no preflight.
+    gradients, modes, hooks, the attention kernel and the measured costs of methods are as before. Under FSDP, there is
+    no preflight.
 
     Args:
         tests_after_fit: whether a test follows the fit; if so, the preflight covers both.
@@ -85,7 +86,7 @@ class Preflight(Callback):
 
     @property
     def leaves_out(self) -> bool:
-        """Whether parts that fail are left out."""
+        """Whether the run continues without the methods and metrics that fail in the preflight."""
         return self.enabled and self.skip_unfit
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
@@ -178,7 +179,7 @@ class Preflight(Callback):
 
     def _try_evaluation(self, preflight: PreflightRun) -> None:
         if not preflight.replays and not try_network(preflight):
-            return  # if the network fails, so does everything else
+            return  # if the network fails, all methods and metrics fail, too
         sources = sources_of(preflight)
         methods = [method for source in sources for method in source.methods.values()]
         with eager_attention(preflight.network, enabled=any(method.needs_attentions for method in methods)):

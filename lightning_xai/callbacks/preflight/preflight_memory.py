@@ -1,4 +1,7 @@
-"""Remembers the outcomes of preflights within a command, and across the commands of a chain."""
+"""Remembers which preflights succeeded or failed, within a command and across the commands of a chain of runs.
+
+A preflight tries all methods and metrics on two short texts, before a run starts.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,8 @@ from lightning_xai.callbacks.preflight.preflight_run import Failure
 from lightning_xai.runs.files.whole_files import read_json, write_json
 from lightning_xai.runs.ranks import gather
 
-StageAndSplit = tuple[str, str]  # a part of a preflight: a stage of the trainer (such as "fit") and a split
+# what one part of a preflight (trial before a run) covers: a stage of the trainer (such as "fit") and a split
+StageAndSplit = tuple[str, str]
 
 
 @runtime_checkable
@@ -31,17 +35,19 @@ class KeepsPreflights(Protocol):
     """
 
     def preflight_record(self, trainer: Trainer) -> Path:
-        """Returns the chain's file that records successful preflights."""
+        """Returns the file in which the chain records its successful preflights (trials before a run)."""
         ...
 
 
 @dataclass
 class PreflightMemory:
-    """The outcomes of the command's earlier preflights. Later runs of a chain use them instead of a new preflight.
+    """Outcomes of the preflights (trials before a run) in this command, so that later runs of a chain can skip them.
+
+    The keys identify the methods, network and data of a preflight.
 
     Attributes:
-        tried: key that identifies methods, network and data -> pairs (stage of the trainer, split) that were tried.
-        failures: the same key -> description of a method or metric that was left out -> its failure.
+        tried: key -> the pairs (stage of the trainer, split) that were tried.
+        failures: key -> description of each method or metric that failed and was left out -> its failure.
 
     Example:
         >>> PreflightMemory().tried
@@ -52,9 +58,10 @@ class PreflightMemory:
     failures: dict[str, dict[str, Failure]] = field(default_factory=dict)
 
     def recall(self, key: str, trainer: Trainer) -> None:
-        """Adds the successful preflights that the chain's file has for the same kind of device and PyTorch version.
+        """Adds to `tried` the preflights that the chain's file has for `key`.
 
-        Every process must call this method.
+        These preflights succeeded on the same kind of device and with the same version of PyTorch. Every process must
+        call this method.
         """
         record = record_of(trainer)
         if record is not None:
@@ -62,7 +69,7 @@ class PreflightMemory:
             self.tried.setdefault(key, set()).update(gather(_read(record, _digest(key, trainer)))[0])
 
     def record(self, key: str, trainer: Trainer) -> None:
-        """If nothing failed, records the preflight in the chain's file, so that other commands skip it."""
+        """Adds the preflight for `key` to the chain's file, unless something failed. Other commands then skip it."""
         record = record_of(trainer)
         if record is not None and trainer.is_global_zero and not self.failures.get(key):
             digest = _digest(key, trainer)
@@ -71,7 +78,7 @@ class PreflightMemory:
 
 
 def record_of(trainer: Trainer) -> Path | None:
-    """Returns the file in which the runs of a chain record their preflights; None for other runs and for dry runs.
+    """Returns the file in which a chain records its preflights; None without a chain, or in fast_dev_run mode.
 
     Example:
         >>> print(record_of(Trainer(logger=False, accelerator="cpu")))
@@ -89,7 +96,7 @@ def _read(file: Path, digest: str) -> set[StageAndSplit]:
 
 
 def _digest(key: str, trainer: Trainer) -> str:
-    """Returns a short hash of a preflight's key, the kind of device and the version of PyTorch."""
+    """Returns a short hash of `key` (which identifies a preflight), the kind of device and the PyTorch version."""
     device = trainer.strategy.root_device
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
     return hashlib.sha256(f"{key} {name} {torch.__version__}".encode()).hexdigest()[:12]

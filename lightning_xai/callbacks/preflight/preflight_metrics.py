@@ -98,10 +98,10 @@ def _try_scores(preflight: PreflightRun, evaluation: Any, metric: AttributionMet
 
 
 def _measure_scores(preflight: PreflightRun, metric: AttributionMetric, scores: Mapping[str, Scored]) -> None:
-    """Measures the scores of several methods with a copy of a metric.
+    """Tries a copy of a metric on the scores of several methods, with one text for each method.
 
-    Of each method, only the scores for its first text are used; if possible, this text has evidence. The scores of
-    methods that explained the same texts are put into one batch, as if each method had explained a different text.
+    The text is the first that the method explained; if possible, it has evidence. If several methods explained the
+    same batch, the copy gets a batch that repeats the text once for each method, with the scores of that method.
     """
     if not scores:
         return
@@ -122,13 +122,15 @@ def _measure_scores(preflight: PreflightRun, metric: AttributionMetric, scores: 
         measured.update(attribution, repeated, _predict(preflight, repeated, probs[rows]))
     if not metric.needs_tuning:
         measured.compute()
-    elif preflight.fits:  # tuning is only tried before a fit: a trained network may predict classes without evidence
+    elif preflight.fits:
+        # tuning needs a predicted class with evidence. Before a fit, predictions are made up to include one; a trained
+        # network may predict none
         measured.tune_from(measured)
         measured.compute()
 
 
 def _copy_of(metric: AttributionMetric, device: torch.device) -> AttributionMetric:
-    """Returns a copy of a metric that never gathers records from other processes."""
+    """Returns a copy of a metric. The copy never gathers records from other processes."""
     copied = copy.deepcopy(metric).to(device)
     copied.distributed_available_fn = lambda: False
     return copied
@@ -161,7 +163,7 @@ def _measure(
     *,
     only_tunes: bool,
 ) -> None:
-    """Measures the made-up scores of each split with a separate copy of a metric.
+    """Computes a metric from the made-up scores of each split, with a separate copy of the metric for each split.
 
     If `only_tunes` is True, the validation split is only used to tune the metric.
     """

@@ -1,4 +1,4 @@
-"""The interface through which callbacks take part in a preflight: it gives them short examples, and records errors."""
+"""What a preflight offers to callbacks: short examples to try their parts on before a run, and a list of errors."""
 
 from __future__ import annotations
 
@@ -136,18 +136,21 @@ def check_passes(method: AttributionMethod) -> tuple[float, float]:
 
 @dataclass
 class PreflightRun:
-    """One preflight: the splits that the run will evaluate, and the failures so far.
+    """One preflight: callbacks try the parts of a run on short examples, before the run starts.
+
+    The object knows which splits the run will evaluate, and records which parts have failed so far.
 
     Attributes:
         trainer: the trainer, after it has moved the network to its device.
         module: the objective.
-        stages: stage -> the splits that it uses. The preflight of the objective has only the stage "train". Any other
-            preflight has the stage "fit" (the validations of a fit), "validate", "test" or "predict". If a test follows
-            the fit, the preflight has both "fit" and "test".
+        stages: stage -> the splits that it uses. A preflight of the objective has the stage "train". A preflight of
+            methods and metrics has the stage "fit" (the validations of a fit), "validate", "test" or "predict", or both
+            "fit" and "test" if a test follows the fit.
         failures: description of a part, such as a method or metric -> its failure.
         errors: the errors that caused the failures.
         leave_out: description of a part -> functions that leave the part out of the run.
-        replays: whether the outcomes are already known. If so, nothing is tried, and only `leave_out` is filled.
+        replays: whether the outcomes are known from an earlier preflight. If so, nothing is tried, and only `leave_out`
+            is filled.
         needs_backward: whether a method that was tried needs backward passes.
         scores: Python id of a callback that computes attributions -> name of a method -> the first scores that
             the method computed.
@@ -237,11 +240,11 @@ class PreflightRun:
     def batches(
         self, splits: Sequence[str], method: AttributionMethod | None, max_examples: int | None = None
     ) -> Iterator[tuple[str, Batch]]:
-        """Yields pairs of a split and the texts of this split on which a method is tried.
+        """Yields (split, texts) for each split on which a method is tried.
 
-        A method that needs passes through the network gets the short texts of the first split, and of each further
-        split that has texts of a new form (see `text_forms`). A method without passes may look up stored scores of
-        whole texts, so it gets the whole texts of every split.
+        A method that needs passes through the network gets short texts. It is tried on the first split, and on another
+        split only if this split has texts of a new form (see `text_forms`), such as pairs. A method without passes may
+        look up stored scores of whole texts, so it gets the whole texts of every split.
 
         Args:
             splits: the splits whose texts the method explains.
@@ -277,7 +280,7 @@ class PreflightRun:
 
 @runtime_checkable
 class HasPreflight(Protocol):
-    """A callback that a preflight should try.
+    """A callback that takes part in preflights with its method `on_preflight`.
 
     Example:
         >>> class Evidence:
@@ -288,5 +291,8 @@ class HasPreflight(Protocol):
     """
 
     def on_preflight(self, preflight: PreflightRun) -> None:
-        """Tries what the callback will do, by `preflight.attempt`. Must not write, log, or wait for other processes."""
+        """Tries what the callback will do in the run. Each try is a call of `preflight.attempt`.
+
+        `on_preflight` must not write files, log, or wait for other processes.
+        """
         ...

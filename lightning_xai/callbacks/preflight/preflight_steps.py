@@ -44,7 +44,7 @@ def sources_of(preflight: PreflightRun) -> list[Any]:
 
 
 def explained_splits(preflight: PreflightRun, source: Any) -> list[str]:
-    """Returns the splits that a source explains in the preflight's stages.
+    """Returns the splits that `source`, a callback that computes attributions, explains in the preflight's stages.
 
     A test explains the validation split only if a callback that receives the attributions needs it.
     """
@@ -70,7 +70,7 @@ def smallest_max_examples(preflight: PreflightRun, source: Any) -> int | None:
 
 
 def explained_examples(preflight: PreflightRun, source: Any, split: str) -> np.ndarray:
-    """Returns the indices of the examples of a split that a source explains in the preflight's stages.
+    """Returns the indices of a split's examples that a source of attributions explains in the preflight's stages.
 
     The indices depend on the source's `max_examples`, and on the trainer's `limit_test_batches` and the like.
     """
@@ -144,9 +144,9 @@ def _explain(
         may_be_stored = not any(check_passes(method))
         examples = examples_with_targets(preflight, source, split) if may_be_stored else np.zeros(0, dtype=np.int64)
         if len(examples) and not np.isin(batch.index.tolist(), examples).all():
-            batch = preflight.examples(split, examples[:2])  # only `examples` must have stored scores
-        # before a fit, probabilities are made up, because the untrained network would predict random classes, for
-        # which `Cached` may find no stored scores
+            batch = preflight.examples(split, examples[:2])  # for other examples, no scores need to be stored
+        # before a fit, the untrained network would predict random classes, for which the method `Cached` may find no
+        # stored scores. So made-up probabilities are used
         confident = confident_probs(batch, preflight.network.num_classes)
         probs = confident if preflight.fits else preflight.network.predict(batch.inputs)
         targets, target_mask = targets_of(preflight, source, probs, batch.labels)
@@ -190,7 +190,7 @@ def _refuse_changes(network: torch.nn.Module, checksums: dict[str, int]) -> None
 
 
 def targets_of(preflight: PreflightRun, source: Any, probs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the classes [B, K] that a source explains, and a mask [B, K] that is False at padding."""
+    """Returns the classes [B, K] that a source of attributions explains, and a mask [B, K], False at padding."""
     return select_targets(
         getattr(source, "targets", "gold_or_predicted"),
         probs,
@@ -201,7 +201,7 @@ def targets_of(preflight: PreflightRun, source: Any, probs: Tensor, labels: Tens
 
 
 def all_splits(preflight: PreflightRun) -> list[str]:
-    """Returns the splits of all stages of the preflight."""
+    """Returns the splits that the preflight's stages use."""
     return list(dict.fromkeys(split for splits in preflight.stages.values() for split in splits))
 
 

@@ -23,9 +23,10 @@ def epoch_name(epoch: int, max_epochs: int | None) -> str:
 
 
 def validation_numbers(trainer: Trainer) -> dict[str, float]:
-    """Returns the last validation's classification metrics, preceded by the value that chooses the best checkpoint.
+    """Returns the classification metrics of the last validation, without the prefix "val/".
 
-    Other attribution metrics are left out.
+    The metric that chooses the best checkpoint comes first, even if it is an attribution metric. All other attribution
+    metrics are left out.
 
     Example:
         >>> from lightning.pytorch.callbacks import ModelCheckpoint

@@ -89,10 +89,10 @@ class ChecksClasses:
         raise AssertionError("the parser raises or exits")
 
     def dump(self, *args: Any, **kwargs: Any) -> str:
-        """Returns a configuration as text, in which the parser resolves omegaconf's interpolations.
+        """Returns a configuration as text, with omegaconf's interpolations resolved.
 
-        Modules that the configuration names may have registered resolvers that run code. Such resolvers are removed;
-        only omegaconf's own are kept.
+        First removes all resolvers except omegaconf's own, because modules that the configuration names may have
+        registered resolvers that run code.
         """
         OmegaConf.clear_resolvers()
         parser: Any = super()
@@ -150,7 +150,7 @@ def _check_arguments(parser: Any, config: Namespace, prefix: str) -> None:
     targets = [action.target[1] if isinstance(action, ActionLink) else action for action in parser._actions]
     for action in dict.fromkeys(targets):
         if isinstance(action, ActionTypeHint) and config.get(action.dest) is not None:
-            # classes are later built in the same context, so jsonargparse reuses the parsers of nested classes
+            # jsonargparse later builds the classes in a context like this, and reuses the parsers that are made here
             with parser_context(parent_parser=parser, nested_links=ActionLink.get_nested_links(parser, action)):
                 argument = _Argument(action, prefix + action.dest)
                 config[action.dest] = argument.checked(config[action.dest], [action._typehint])
@@ -226,7 +226,7 @@ class _Argument:
         return spec
 
     def _checked_fields(self, fields: Namespace, members: Sequence[Any]) -> Namespace:
-        """Checks the arguments for a class that is given by its arguments alone, such as a dataclass."""
+        """Checks the arguments of an entry without a class_path, such as the fields of a dataclass."""
         for base, _ in bases_of(members):
             self._check_arguments_of(base, fields, None, f"{self.key}.")
         return fields

@@ -125,7 +125,9 @@ def save_config(parser: ArgumentParser, config: Namespace, file: Path) -> None:
 
 
 def check_formats(config_files: Sequence[str]) -> None:
-    """Raises ValueError if a file was saved by a run of another format, in which settings may have other names.
+    """Raises ValueError if a run saved a file in a format that this version of the package does not read.
+
+    In another format, settings may have other names.
 
     Example:
         >>> check_formats([find_config("roar.yaml")])  # written by a person, so it is not checked

@@ -1,4 +1,4 @@
-"""Checks, before parsing, that the files of a command are valid YAML, and that --config gives each configuration."""
+"""Checks, before parsing, the syntax of a command's YAML files, and that --config gives the configurations of runs."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ DEEPEST = 50  # largest allowed depth of nested mappings and lists
 
 
 def check_files(argv: Sequence[str]) -> None:
-    """Raises ValueError if a YAML file is not valid, or is the configuration of a run where only a part of one fits.
+    """Raises ValueError if a YAML file is not valid, or if the wrong option or setting names it.
 
-    Checks the files that `argv` names, and the files that these files name.
+    --config takes the configuration of a run. The settings in PARTS, such as `data`, take a file for one part of a run.
+    The files that `argv` names are checked, and the files that these files name.
 
     Example:
         >>> import tempfile
@@ -32,7 +33,7 @@ def check_files(argv: Sequence[str]) -> None:
         Traceback (most recent call last):
         ValueError: .../tm.yaml, line 2: did not find expected node content; correct the YAML there
     """
-    checked: set[tuple[Path, bool]] = set()  # files, and whether as a part
+    checked: set[tuple[Path, bool]] = set()  # (file, whether it is the value of a setting in PARTS)
     for before, argument in zip(["", *argv[:-1]], argv, strict=True):
         value = argument.rpartition("=")[2]
         option = argument.partition("=")[0] if "=" in argument else before
@@ -72,7 +73,10 @@ def _check(file: Path, kinds: tuple[type, ...], checked: set[tuple[Path, bool]],
 
 
 def _option_for(file: Path) -> str:
-    """Returns the option for a file that describes a part; all such options if the file is not a shipped one."""
+    """Returns the option that takes `file`, which describes one part of a run.
+
+    If the file is not one that the package ships, lists the options for all parts.
+    """
     shipped = file.resolve().is_relative_to(SHIPPED.resolve())
     right = right_option(file.resolve().relative_to(SHIPPED.resolve()).as_posix()) if shipped else None
     return right or f"the option for its class: {', '.join(OPTIONS.values())}"

@@ -67,7 +67,7 @@ def takes_data(hint: Any) -> bool:
 
 
 def takes_text(hint: Any) -> bool:
-    """Returns whether a string that is given for a declared type is plain text, and not the name of a class.
+    """Returns whether an argument of this type takes a string as plain text, and not as the name of a class.
 
     Example:
         >>> takes_text(str), takes_text(Callable), takes_text(None)

@@ -21,11 +21,11 @@ from lightning_xai.runs.folder import RunFolder
 
 
 def fill_encoder_path(config: Namespace) -> None:
-    """Sets `path` and `max_length` of the data's TokenizerEncoder, where they are missing, to those of a network.
+    """Takes a missing `path` and `max_length` of the data's TokenizerEncoder from a network in the configuration.
 
     The networks are tried in this order: the network of an Evaluation, a classifier with a path, a teacher or other
-    trained network. A missing `path` becomes the path of the first tokenizer that belongs to one of these networks. A
-    missing `max_length` becomes that of the first network that records the `max_length` of its training.
+    trained network. The `path` is taken from the first network that has a tokenizer, and `max_length` from the first
+    network that records the `max_length` of its training.
 
     Args:
         config: configuration of a subcommand, changed in place.
@@ -54,7 +54,7 @@ def fill_encoder_path(config: Namespace) -> None:
 def check_network_tokenizer(config: Namespace, model: Any, data: Any) -> None:
     """Checks that the data are encoded with the tokenizer of every pretrained network in the configuration.
 
-    If an Evaluation's network has a learned vocabulary, the data module adopts this vocabulary.
+    If `model` is an Evaluation whose network has a learned vocabulary, the data module adopts this vocabulary.
 
     Raises:
         ValueError: the data are encoded with another tokenizer.
@@ -104,7 +104,7 @@ def _network_tokenizer(model: Any, key: str) -> str:
 
 
 def _network_length(model: Any, key: str) -> int:
-    """Returns the `max_length` of training, from the first network in `model` that records it."""
+    """Returns the first `max_length` that a network in `model` records from its training."""
     for path in _network_paths(model):
         length = (_encoder_spec(path).get("init_args") or {}).get("max_length")
         if length is not None:

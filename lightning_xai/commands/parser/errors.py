@@ -120,7 +120,7 @@ class _Explanation:
                 f"{place}.init_args.{unknown[1]} is not an argument of {_short(self.owner)}: "
                 f"choose one of {listed_choices(names, unknown[1])}{self._classes_with(unknown[1])}; {self._help()}"
             )
-        if required and self.owner and not isinstance(_imported(self.owner.name), type):  # not a class
+        if required and self.owner and not isinstance(_imported(self.owner.name), type):  # a function, for example
             return f"{place} names {self.owner.name}, which is not a class: name a class, or remove this setting"
         if required and self.owner:
             return f"{place} lacks {required[1]}, which {_short(self.owner)} needs: set it in init_args; {self._help()}"
@@ -181,9 +181,10 @@ class _Explanation:
         return f"run.py --help {short} lists its arguments"
 
     def _classes_with(self, argument: str) -> str:
-        """Returns text in parentheses that names the imported classes which fit in this place and have this argument.
+        """Returns text in parentheses that lists the classes that have this argument.
 
-        Returns "" if no class has the argument, or if more than MOST_CLASSES have it.
+        Only imported classes that the configuration may name at the place of the error are listed. Returns "" if no
+        class has the argument, or if more than MOST_CLASSES have it.
         """
         assert self.owner is not None
         argument = argument.partition(".")[0]
@@ -193,7 +194,7 @@ class _Explanation:
         return f" ({argument} is an argument of {', '.join(named)})" if 0 < len(named) <= MOST_CLASSES else ""
 
     def _place(self) -> str:
-        """Returns the dotted key that has the problem. An item of a list or mapping is shown with the item's class."""
+        """Returns the dotted key with the problem. In brackets, it names the class of an item of a list or mapping."""
         parts: list[str] = []
         for node in self.problem.path:
             if not node.is_class:
@@ -206,7 +207,7 @@ class _Explanation:
         return sources.get(place, place)  # the key that the user set, if the parser copied its value to `place`
 
     def _members(self, node: Node) -> list[Any]:
-        """Returns the types that are allowed for the value of a key, or for the items of this value."""
+        """Returns the types that a value may have and, if the value is a list or mapping, the types of its items."""
         at = self.problem.path.index(node)
         key = node if not node.is_class else self.problem.path[at - 1]
         members = list(alternatives(self.hints.get(key))) if self.hints.get(key) is not None else []
@@ -238,8 +239,8 @@ class _Explanation:
     def _arguments_of(self, owner: Node) -> list[str]:
         """Returns the names of those arguments of a class that a user may give.
 
-        If the declared type is a Callable, the arguments that are passed when it is called are left out. These are the
-        first arguments of the class.
+        If the declared type is a Callable, the first arguments of the class are left out, because the code that calls
+        the Callable passes them.
         """
         members = self._members(owner)
         given = [get_args(hint)[0] for hint in members if is_callable_type(hint) and get_args(hint)]

@@ -67,7 +67,9 @@ def find_part(name: str, kind: str) -> str:
 
 
 def right_option(name: str) -> str | None:
-    """Returns the option for a shipped file, for messages about files given by another option; None if there is none.
+    """Returns the right option for a shipped file, followed by the file's name; None if there is no such file.
+
+    Error messages suggest this option if a user gave the file by a wrong option.
 
     Args:
         name: file name, with or without its folder in configs/ and its ending.

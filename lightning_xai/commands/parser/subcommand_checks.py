@@ -11,13 +11,15 @@ from lightning_xai.objectives.evaluation import Evaluation, check_given, trains_
 
 
 def check_subcommand(config: Namespace, subcommand: str, *, is_dry: bool) -> None:
-    """Raises ValueError if --stage or an Evaluation does not suit a subcommand, or an Evaluation lacks its network.
+    """Raises ValueError if a subcommand does not allow --stage or an Evaluation, or if an Evaluation has no network.
+
+    An Evaluation is an objective that trains nothing, so "fit" does not allow it.
 
     Args:
         config: parsed configuration of the subcommand.
         subcommand: the subcommand, such as "fit".
-        is_dry: whether this is a fast_dev_run. The commands `data` and `search` are also a fit with fast_dev_run, so an
-            Evaluation is not refused then.
+        is_dry: whether this is a fast_dev_run. "fit" then allows an Evaluation, because the commands `data` and
+            `search` run "fit" with fast_dev_run.
 
     Example:
         >>> model = Namespace(class_path="lightning_xai.objectives.evaluation.Evaluation", init_args=Namespace())
@@ -26,7 +28,7 @@ def check_subcommand(config: Namespace, subcommand: str, *, is_dry: bool) -> Non
         ValueError: Evaluation trains nothing: use run.py test to evaluate a network (--model.init_args.path ...
     """
     if config.get("stage") is not None and subcommand != "fit":
-        raise ValueError("--stage works only with fit: leave it out, and give the config.yaml of the stage's run")
+        raise ValueError("--stage works only with fit: leave it out, and give --config the stage's own config.yaml")
     model: Any = config.get("model")
     if model is None or not issubclass(import_object(model.class_path), Evaluation):
         return

@@ -88,7 +88,7 @@ def _check_options(argv: Sequence[str], terms: Mapping[str, Any]) -> None:
     for argument in argv:
         option = argument.partition("=")[0]
         if option in (f"--{TERMS}", "--model.init_args", "--model"):
-            return  # this option's value may name terms
+            return  # the value of this option may add terms, so later options cannot be checked
         name, _, argument_of_term = option.removeprefix(f"--{TERMS}.").partition(".")
         if option.startswith(f"--{TERMS}.") and not argument_of_term:
             known.add(name)
@@ -101,7 +101,10 @@ def _check_options(argv: Sequence[str], terms: Mapping[str, Any]) -> None:
 
 
 def _is_inline(file: Path) -> bool:
-    """Returns whether a file itself shows all its terms: they are in no other file, and not in the old format."""
+    """Returns whether the terms of a file, if it has any, are written in this file.
+
+    Returns False if it refers to another file, or if it names an old objective, which `with_terms` replaces by a term.
+    """
     settings: Any = OmegaConf.to_container(OmegaConf.load(file), resolve=False) if file.is_file() else None
     for key in TERMS.split("."):
         if not isinstance(settings, dict) or with_terms(settings) is not settings:
@@ -111,9 +114,9 @@ def _is_inline(file: Path) -> bool:
 
 
 def _terms_in(file: Path) -> list[dict[str, Any] | None]:
-    """Returns a list with the terms that a file sets, in which paths of YAML files are made absolute.
+    """Returns a list with one item: the terms that a file sets. Paths of YAML files in the terms are made absolute.
 
-    The list is empty if the file does not set `terms`, and [None] if the file sets `terms` to null.
+    Returns [] if the file does not set `terms`, and [None] if the file sets `terms` to null.
     """
     settings: Any = OmegaConf.to_container(OmegaConf.load(file), resolve=False) if file.is_file() else None
     for key in TERMS.split("."):

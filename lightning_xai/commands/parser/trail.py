@@ -1,4 +1,4 @@
-"""Reads the parser's error messages, which are trees: their nodes are keys and class paths, their leaves sentences."""
+"""Reads the parser's error messages. They are trees of keys and class paths, with sentences as leaves."""
 
 from __future__ import annotations
 
@@ -133,11 +133,12 @@ def _indent(line: str) -> int:
 
 
 def _built_class(lines: list[str], number: int) -> str | None:
-    """Returns the path of the class to which line `number` belongs; None if the message shows no class.
+    """Returns the path of the class that line `number` is about; None if the message shows no class path.
 
-    A line may end in a value, which shows a class path. Of the values in line `number` and the lines indented below it,
-    the last one shows the class of line `number`, and earlier ones show classes nested in this class. If there is no
-    such value, line `number` belongs to one of several alternatives, and the next value shows the class of all of them.
+    A line may end in a value, which contains a class path. Line `number` and the lines indented below it form a block.
+    The last value in the block is that of the class itself; earlier values are those of classes nested in it. If the
+    block has no value, it describes one of several alternatives for the same class. The next value after the block then
+    contains the path of this class.
     """
     below = takewhile(lambda line: _indent(line) > _indent(lines[number]), lines[number + 1 :])
     own = _BUILT.findall("\n".join([lines[number], *below]))

@@ -39,7 +39,7 @@ class WordListParser(ChecksClasses, ArgumentParser):
         """
         name = names[0].lstrip("-")
         if name in getattr(self, "item_types", {}):  # `self` has no item_types if it is a group of arguments
-            del kwargs["action"]  # the default action would read the sequence from one word
+            del kwargs["action"]  # jsonargparse's own action would parse one word as the whole sequence
             option = names[0].startswith("-")
             kwargs |= {"type": self.item_types[name], "nargs": "+" if option else "*"}
             kwargs["default"] = list(kwargs.get("default") or ())  # a copy, because the parser changes the list

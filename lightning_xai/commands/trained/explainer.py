@@ -75,7 +75,7 @@ class Explainer:
             yield from self._batch(texts[start : start + BATCH_SIZE], start)
 
     def predictions(self, texts: list[str]) -> Iterator[tuple[Tensor, Tensor, bool]]:
-        """Yields, for each text, the classes' probabilities [C], their predictions [C] bool, and whether it is cut."""
+        """Yields, for each text, probabilities [C], predicted classes [C] bool, and whether the text was truncated."""
         for start in range(0, len(texts), BATCH_SIZE):
             encoded = self._encode(texts[start : start + BATCH_SIZE], start)
             probs, predicted = self._predict(self._inputs(encoded, start))

@@ -15,9 +15,10 @@ PUBLISHED = {
     "mdace": {"train": 181, "validation": 60, "test": 61},
     "joint": {"train": 47_900, "validation": 1_691, "test": 3_131},
 }
-# another published corpus; its test set consists of MDACE's training and test admissions
+# another published corpus: the training split of "mimic", the validation split of "mdace", and as test split the
+# training and test splits of "mdace"
 LARGER = {"train": 47_719, "validation": 60, "test": 242}
-# number of test admissions -> numbers of (document, code) pairs and of evidence tokens in the results of Edin et al.
+# number of test admissions -> numbers of (document, code) pairs and evidence tokens that Edin et al. evaluate
 OF_RESULTS = {61: "586 with 2,091 evidence tokens, or 583 with 2,079", 242: "2,441 with 9,074 evidence tokens"}
 
 

@@ -134,7 +134,8 @@ def read_documents(settings: DocumentSettings) -> ClinicalDocuments:
         codes = CodeMap(settings.systems, billed.known if uses_icd9 else None, settings.classes)
         trim = settings.charts.trim if settings.charts is not None else "none"
         place_of = {row_id: place for place, row_id in enumerate(store.row_ids)}
-        # in a joint corpus, ids are ROW_IDs or HADM_IDs; the prefix before a ROW_ID keeps equal numbers apart
+        # if charts are optional, the id of a document is a ROW_ID (annotated note) or a HADM_ID (admission without a
+        # chart). A ROW_ID may equal a HADM_ID, so ROW_IDs get a prefix
         prefix = "" if settings.needs_chart else "note-"
         maker = _Maker(store, charts, billed, codes, trim, report, places_of_admissions(store), place_of, prefix)
         documents = {split: maker.documents(admissions) for split, admissions in lists.items()}

@@ -24,7 +24,7 @@ class Corpus:
     """The encoded rows of one split. Pickling stores only the folder, so another process opens the files again.
 
     Args:
-        folder: folder with the files of a CorpusWriter and the manifest, which the writer's caller adds.
+        folder: folder with the manifest and the files that a CorpusWriter wrote.
 
     Attributes:
         manifest: facts about the rows, as `CorpusWriter.finish` returns them, and about their source and encoder.
@@ -32,7 +32,7 @@ class Corpus:
         lengths: [R] number of tokens in each row.
         ordinary: [R] number of tokens in each row that are not special.
         unknown: [R] number of unknown tokens in each row, special tokens excluded.
-        evidence_kept: [R] as in TokenTable.
+        evidence_kept: [R] fraction of each row's evidence characters that were not truncated; NaN without evidence.
         truncated: [R] 1 for truncated rows, 0 for other rows.
         evidence_runs: [R] number of runs of consecutive evidence tokens in each row.
 
@@ -111,7 +111,7 @@ class Corpus:
         return all(sha256_of(self.folder / name) == facts["sha256"] for name, facts in self.manifest["files"].items())
 
     def _block(self, row: int) -> int:
-        """Returns the index, among all blocks of the corpus, of the block that has the row."""
+        """Returns the index of the block that contains a row. Blocks are counted over all shards."""
         return int(np.searchsorted(self._starts, row, side="right")) - 1
 
     def _place(self, number: int) -> tuple[int, int]:

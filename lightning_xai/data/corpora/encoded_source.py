@@ -72,7 +72,7 @@ class EncodedSource:
 
     @property
     def text_is_private(self) -> bool:
-        """Whether all texts must stay in the folder of the corpora."""
+        """Whether the texts are private, so that they must not be stored outside the folder of the encoded corpora."""
         return has_private_text(self.source)
 
     @property

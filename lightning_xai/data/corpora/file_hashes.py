@@ -75,5 +75,5 @@ def _state(files: Sequence[Path]) -> str:
 def _remembered(known: Path) -> dict[str, Any]:
     try:
         return read_json(known)
-    except (OSError, ValueError):  # missing or damaged: the hash is computed again
+    except (OSError, ValueError):  # the file is missing or damaged, so `of` computes the hash again
         return {}

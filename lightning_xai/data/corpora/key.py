@@ -39,7 +39,7 @@ def source_facts(source: TextSource, hashes: FileHashes) -> dict[str, Any]:
     """Returns facts about a source: its class, the code of its class, its arguments, its files, and its revision.
 
     Raises:
-        ValueError: an argument or the class has no representation that is the same in every process.
+        ValueError: an argument, or the code of the class, has no hash that is the same in every process.
 
     Example:
         >>> import tempfile
@@ -59,7 +59,7 @@ def encoder_key_facts(encoder: Encoder) -> dict[str, Any]:
     """Returns facts about an encoder: its class, the code of its class, its arguments, its tokenizer and its state.
 
     Raises:
-        ValueError: an argument or the class has no representation that is the same in every process.
+        ValueError: an argument, or the code of the class, has no hash that is the same in every process.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
@@ -78,7 +78,7 @@ def encoder_key_facts(encoder: Encoder) -> dict[str, Any]:
 
 @cache
 def library_facts() -> dict[str, str]:
-    """Returns the versions of LIBRARIES, and a hash of the code that writes corpora.
+    """Returns the versions of the libraries in LIBRARIES, and a hash of the code that writes corpora.
 
     Example:
         >>> sorted(library_facts())

@@ -33,12 +33,14 @@ class TokenTable:
     input_ids: np.ndarray  # [N] int32
     word_ids: np.ndarray  # [N] int32, as in Encoded
     flags: np.ndarray  # [N] uint8: SPECIAL, EXPLAINED, SECOND_TEXT, PROMPT, and the token type in the higher bits
-    offsets: np.ndarray | None  # [N, 2] int32, as in Encoded; None in a batch, which needs no offsets
-    run_bounds: np.ndarray  # [R + 1] int; example r has the runs from run_bounds[r] to run_bounds[r + 1]
-    runs: np.ndarray  # [M, 3] int32: class, first token and end (exclusive) in the example; sorted by class
+    offsets: np.ndarray | None  # [N, 2] int32, character offsets, as in Encoded; None in a batch, which needs none
+    run_bounds: np.ndarray  # [R + 1] int; example r has the rows of `runs` from run_bounds[r] to run_bounds[r + 1]
+    # [M, 3] int32, runs of evidence tokens: class, position of the first token, and position after the last token;
+    # sorted by class. Positions are counted within the example
+    runs: np.ndarray
     cut_bounds: np.ndarray  # [R + 1] int; example r has the rows of `cut` from cut_bounds[r] to cut_bounds[r + 1]
     cut: np.ndarray  # [Q, 2] int32: class whose evidence was all truncated, number of evidence tokens; sorted by class
-    evidence_kept: np.ndarray  # [R] float64, as in Encoded; NaN without evidence
+    evidence_kept: np.ndarray  # [R] float64, fraction of evidence characters not truncated; NaN without evidence
     truncated: np.ndarray  # [R] bool
     fill_token_id: int
     has_types: bool
@@ -210,7 +212,10 @@ def runs_of_class(label: int, mask: np.ndarray) -> np.ndarray:
 
 
 def cut_rows(examples: Sequence[Mapping[int, int]]) -> np.ndarray:
-    """Returns the rows [Q, 2] of `TokenTable.cut`, from a list with the `evidence_cut` of each example.
+    """Returns the rows [Q, 2] of `TokenTable.cut`: each class whose evidence was all truncated, with its token count.
+
+    Args:
+        examples: for each example, class -> number of truncated evidence tokens (`Encoded.evidence_cut`).
 
     Example:
         >>> cut_rows([{7: 3}, {}, {2: 1}]).tolist()
@@ -221,7 +226,7 @@ def cut_rows(examples: Sequence[Mapping[int, int]]) -> np.ndarray:
 
 
 def _masks(runs: np.ndarray, length: int) -> dict[int, np.ndarray]:
-    """Returns class -> [T] bool for the runs [M, 3] of an example of `length` tokens."""
+    """Returns class -> evidence mask [T] bool, from the rows of `TokenTable.runs` for an example of `length` tokens."""
     masks: dict[int, np.ndarray] = {}
     for label, begin, end in runs.tolist():
         masks.setdefault(label, np.zeros(length, dtype=bool))[begin:end] = True
@@ -230,7 +235,7 @@ def _masks(runs: np.ndarray, length: int) -> dict[int, np.ndarray]:
 
 def _check_baseline(table: TokenTable, baseline_ids: np.ndarray, explained: np.ndarray) -> None:
     expected = np.where(explained, table.fill_token_id, table.input_ids)
-    # this also holds for examples after erasure: an erased token has the fill token in input_ids and in baseline_ids
+    # examples with erased tokens pass this check, too: an erased token is the fill token in input_ids and baseline_ids
     if not np.array_equal(expected, baseline_ids):
         raise ValueError(
             "an encoder's baseline_ids must be the same fill token wherever token_mask is True, and input_ids "

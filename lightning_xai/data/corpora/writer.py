@@ -79,7 +79,7 @@ class CorpusWriter:
         self._labels: list[pa.Array] = []
         self._classes: Counter[int] = Counter()
         self._num_rows = 0  # number of rows that were added
-        self._unlabeled: list[int] = []  # row numbers, one for each rationale of a class that its row does not have
+        self._unlabeled: list[int] = []  # row numbers, one for each rationale whose class is not a label of the row
 
     def add(self, table: TokenTable, examples: Sequence[dict[str, Any]]) -> None:
         """Appends a block of rows.

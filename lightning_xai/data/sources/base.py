@@ -25,8 +25,8 @@ def rows_to_dataset(rows: Iterable[dict[str, Any]], multilabel: bool = False) ->
     """Returns the rows as a data set in memory. The keys of a row are columns of TextSource; some may be missing.
 
     Raises:
-        ValueError: a row is not a dict, its labels or rationales have another format than TextSource describes, or a
-            class number or the start or end of a span would be rounded, because it is not a whole number.
+        ValueError: a row is not a dict, its labels or rationales do not have the format of TextSource, or a class
+            number or the start or end of a span is not a whole number.
 
     Example:
         >>> rows_to_dataset([{"text": "good", "labels": 1, "id": "a"}]).column_names

@@ -121,7 +121,7 @@ class ColumnSource(TextSource):
         if not isinstance(rows, Dataset):
             return _TableSplit(rows, None)
         feature = rows.features[self.columns["labels"]]
-        # the cells of a multi-label column are lists, and the feature of their items is needed
+        # the cells of a multi-label column are lists, and the feature of the lists' items has the class names
         feature = getattr(feature, "feature", feature)
         names = list(feature.names) if isinstance(feature, ClassLabel) else None
         # without a format, cells are plain Python values, even if the data set on disk is set to return tensors

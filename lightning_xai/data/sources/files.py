@@ -190,7 +190,10 @@ def files_of_pattern(pattern: str) -> list[Path]:
 
 
 def _files_like(path: Path) -> list[str]:
-    """Returns the names of visible files beside `path`: those of its kind or, if there are none, of any known kind."""
+    """Returns the names of visible files in the folder of `path` that are of the same kind, such as csv.
+
+    If there are none, the files of all known kinds are returned.
+    """
     beside = sorted(path.parent.iterdir()) if path.parent.is_dir() else []
     names = [file.name for file in beside if file.is_file() and not file.name.startswith(".")]
     same = [name for name in names if kind_of(name) == kind_of(path)]

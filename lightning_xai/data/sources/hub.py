@@ -29,9 +29,11 @@ def is_saved_dataset(path: str | Path) -> bool:
 def check_label_names(rows: Dataset, column: str, class_names: list[str], path: str) -> None:
     """Checks that the class names of a label column do not contradict the expected names and their order.
 
+    Names are accepted if none of them is an expected name.
+
     Raises:
-        ValueError: the column has the expected names in another order; or only some names are in both lists, and the
-            lists differ in length or in the positions of these names.
+        ValueError: the column has the expected names in another order. Or the two lists share only some names, and
+            either have different lengths, or have a shared name at different positions.
 
     Example:
         >>> from datasets import Features
@@ -120,7 +122,7 @@ class Hub(ColumnSource):
         if Path(self.path).exists() or self.revision is not None and re.fullmatch("[0-9a-f]{40}", self.revision):
             return ""
         with self._hub_errors():
-            # these parts of the path contain a hash of the version, which is known offline too
+            # the last folders of the path identify the version by a hash, and `datasets` knows their names offline too
             return "/".join(Path(self._new_builder()().cache_dir).parts[-3:])
 
     @contextmanager

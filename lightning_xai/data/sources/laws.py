@@ -41,7 +41,7 @@ def check_source(source: TextSource) -> None:
     changed = changed_parts(process, process_state())
     rule = f"{name}: loading the data changed {', '.join(changed)}"
     require(not changed, rule, "draw random numbers from numpy.random.default_rng(seed)")
-    class_names_are_fixed(source, again)  # before the rows, whose labels are compared with the number of names
+    class_names_are_fixed(source, again)  # comes first, because rows_are_valid compares labels with the number of names
     rows_are_valid(source, splits)
     a_second_load_is_equal(again, splits)
     filler_is_apart(source)
@@ -125,7 +125,7 @@ def a_second_load_is_equal(source: TextSource, splits: DatasetDict) -> None:
 
 
 def filler_is_apart(source: TextSource) -> None:
-    """Checks that no filler text is in more than one split.
+    """Checks that no filler text, which is a text that supports no class, is in more than one split.
 
     Raises:
         ValueError: a text is in two splits.

@@ -252,6 +252,6 @@ class MimicLabels(TextSource):
         for admission in listed:
             if admission not in known:
                 raise ValueError(
-                    f"admission {admission} of the lists in {self.splits_dir} has no {fact} of {self.data_dir}; use "
-                    "the complete tables of MIMIC-III 1.4, or lists whose admissions are in the tables"
+                    f"admission {admission} is listed in {self.splits_dir}, but {self.data_dir} has no {fact} for it: "
+                    "use the complete tables of MIMIC-III 1.4, or lists whose admissions are in the tables"
                 )

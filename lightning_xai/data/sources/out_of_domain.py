@@ -102,9 +102,9 @@ class OutOfDomain(TextSource):
         splits: name of the new split -> name of the split to read from its source; "test" by default.
         max_lengths: name of the new split -> largest number of tokens of an example, special tokens included; by
             default, the encoder's limit. If truncation removes evidence, only the remaining evidence counts.
-        classes: name of the new split -> mapping for its source. The mapping has an entry for each class that `source`
-            lacks or names differently: class -> class of `source`, or null to leave out the class. Rows of a class that
-            is left out are dropped; multi-label rows only lose this label.
+        classes: name of the new split -> mapping from the classes of its source to classes of `source`. The mapping
+            needs an entry only for a class that `source` lacks or names differently. The entry class -> null leaves out
+            the class: single-label rows of this class are dropped, and multi-label rows only lose this label.
 
     Raises:
         ValueError: `others` is empty or has the name of a split of `source`; another option has a name that is not in

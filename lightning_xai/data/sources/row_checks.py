@@ -10,7 +10,7 @@ from lightning_xai.functional.text.spans import check_spans
 
 
 def check_given_row(row: Any, multilabel: bool) -> None:
-    """Checks the types of a row before it enters a data set, which would round numbers.
+    """Checks the types of a row before it is stored in a Hugging Face Dataset, which would turn a label 1.7 into 1.
 
     Raises:
         ValueError: the row is not a dict, its labels or rationales have another format than TextSource describes, or a
@@ -58,7 +58,7 @@ def check_example(example: dict[str, Any], split: str, num_classes: int, multila
 
 
 def require_label_kind(labels: Any, multilabel: bool, location: str) -> None:
-    """Raises ValueError unless labels are a list in multi-label data, and no list in single-label data.
+    """Raises ValueError if labels are not a list in multi-label data, or are a list in single-label data.
 
     Example:
         >>> require_label_kind([1], False, "row 0")

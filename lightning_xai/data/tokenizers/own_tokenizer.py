@@ -80,7 +80,7 @@ def load_tokenizer(path: str, *, trust_remote_code: bool = False) -> Any:
 
 
 def _config_without_classes(path: str) -> PreTrainedConfig | None:
-    """Returns a model's config.json without class names if transformers cannot read the class names; otherwise None.
+    """Returns a model's configuration without its class names; None if transformers can read the class names.
 
     A tokenizer needs no class names. A network that needs them raises an error when its configuration is read.
     """

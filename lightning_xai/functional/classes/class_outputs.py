@@ -75,9 +75,9 @@ def logits_only(
 ) -> Tensor:
     """Returns the logits [B, C] of all classes, or the logits [B, K] of `classes` [B, K].
 
-    A network whose attribute `reads_by_class` is True does not compute its readout here, so its classification head can
-    use fused attention, which has no second derivatives. After `set_attention("eager")`, the head uses plain attention
-    instead.
+    A network whose attribute `reads_by_class` is True does not compute its readout (the head's weights on token states)
+    here. Its classification head can therefore use fused attention, which has no second derivatives. After
+    `set_attention("eager")`, the head uses plain attention instead.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

@@ -1,8 +1,8 @@
-"""Divides the biases of a layer among the source tokens. The state of each target is a sum of one vector per source.
+"""Divides the biases of a layer among source tokens. A target token's state is the sum of one vector per source token.
 
 Letters in shapes:
-    R: number of targets
-    S: number of sources
+    R: number of targets (tokens whose states are decomposed)
+    S: number of sources (tokens among which biases are divided)
     c: number of sources in a chunk
     K: number of biases of a layer
     k: number of biases that the layer adds before a given bias
@@ -19,9 +19,9 @@ BiasRule = Literal["absdot", "abssim", "norm", "equal", "cls", "token", "none"]
 
 
 class BiasShares:
-    """Divides each bias b of a layer among the sources. The shares depend on the vectors x_j of the sources.
+    """Divides each bias b of a layer among the source tokens j. The shares depend on the tokens' vectors x_j.
 
-    Source j gets the fraction w_j / sum_i w_i of b. The rule determines the weight w_j: |x_j . b| for "absdot",
+    Source token j gets the fraction w_j / sum_i w_i of b. The rule determines the weight w_j: |x_j . b| for "absdot",
     |x_j . b| / |x_j| for "abssim" (the absolute cosine times |b|; the factor |b| cancels in the fraction), |x_j| for
     "norm", and 1 for "equal". Three rules use no weights: "cls" gives the whole bias to the first source, "token" gives
     it to the last source, and "none" gives it to no source. The vector x_j of source j is taken just before b is added,
@@ -52,12 +52,12 @@ class BiasShares:
     def __init__(self, rule: BiasRule, biases: dict[str, Tensor]) -> None:
         self.rule = rule
         self.biases = {} if rule == "none" else biases
-        # place -> [R, k, dim]: the k biases added before this place, transformed by the layer's maps up to this place
+        # place where a bias is added -> [R, k, dim]: the k earlier biases, as the layer has transformed them so far
         self.earlier: dict[str, Tensor] = {}
         self.products: dict[str, list[Tensor]] = {place: [] for place in self.biases}
 
     def enter(self, name: str, columns: Tensor) -> Tensor:
-        """Returns `columns` [R, k, dim] (the earlier biases) with the bias of place `name` appended."""
+        """Returns the earlier biases `columns` [R, k, dim], followed by the bias that is added at the place `name`."""
         if name not in self.biases:
             return columns
         self.earlier[name] = columns
@@ -73,20 +73,20 @@ class BiasShares:
             parts.append((vectors @ bias if bias.dim() == 1 else (vectors * bias.unsqueeze(1)).sum(-1)).unsqueeze(-1))
         if self.rule in ("abssim", "norm"):
             parts += [vectors.square().sum(-1, keepdim=True), vectors @ self.earlier[name].transpose(1, 2)]
-        parts = parts or [vectors[..., :1].detach().clone()]  # the other rules need only the number of sources
+        parts = parts or [vectors[..., :1].detach().clone()]  # the rules without weights need only the shape
         self.products[name].append(parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1))
         return vectors
 
     @property
     def needs_products_only(self) -> bool:
-        """Whether the rule needs no inner products other than those with the bias.
+        """Whether the rule needs at most the inner product of each vector with the bias.
 
         If so, `record_products` can be called in place of `record`.
         """
         return self.rule not in ("abssim", "norm")
 
     def record_products(self, name: str, products: Tensor) -> None:
-        """Stores the inner products [R, c] of each target's c vectors with the bias of place `name`."""
+        """Stores the inner products [R, c] of c sources' vectors with the bias that is added at the place `name`."""
         if name in self.biases:
             self.products[name].append(products.unsqueeze(-1))
 
@@ -98,7 +98,7 @@ class BiasShares:
         return torch.stack(shares, dim=-1) if shares else None
 
     def _share(self, name: str, products: Tensor, earlier_shares: list[Tensor]) -> Tensor:
-        """Returns the fraction [R, S] of the bias of place `name` that each source gets.
+        """Returns each source's fraction [R, S] of the bias that is added at the place `name`.
 
         Args:
             name: place where the bias is added.
@@ -118,11 +118,13 @@ class BiasShares:
             given = products.new_zeros(*products.shape[:2], 0)
         weight = torch.ones_like(products[..., 0])
         if self.rule in ("absdot", "abssim"):
-            # with the shares of earlier biases b_q: (x + sum_q given_q b_q) . b = x . b + sum_q given_q b_q . b
+            # a source has received the fractions given_q of the earlier biases b_q, so its vector is
+            # x + sum_q given_q b_q, and its inner product with b is x . b + sum_q given_q b_q . b
             along = (earlier * bias.expand(len(earlier), -1).unsqueeze(1)).sum(-1)  # [R, k]
             weight = (products[..., 0] + (given * along.unsqueeze(1)).sum(-1)).abs()
             products = products[..., 1:]
         if self.rule in ("abssim", "norm"):
+            # squared norm of a source's vector with its fractions given_q of the earlier biases b_q:
             # |x + sum_q given_q b_q|^2 = |x|^2 + sum_q given_q (2 x . b_q + sum_p given_p b_p . b_q)
             between = given @ (earlier @ earlier.transpose(1, 2))
             square = products[..., 0] + (given * (2 * products[..., 1:] + between)).sum(-1)

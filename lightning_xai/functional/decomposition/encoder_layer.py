@@ -58,7 +58,7 @@ class LayerTrace:
     """The intermediate results of one layer in a forward pass. They are part of the autograd graph.
 
     There are M = B * N rows (texts or segments) of S tokens, H attention heads and F feed-forward units. The docstring
-    of `EncoderLayer` defines x, a, y and mix.
+    of `EncoderLayer` gives the formulas; it calls `hidden` x, `attention_block` a, and `output` y.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -70,16 +70,16 @@ class LayerTrace:
         (torch.Size([1, 3, 4]), torch.Size([1, 2, 3, 2]), torch.Size([1, 3, 4]))
     """
 
-    hidden: Tensor  # [M, S, D] the layer's input x
+    hidden: Tensor  # [M, S, D] the layer's input
     attention: Tensor  # [M, H, S, S] attention probabilities
-    value_input: Tensor  # [M, S, D] input of `value`: x, or attention_norm(x)
+    value_input: Tensor  # [M, S, D] input of `value`: hidden; if `norm_first`, attention_norm(hidden)
     values: Tensor  # [M, H, S, head size] value vectors with bias; repeated for query heads that share a value head
-    attention_sum: Tensor  # [M, S, D] x + output(mix(values))
-    attention_block: Tensor  # [M, S, D] a: attention_norm(attention_sum), or attention_sum itself
-    feed_forward_input: Tensor  # [M, S, D] input of `up`: a, or feed_forward_norm(a)
+    attention_sum: Tensor  # [M, S, D] hidden plus the output of self-attention
+    attention_block: Tensor  # [M, S, D] attention_norm(attention_sum); if `norm_first`, attention_sum itself
+    feed_forward_input: Tensor  # [M, S, D] input of `up`: attention_block; if `norm_first`, its feed_forward_norm
     preactivation: Tensor  # [M, S, F] input of `activation`
-    feed_forward_sum: Tensor  # [M, S, D] a + output of the feed-forward block
-    output: Tensor  # [M, S, D] y: feed_forward_norm(feed_forward_sum), or feed_forward_sum itself
+    feed_forward_sum: Tensor  # [M, S, D] attention_block plus the output of the feed-forward network
+    output: Tensor  # [M, S, D] feed_forward_norm(feed_forward_sum); if `norm_first`, feed_forward_sum itself
 
 
 def split_heads(states: Tensor, num_heads: int) -> Tensor:

@@ -60,20 +60,21 @@ class FrozenLayer:
     rows: Tensor  # [R] positions of the targets among the T tokens
     attention_norm: FrozenNorm
     feed_forward_norm: FrozenNorm
-    slope: Tensor | None  # [R, 1, F] slopes of the activation; None leaves the feed-forward block out
-    biases: dict[str, Tensor]  # place -> bias [dim] or [R, dim], in the order in which the biases are added
+    slope: Tensor | None  # [R, 1, F] slopes of the activation; None if the feed-forward block is left out
+    biases: dict[str, Tensor]  # name of the place -> bias [dim] or [R, dim] that is added there, in order
     scratch: Tensor | None = None  # memory that every chunk reuses for its units; if None, each chunk gets new memory
 
     @property
     def reads_few_rows(self) -> bool:
-        """Whether it costs less to apply attention before the value map than to apply it afterwards."""
+        """Whether it is cheaper to apply the attention probabilities first and the value matrix second."""
         num_heads, num_rows, _ = self.attention.shape
         return num_rows * num_heads < self.hidden.shape[-1]
 
     def attend(self, vectors: Tensor) -> tuple[Tensor, None]:
-        """Returns two results: the sums [R, c, D] of the attention block's input and output, without biases; and None.
+        """Returns the attention block's input plus its output [R, c, D], without biases; and None.
 
-        None means that `after_attention` must apply `up` itself. With gradients off, the sums may overwrite `vectors`.
+        The second result is the argument `units` of `after_attention`: None means that `up` is still to be applied.
+        With gradients off, the first result may overwrite `vectors`.
 
         Args:
             vectors: [T, c, D], the vectors of c sources in the states of all T tokens.
@@ -113,9 +114,10 @@ class FrozenLayer:
         """Like `attend`, but for the first layer. The second result [R, c, F] is the output of the map `up`.
 
         In the first layer, each source is one token's input vector, and its value vector includes the value bias. For
-        every target, the vector of a source is a weighted sum of the same H + 1 vectors: the output of each head for
-        the source, and the source's input vector. To save time, the next norm and `up` are applied only to these H + 1
-        vectors. The second result is None if the feed-forward block is left out.
+        each target, the vector of a source is a weighted sum of the same H + 1 vectors: the source's value vector in
+        each head, after the output map, and the source's input vector. Only the weights depend on the target. To save
+        time, the next norm and `up` are applied only to these H + 1 vectors. The second result is None if the
+        feed-forward block is left out.
 
         Args:
             sources: positions of the c sources among the tokens.
@@ -158,13 +160,13 @@ class FrozenLayer:
     def mixtures_after_attention(
         self, vectors: Tensor, shares: BiasShares, units: Tensor | None, weights: Tensor
     ) -> Tensor:
-        """Returns W weighted sums [W, c, D] of the targets' outputs. The layer must be post-norm (norms after blocks).
+        """Like `after_attention`, but returns W weighted sums [W, c, D] over the targets.
 
-        The result equals weights @ `after_attention(vectors)`. To save time, the sums are taken before the
-        down-projection, which is then applied to W rows instead of R rows. So the vectors M v of single targets (M is
-        the matrix of the down-projection, v the units) are never computed. Their inner products with a bias b are
-        computed with the transposed matrix M': (M v) . b = v . (M' b). With gradients off, `vectors` and `units` are
-        overwritten.
+        The layer must be post-norm (norms after blocks). The result equals weights @ `after_attention(vectors)`. To
+        save time, the layer sums over the targets before the down-projection, and so applies the down-projection to W
+        rows instead of R rows. Its outputs M v for single targets (M is its matrix, v the units) are never computed.
+        Still, `shares` needs the inner product of each M v with a bias b. This product is computed as v . (M' b), where
+        M' is the transposed matrix. With gradients off, `vectors` and `units` are overwritten.
 
         Args:
             vectors: [R, c, D], the input plus the output of the attention block.
@@ -187,9 +189,10 @@ class FrozenLayer:
         return norm.without_rate(mixed[0] + F.linear(mixed[1], down))
 
     def _until_down(self, vectors: Tensor, at_bias: BiasHook, units: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """Computes the layer up to `down`. Returns the residual [R, c, D] and the units [R, c, F] before `down`.
+        """Sends vectors through the layer up to the down-projection.
 
-        The output of `down` is to be added to this residual. If the feed-forward block is left out, the units are None.
+        Returns the residual [R, c, D], to which the output of the down-projection must be added, and the units
+        [R, c, F], which are the input of the down-projection. The units are None if the feed-forward block is left out.
         """
         parts = self.parts
         block = at_bias("attention", vectors)
@@ -207,7 +210,7 @@ class FrozenLayer:
         size = inputs.shape[:2].numel() * len(weight)
         if self.scratch is None or size > len(self.scratch):
             return F.linear(inputs, weight)
-        # reuses memory: allocating new memory would take half as long as the matrix product
+        # reuses the scratch memory: to allocate new memory would take half as much time as the matrix product itself
         units = self.scratch[:size].view(-1, len(weight))
         return torch.mm(inputs.flatten(0, 1), weight.T, out=units).view(*inputs.shape[:2], len(weight))
 
@@ -262,7 +265,7 @@ def freeze_layer(
         if layer.gate is not None:
             if feed_forward != "zero_origin":
                 raise ValueError(
-                    f"in a feed-forward block with a gate, the line {feed_forward!r} cannot replace the activation: "
+                    f"a feed-forward block with a gate cannot be made linear with {feed_forward!r}: "
                     "set `activation: zero_origin` or `feed_forward: left_out`"
                 )
             slope = layer.activation(preactivation)

@@ -68,7 +68,7 @@ class FrozenNorm:
         return self._scaled(vectors, self.rate * self.weight, in_place=in_place)
 
     def without_rate(self, vectors: Tensor) -> Tensor:
-        """Returns the normalized vectors [..., D], but not multiplied by `rate`, which differs between targets."""
+        """Applies the map to vectors [..., D], except for the factor `rate`, which differs between targets."""
         return self._scaled(vectors, self.weight, in_place=False)
 
     def _scaled(self, vectors: Tensor, scale: Tensor, *, in_place: bool) -> Tensor:

@@ -1,12 +1,12 @@
 """Hidden states as sums of one vector per source token. The vectors pass through frozen layers, which are linear.
 
 Letters in shapes:
-    R: number of targets
-    S: number of sources
+    R: number of target tokens, the tokens whose states are decomposed
+    S: number of source tokens
     c: number of sources in a chunk
     F: number of feed-forward units
     K: number of biases of a layer
-    W: number of mixtures (weighted sums) of the targets' states
+    W: number of mixtures (weighted sums) of the target tokens' states
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from lightning_xai.functional.decomposition.frozen_activation import Approximati
 from lightning_xai.functional.decomposition.frozen_layer import FrozenLayer
 from lightning_xai.functional.decomposition.frozen_norm import freeze_norm
 
-Attended = Iterable[tuple[Tensor, Tensor | None]]  # results of `attend` and its variants
+Attended = Iterable[tuple[Tensor, Tensor | None]]  # results of `FrozenLayer.attend` and its variants
 
 
 @dataclass
@@ -45,7 +45,7 @@ class SourceSums:
     biases: Tensor  # [R, K, D], the biases after they have passed through the rest of the layer
 
     def chunks(self) -> Iterator[Tensor]:
-        """Yields chunks [R, c, D] of the vectors with the shares of the biases. Removes each chunk from `parts`."""
+        """Yields chunks [R, c, D] of the S vectors, with each source's shares of the biases added. Empties `parts`."""
         first = 0
         while self.parts:
             part = self.parts.pop(0)
@@ -58,10 +58,10 @@ class SourceSums:
 
 
 def _enter_biases(layer: FrozenLayer, rule: BiasRule) -> tuple[BiasShares, Tensor]:
-    """Returns the layer's `BiasShares`, and the K biases [R, K, D] after passing through the rest of the layer."""
+    """Passes the layer's K biases through the rest of the layer. Returns `BiasShares` and the results [R, K, D]."""
     shares = BiasShares(rule, layer.biases)
     no_columns = layer.hidden.new_zeros(len(layer.rows), 0, layer.hidden.shape[-1])
-    # `shares` keeps some of the columns. If they were in scratch memory, the sources would overwrite them
+    # `shares` keeps these biases, so they must not be in scratch memory, which each chunk of sources reuses
     return shares, replace(layer, scratch=None).after_attention(no_columns, shares.enter)
 
 
@@ -101,7 +101,7 @@ def mixtures_suffice(layer: FrozenLayer, following: EncoderLayer, rule: BiasRule
         layer: the frozen layer.
         following: the next layer, whose attention mixes the output states of `layer`.
         rule: how biases are divided among the sources, see `BiasShares`.
-        num_rows: number of targets of the next layer.
+        num_rows: number of tokens whose output states the next layer computes.
 
     Example:
         >>> from lightning_xai.functional.decomposition.encoder_layer import trace_layers
@@ -121,9 +121,10 @@ def mixtures_suffice(layer: FrozenLayer, following: EncoderLayer, rule: BiasRule
 
 
 def decompose_mixtures(layer: FrozenLayer, attended: Attended, rule: BiasRule, weights: Tensor) -> list[Tensor]:
-    """Returns W mixtures of the layer's output states as sums over sources. A chunk [W, c, D] contains c sources.
+    """Returns W mixtures (weighted sums) of the layer's output states, each as a sum of one vector per source.
 
-    The vectors of the sources include their shares of the biases.
+    The result is a list of chunks [W, c, D], each with the vectors of c sources. The vectors include the sources'
+    shares of the biases.
 
     With gradients off, the tensors in `attended` are overwritten.
 
@@ -173,7 +174,7 @@ def decompose_head(
         vectors: [R, S, D], one vector per source.
         states: [R, D], the states that the classification head reads: the sums of `vectors` over the sources.
         rule: how biases are divided among the sources, see `BiasShares`.
-        activation: the line that replaces an activation, see `linearize`.
+        activation: how each activation is approximated by a line, see `linearize`.
 
     Example:
         >>> vectors = torch.tensor([[[3.0], [-1.0]]])  # the sum is 2; the line through (0, 0) and (2, 4) has slope 2

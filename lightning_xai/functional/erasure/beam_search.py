@@ -87,7 +87,7 @@ def best_orders(
     num_sets = torch.zeros(len(num_units), dtype=torch.long)
     beam_sizes = _beam_sizes(num_units, beam_size, exact_up_to)
     for problems in _fitting_groups(beam_sizes * num_units * width):
-        problem = problems  # [S] the problem of each of S prefixes
+        problem = problems  # [S] index of the problem to which each of S prefixes belongs
         positions = best_positions[problems]  # [S, M] each unit's position in the prefix, M if the unit is not in it
         totals = best_totals[problems]  # [S]
         for size in range(width):
@@ -133,7 +133,7 @@ def _beam(totals: Tensor, problem: Tensor, set_of: Tensor | None, beam_sizes: Te
 def _beam_sizes(num_units: Tensor, beam_size: int, exact_up_to: int) -> Tensor:
     """Returns each problem's beam size [P] long.
 
-    For an exact search over n units, the beam size is comb(n, n // 2). No set size has more sets than this.
+    For an exact search over n units, the beam size is comb(n, n // 2), the largest number of sets of equal size.
     """
     all_sets = [comb(n, n // 2) if n <= exact_up_to else beam_size for n in num_units.tolist()]
     return torch.tensor(all_sets, dtype=torch.long)

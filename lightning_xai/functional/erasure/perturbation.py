@@ -56,7 +56,7 @@ def perturbed_outputs(
     """
     example, keep = versions.example.cpu(), versions.keep.cpu()
     erased = inputs.token_mask.cpu()[example] & ~keep
-    # the bits of the example's index are prepended, so that equal masks of different examples stay distinct
+    # each row begins with the bits of the example's index, so that equal masks of different examples stay distinct
     bits = (example.unsqueeze(1) >> torch.arange(32)) & 1
     distinct, inverse = distinct_rows(torch.cat([bits.bool(), erased], dim=1))
     example, erased = example[distinct], erased[distinct]
@@ -169,7 +169,7 @@ def target_outputs(
         outputs = evaluate(inputs, embed_mask)
         return outputs.gather(1, targets[inputs.index].to(outputs.device)).cpu().double()
 
-    # so that `of_targets` finds the row of `targets` that belongs to each version
+    # with this index, `of_targets` finds the row of `targets` that belongs to each version
     numbered = replace(inputs, index=torch.arange(len(inputs), device=inputs.device))
     return perturbed_outputs(of_targets, numbered, versions, **options).cpu()
 
@@ -241,7 +241,8 @@ def predict_zero_embeddings(
         lengths = lengths - erased.sum(dim=1)
     distinguishing = [example, lengths]
     if erasure == "delete" and inputs.token_type_ids is not None:
-        # token type embeddings are not set to zero, so it also matters how many tokens of the second text are deleted
+        # with zero embeddings, versions of a text differ only in length. But token type embeddings are not set to zero,
+        # so these versions also differ if different numbers of tokens of the second text are deleted
         in_second_text = inputs.token_type_ids.cpu() > 0
         distinguishing.append((erased & in_second_text[example]).sum(dim=1))
     first, inverse = distinct_rows(torch.stack(distinguishing, dim=1))

@@ -71,9 +71,9 @@ _counts: ContextVar[SegmentCounts | None] = ContextVar("_counts", default=None)
 
 @contextmanager
 def segments_counted() -> Iterator[SegmentCounts]:
-    """Within the context, counts the segments that networks encode to evaluate versions of texts. Yields the counts.
+    """Within the context, counts the segments that networks encode to evaluate erased versions of texts.
 
-    Segments of texts that are not evaluated as versions are not counted.
+    Yields the counts. Segments of other texts are not counted.
 
     Example:
         >>> with segments_counted() as counts:
@@ -90,7 +90,7 @@ def segments_counted() -> Iterator[SegmentCounts]:
 
 
 def count_segments(texts: list[int] | list[None], example: Tensor, ids: Tensor, blocks: Iterable[slice]) -> None:
-    """Counts the segments of R versions of B texts, if called within `segments_counted`.
+    """Counts the segments of R erased versions of B texts. Does nothing outside of `segments_counted`.
 
     Args:
         texts: [B] index of each text in its split.

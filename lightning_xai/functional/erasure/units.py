@@ -75,7 +75,7 @@ def kept_tokens(units: Tensor, keep: Tensor) -> Tensor:
     outside, places = units < 0, units.clamp(min=0)
     if not keep.shape[1]:
         return outside.expand(len(keep), -1)
-    # for 1-dimensional units, `gather` would need an 8-byte index for each of the R * T one-byte results
+    # `index_select` saves memory: for each of the R * T one-byte results, `gather` would need an 8-byte index
     kept = keep.index_select(1, places) if units.dim() == 1 else keep.gather(1, places)
     return kept | outside
 

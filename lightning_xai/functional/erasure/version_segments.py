@@ -23,12 +23,12 @@ class SegmentedVersions(NamedTuple):
 
     ids: Tensor  # [R, N] long, the id (0 to U - 1) of each segment; padded with -1 if a version has fewer segments
     version: Tensor  # [U] long, the index of a version that contains the segment
-    position: Tensor  # [U] long, the segment's position among the segments of this version, from 0
+    position: Tensor  # [U] long, index of the segment among the segments of version `version`, from 0
     length: Tensor  # [U] long, number of tokens in the segment
 
 
 class _TextSegments(NamedTuple):
-    """The fields of SegmentedVersions as arrays, for the versions of one text. Some segments may not occur in `ids`."""
+    """A SegmentedVersions for one text, as numpy arrays. `ids` need not contain all of the U segments."""
 
     ids: np.ndarray  # [R, N]
     version: np.ndarray  # [U]
@@ -162,7 +162,7 @@ def _with_erased_bits(erased: np.ndarray, size: int) -> _TextSegments:
     padded = np.zeros((num_rows, num_segments * size), dtype=bool)
     padded[:, :length] = erased
     padded = padded.reshape(num_rows, num_segments, size)
-    changed = np.asarray(padded.any(axis=2))  # [R, N]; versions that erase nothing in a segment share this segment
+    changed = np.asarray(padded.any(axis=2))  # [R, N]; all versions without an erased token in a segment share it
     row, position = np.nonzero(changed)
     bits = np.packbits(padded[row, position], axis=1)
     first, inverse = _distinct(np.concatenate([position.astype(">u4").view(np.uint8).reshape(-1, 4), bits], axis=1))
@@ -217,10 +217,10 @@ def _with_padding_segment(part: _TextSegments, lengths: np.ndarray, size: int) -
 
 
 def _distinct(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Finds the distinct keys among `keys` [n] or [n, bytes].
+    """Returns the arrays that np.unique returns for `return_index` and `return_inverse`.
 
-    Returns, for each distinct key, the index of the first row with this key, and for each row, the index of its key
-    among the distinct keys.
+    They hold the index of the first row with each distinct key and, for each row, the number of its key among the
+    distinct keys. `keys` are [n], or [n, bytes] with one key per row.
     """
     if keys.ndim == 2:
         keys = np.ascontiguousarray(keys).view(np.dtype((np.void, keys.shape[1]))).ravel()

@@ -29,7 +29,7 @@ def class_gradients(
 ) -> Iterator[Tensor]:
     """Yields K gradients. The k-th gradient holds, for each text b, the gradient of the logit of class `classes[b, k]`.
 
-    All classes share one forward pass. If `computes_by_class` is True, the network computes only these classes.
+    All classes share one forward pass. If `computes_by_class(model)` is True, this pass computes only these K logits.
 
     Args:
         model: the classifier.

@@ -34,7 +34,8 @@ def layers_recomputed(network: nn.Module) -> Iterator[None]:
         False
     """
     flagged = [part for part in network.modules() if getattr(part, "gradient_checkpointing", False) is True]
-    layers = [part for part in flagged if sum(inner in flagged for inner in part.modules()) == 1]  # only innermost ones
+    # keeps the innermost modules: those that contain no other module with this attribute
+    layers = [part for part in flagged if sum(inner in flagged for inner in part.modules()) == 1]
     layers = [layer for layer in layers if "forward" not in vars(layer)]  # skips layers that other code has changed
     for layer in layers:
         layer.forward = partial(_recomputed, layer, layer.forward)
@@ -46,7 +47,7 @@ def layers_recomputed(network: nn.Module) -> Iterator[None]:
 
 
 def _recomputed(layer: nn.Module, forward: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-    """Returns `forward(*arguments, **options)`. In eval mode, stores only the layer's inputs for the backward pass."""
+    """Returns `forward(*arguments, **options)`. In eval mode, the call is checkpointed if gradients are on."""
     # a layer with a key-value cache is not recomputed, since it would write into the cache twice. The cache may be any
     # of the arguments, because its name differs between layers
     cached = any(hasattr(value, "get_seq_length") for value in (*arguments, *options.values()))

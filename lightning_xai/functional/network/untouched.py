@@ -152,6 +152,6 @@ def memory_returned(device: torch.device) -> Iterator[None]:
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats(device)
         try:
-            ctypes.CDLL(None).malloc_trim(0)  # otherwise, freed memory would hide later growth
+            ctypes.CDLL(None).malloc_trim(0)  # otherwise, later code would reuse the freed memory without a new peak
         except (AttributeError, OSError, TypeError):  # the C library has no `malloc_trim`
             pass

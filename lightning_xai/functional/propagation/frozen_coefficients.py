@@ -1,4 +1,4 @@
-"""Rules that make a network linear in its hidden states by treating all factors of these states as constants."""
+"""Rules that make a network linear in its hidden states: whatever multiplies a state is held constant."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def activation_slope(activation: Callable[[Tensor], Tensor], states: Tensor) -> 
     with torch.enable_grad():
         zero = states.new_zeros(1, requires_grad=True)
         limit = torch.autograd.grad(activation(zero).sum(), zero)[0]
-    if not torch.is_grad_enabled():  # 0 / 0 is replaced after the division, which takes half as many passes over memory
+    if not torch.is_grad_enabled():
+        # replacing the NaN of 0 / 0 after the division needs half as many passes over memory as avoiding it, as below
         slope = activation(states).div_(states)
         return slope.nan_to_num_(float(limit), math.inf, -math.inf)
     is_zero = states == 0
@@ -68,7 +69,7 @@ def _is_linear(base: str, tracked: list[Tracked], linear: list[Tracked], args: t
     `tracked` holds the tracked arguments of the function, and `linear` the tracked arguments that are linear in the
     states.
     """
-    if base == "addmm":  # if two arguments are tracked, the addend may be a coefficient, which is not linear
+    if base == "addmm":  # a second tracked argument might be an addend that is not linear in the states
         return len(tracked) == 1
     if base in PRODUCTS:
         return len(linear) == 1
@@ -78,16 +79,16 @@ def _is_linear(base: str, tracked: list[Tracked], linear: list[Tracked], args: t
 
 
 class FrozenCoefficients(Rules):
-    """Rules that make a network linear in the tracked states: whatever multiplies a state is a constant coefficient.
+    """Rules that make a network linear in its hidden states: whatever multiplies a state is held constant.
 
-    Attention probabilities, the 1 / std of norms, activation(z) / z and the activated factor of a gated unit keep
-    their values from a forward pass. A tensor that is not linear in the states (attention scores, squares, ...) may
-    pass through any function and may become a coefficient. If the network's output is such a tensor, `linear` raises a
-    ValueError.
+    These constants, called coefficients, keep their values from a forward pass. They are the attention probabilities,
+    the 1 / std of norms, activation(z) / z, and the activated factor of a gated unit. Tensors that are not linear in
+    the states, such as attention scores or squares, may pass through any function and may become coefficients. If the
+    network's output is such a tensor, `linear` raises a ValueError.
 
-    A tracked tensor holds its value in this forward pass, the first run. A second run may be computed at the same time.
-    The second run starts from other states, for example zeros, but uses the coefficients of the first run. The
-    attribute `second_run` of a tensor holds the tensor's value in the second run.
+    A tracked tensor holds its value in this forward pass, the first run. At the same time, a second run can be computed
+    from other states, for example zeros, but with the coefficients of the first run. The attribute `second_run` of a
+    tracked tensor holds the tensor's value in the second run.
 
     Args:
         detached: if True, derivatives treat coefficients as constants. If False, the coefficients depend on the states
@@ -139,7 +140,7 @@ class FrozenCoefficients(Rules):
     def linear(self, result: Tensor) -> Tensor:
         """Returns the value of `result` in the second run, or in the first run if there is no second run.
 
-        The value is a linear function of the states of this run, and can be differentiated with respect to them.
+        The value is a linear function of the states of the same run, and can be differentiated with respect to them.
 
         Raises:
             ValueError: `result` is not a linear function of the states; the message names the non-linear function.
@@ -194,7 +195,7 @@ class FrozenCoefficients(Rules):
     def _dropout(self, input: Tracked, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tracked:
         if not training or p == 0:
             return input
-        return self._scaled(input, F.dropout(torch.ones_like(input.plain()), p))  # one mask for both runs
+        return self._scaled(input, F.dropout(torch.ones_like(input.plain()), p))  # both runs have the same mask
 
     def _norm(self, name: str, args: tuple, kwargs: dict) -> Tracked:
         states, shape, weight, eps = norm_arguments(name, args, kwargs)

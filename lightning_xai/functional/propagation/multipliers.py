@@ -91,7 +91,7 @@ def softmax_multipliers(x: Tensor, b: Tensor, values: tuple[Tensor, Tensor], dim
         True
     """
     totals = torch.logsumexp(x, dim, keepdim=True), torch.logsumexp(b, dim, keepdim=True)
-    shift = torch.maximum(*totals)  # subtracted everywhere, so that nothing overflows
+    shift = torch.maximum(*totals)  # both sums of exponentials are divided by exp(shift), so that neither overflows
     sums = (totals[0] - shift).exp(), (totals[1] - shift).exp()
     difference, apart = x - b, totals[0] - totals[1]
     weights = exp_slope(difference, (values[0] * sums[0], values[1] * sums[1])) / exp_slope(apart, sums)

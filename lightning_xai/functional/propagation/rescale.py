@@ -82,7 +82,7 @@ class Rescale(Rules):
         return self._nonlinear(func, name, factors, args, kwargs)
 
     def _nonlinear(self, func: Callable, name: str, factors: int, args: tuple, kwargs: dict) -> Any:
-        """Applies a function that is not linear in its tracked arguments.
+        """Applies a function that is not linear in its tracked arguments (those with a value for input and baseline).
 
         Args:
             func: the function.
@@ -120,9 +120,9 @@ class Rescale(Rules):
 
     @staticmethod
     def _num_factors(base: str, tracked: list[Tracked], args: tuple) -> int:
-        """Returns how many factors of a product are tracked; 1 if only the addend of addmm is tracked.
+        """Returns how many factors of a product are tracked. The addend of addmm does not count as a factor.
 
-        The addend itself is not a factor.
+        If only the addend is tracked, the result is 1, because addmm is linear in the addend.
         """
         addend = 1 if base == "addmm" and isinstance(args[0], Tracked) else 0
         return max(len(tracked) - addend, addend)

@@ -49,7 +49,7 @@ class Tracked(Tensor):
     rules: Rules
     second_run: Tensor | None = None  # this tensor's value in a second run of the network, if the rules need one
     nonlinear_function: str | None = None  # function that made this tensor non-linear in the states; None if linear
-    is_gate: bool = False  # True for an activation's result, which is a coefficient in a product with a linear tensor
+    is_gate: bool = False  # True for an activation's output: in a product with a linear tensor, it is the coefficient
 
     @classmethod
     def __torch_function__(cls, func: Callable, types: tuple, args: tuple = (), kwargs: dict | None = None) -> Any:

@@ -47,7 +47,7 @@ def overlaps(
     if target_mask is not None:
         shared &= target_mask.unsqueeze(1)
     width = max(int(shared.sum(dim=1).max()), 1) if shared.numel() else 1
-    if width > shared.shape[1]:  # no source token at all
+    if width > shared.shape[1]:  # there is no source token: width is 1, and shared is [T, 0]
         return torch.full((len(target), 1), -1, device=target.device)
     source_tokens = (~shared).to(torch.uint8).argsort(dim=1, stable=True)[:, :width]
     return source_tokens.masked_fill(~shared.gather(1, source_tokens), -1)

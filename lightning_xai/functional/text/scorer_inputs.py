@@ -73,11 +73,11 @@ class ScorerInputs(TensorFields):
 
 
 def pad_source_tokens(source_tokens: list[Tensor], columns: list[Tensor], length: int) -> Tensor:
-    """Returns the source tokens [B, length, W] of B texts as one tensor, padded with -1.
+    """Combines the results of `overlaps` for B texts into one tensor [B, length, W], padded with -1.
 
     Args:
-        source_tokens: B tensors [N, W], one per text. N tokens of the text get scores; each row holds the source tokens
-            of one of them, from `overlaps`.
+        source_tokens: B tensors [N, W], one per text, from `overlaps`. Each row belongs to one of the N tokens that get
+            scores, and holds the positions of the scorer's tokens that overlap this token.
         columns: B tensors [N], the column of each of these N tokens in the result.
         length: number of columns in the result.
 

@@ -166,8 +166,8 @@ def read_encoder(path: str) -> dict[str, Any]:
 
     Returns:
         For a checkpoint: the facts that it stores. For a Hugging Face model or released weights: the class and the path
-        of a text encoder with the model's own tokenizer, whether or not this tokenizer exists. For released weights,
-        also the length to which the encoder cuts texts.
+        of a text encoder that uses the model's own tokenizer; the tokenizer's files may be missing. For released
+        weights, also the length to which the encoder cuts texts.
 
     Raises:
         ValueError: the checkpoint cannot be read.
@@ -198,7 +198,10 @@ def check_format(checkpoint: dict[str, Any], path: str | Path = "this checkpoint
 
 
 def checkpoint_hash(path: str) -> str:
-    """Returns the first 12 hex digits of the SHA-256 of a checkpoint, or of the weight files of a folder or hub model.
+    """Returns the first 12 hex digits of the SHA-256 hash of the file or files that hold the weights.
+
+    Args:
+        path: a checkpoint file, a run folder (its best or else last checkpoint), a folder with weights, or a hub id.
 
     Raises:
         ValueError: there are no weights.

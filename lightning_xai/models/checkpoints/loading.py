@@ -86,8 +86,8 @@ class WeightDifference(NamedTuple):
     """
 
     name: str
-    shape: Shape  # in the given weights
-    needed: Shape  # in the network
+    shape: Shape  # the weight's shape in the given weights, or "absent"
+    needed: Shape  # the weight's shape in the network, or "absent"
 
 
 def first_difference(weights: Mapping[str, Tensor], needed: Mapping[str, Tensor]) -> WeightDifference | None:

@@ -29,7 +29,7 @@ _is_stored: ContextVar[bool] = ContextVar("_is_stored", default=False)
 
 @contextmanager
 def stored_settings() -> Iterator[None]:
-    """Within the context, keys are not checked, since checkpoints may have keys of other versions of transformers.
+    """Accepts all config keys within the context, since a checkpoint may have keys of another transformers version.
 
     Example:
         >>> with stored_settings():
@@ -58,7 +58,8 @@ def known_keys(config_class: type[PretrainedConfig]) -> set[str]:
     read: set[str] = set()
     for module in _modules_of(config_class):
         read |= {next(filter(None, names)) for names in _READ.findall(inspect.getsource(module))}
-    rotary = {"rope_scaling", "rope_theta"} if "rope_parameters" in declared else set()  # former names of that key
+    # these two keys were replaced by rope_parameters
+    rotary = {"rope_scaling", "rope_theta"} if "rope_parameters" in declared else set()
     return declared | properties | set(config_class.attribute_map) | generation | read | rotary | _GENERIC
 
 

@@ -22,7 +22,7 @@ class LoraOptions(TypedDict, total=False):
     alpha: float  # the output of adapters is multiplied by alpha / rank
     dropout: float
     targets: list[str] | None  # names of the layers to adapt, such as q_proj; None lets peft choose by architecture
-    base: str  # hash of the base's weights; only checkpoints set this option
+    base: str  # hash of the base model's weights; only checkpoints set this option
 
 
 DEFAULTS: dict[str, Any] = {"rank": 8, "alpha": 16.0, "dropout": 0.0, "targets": None}
@@ -33,7 +33,7 @@ def check_lora(options: Mapping[str, Any], path: str | None, *, pretrained: bool
 
     Args:
         options: the options, see `LoraOptions`.
-        path: path of the base.
+        path: path of the base model.
         pretrained: whether the weights at `path` are loaded. If False, the network has random weights.
 
     Raises:
@@ -145,7 +145,11 @@ def merged_adapters(network: nn.Module) -> Iterator[None]:
 
 
 def _forget_prompts(network: nn.Module) -> None:
-    """Drops stored results for prompts. Merged weights may lie where earlier ones lay, which a cache cannot notice."""
+    """Drops the keys and values that parts of the network have stored for prompts.
+
+    A cache may not notice that the weights changed, because the merged weights may have the memory address of earlier
+    weights.
+    """
     for part in network.modules():
         forget: Any = getattr(part, "forget_prompt", None)
         if forget is not None:

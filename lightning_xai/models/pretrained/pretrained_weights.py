@@ -41,7 +41,7 @@ def shown(names: Collection[str]) -> str:
 
 
 def refuse_gaps(gaps: WeightGaps, path: str) -> None:
-    """Raises ValueError if there are gaps, because the network then differs from the trained network.
+    """Raises ValueError if weights are missing or unused, since the network then differs from the trained network.
 
     Args:
         path: origin of the weights, for the message.
@@ -84,9 +84,9 @@ def gap_lines(gaps: WeightGaps, path: str) -> list[str]:
 def weight_gaps(network: PreTrainedModel, missing: Iterable[str], unexpected: Iterable[str]) -> WeightGaps:
     """Returns the missing and unexpected weights that may make the loaded network differ from the trained network.
 
-    These are missing weights on which the output depends, unexpected weights of the encoder and, if the network has a
-    head, other unexpected weights, which may belong to the trained head. Weights with names that occur in a pretraining
-    network of transformers, such as a language model, do not belong to a trained head.
+    A missing weight is returned if the output depends on it. An unexpected weight is returned if it may belong to the
+    trained encoder or to a trained head. Weights outside the encoder belong to no trained head if the loaded network
+    has no head, or if transformers' pretraining networks, such as language models, have weights of the same names.
 
     Args:
         network: the loaded network, whose missing weights are random.
@@ -124,17 +124,17 @@ def in_encoder(network: PreTrainedModel, name: str) -> bool:
 
 
 def _read(network: PreTrainedModel, names: set[str]) -> set[str]:
-    """Returns the names of those weights that affect the output for a short text. Buffers always count."""
+    """Returns the names of those weights that affect the output for a short text, and of all buffers."""
     weights = {name: weight for name, weight in network.named_parameters() if name in names}
     if not weights:
-        return names  # all of them are buffers, on which the output is assumed to depend
+        return names  # all of them are buffers, which are always returned
     config: Any = network.config
     token = 1 if config.pad_token_id == 0 else 0
     last = config.eos_token_id if isinstance(config.eos_token_id, int) else token  # some heads read the end token
     with torch.enable_grad():
         try:
             output: Any = network(torch.tensor([[token, token, last]]), return_dict=True)
-        # third-party code may raise any error; the contract check of the classifier will report it
+        # third-party code may raise any error; the classifier's constructor runs the network again and reports it
         except Exception:
             return names
         state = output.logits if "logits" in output else output.last_hidden_state
@@ -143,9 +143,10 @@ def _read(network: PreTrainedModel, names: set[str]) -> set[str]:
 
 
 def _foreign(network: PreTrainedModel, names: set[str]) -> set[str]:
-    """Returns those of `names` that belong to the encoder.
+    """Returns those names that belong to the encoder or may belong to a trained head.
 
-    If the network has a head, the result also contains the names that no pretraining network of transformers has.
+    A name outside the encoder may belong to a trained head if the network has a head, and if no pretraining network of
+    transformers (such as a language model) has a weight of this name.
     """
     encoder = {name for name in names if in_encoder(network, name)}
     others = names - encoder

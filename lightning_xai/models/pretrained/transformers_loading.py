@@ -62,13 +62,13 @@ def load_transformer(
 ) -> LoadedTransformer:
     """Loads a float32 network with the weights at `path`, or builds one with random weights if `path` is None.
 
-    Returns the network, and its weight gaps (see LoadedTransformer).
+    Returns the network, and the names of weights that only the network or only the folder at `path` has.
 
     Args:
         auto_class: AutoModel, or an auto class for a task, such as AutoModelForSequenceClassification.
         path: folder, hub id or "package:NAME/FOLDER". An adapter at `path` is merged into its base.
-        num_layers: number of layers of the network at `path` that `config` keeps; None if it keeps all. Weights of the
-            other layers are not reported as unused.
+        num_layers: number of layers if `config` keeps only the first layers of the network at `path`; None if it
+            keeps all. Weights of the other layers are not reported as unused.
         trust_remote_code: whether Python code in the folder at `path` may run.
         options: further arguments of the network's constructor.
 

@@ -58,7 +58,7 @@ class TrainedScorer:
     alignment: Mapping[str, str] | None = None
 
     def scorer_inputs(self, inputs: TextInputs, split: str | None, texts: TextRows | None) -> ScorerInputs:
-        """Returns the scorer's inputs for texts given as inputs of the explained network, see `scorer_inputs_of`."""
+        """Converts inputs of the explained network to inputs of the scorer, see `scorer_inputs_of`."""
         return scorer_inputs_of(self.tokenizer, inputs, split, texts)
 
     def check_explains(self, network: Classifier) -> None:

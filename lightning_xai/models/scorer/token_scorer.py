@@ -127,7 +127,9 @@ class TokenScorer(nn.Module):
         for name, value in weights.items():
             if name not in explained or explained[name].shape != value.shape:
                 shape = list(value.shape)
-                raise ValueError(f"the explained network has no weight {name} of shape {shape}: set scorer.path")
+                raise ValueError(
+                    f"the explained network has no weight {name} of shape {shape} to copy: set scorer.path"
+                )
         self.reader.encoder.load_state_dict({name: explained[name] for name in weights})
 
     def check_length(self, num_tokens: int, subject: str) -> None:
@@ -142,7 +144,9 @@ class TokenScorer(nn.Module):
             )
 
     def reader_arguments(self, inputs: TextInputs, y: Tensor) -> dict[str, Tensor]:
-        """Returns arguments of `reader` with the prediction included: embeds [B, T + 1, D], mask, positions and types.
+        """Returns the arguments of `reader`: embeds [B, T + 1, D], attention mask, position ids and token types.
+
+        In each text, an additional token for the prediction `y` follows the last token.
 
         Args:
             inputs: B texts with padding on the right.

@@ -63,10 +63,10 @@ def logits_by_segment(
 ) -> Tensor | None:
     """Returns the logits [R, K] of R versions of texts, each for its own K classes; None if there are too many classes.
 
-    A version is a text with some tokens erased. Most of its segments usually occur in other versions, too, so only
-    distinct segments are encoded. A forward pass may contain segments of several versions. For each segment and class,
-    token states are summed with the weights of the class's attention. These sums are then combined for each version, in
-    at least float32.
+    A version is a text with some tokens erased. PLM-CA encodes each segment of a text separately. Most segments of a
+    version usually occur in other versions, too, and are encoded only once. A forward pass may contain segments of
+    several versions. For each class, the token states of a segment are summed, weighted by the attention of the class.
+    The sums of a version's segments are then combined into its logits, in at least float32.
 
     Args:
         network: a PLMCA in eval mode.
@@ -119,7 +119,7 @@ def logits_by_segment(
 
 
 class _Texts:
-    """R versions of texts, and the network that encodes their segments."""
+    """R versions of texts (each with some tokens erased), and the network that encodes the versions' segments."""
 
     def __init__(
         self,
@@ -146,10 +146,10 @@ class _Texts:
     def attention(
         self, segmented: SegmentedVersions, ids: Tensor, explained: Tensor, *, pad_id: int, chunk_size: int | None
     ) -> tuple[SegmentAttention | None, Tensor]:
-        """Encodes each distinct segment in `ids` once. Returns a SegmentAttention and positions [R, N].
+        """Encodes each distinct segment in `ids` once. Returns the classes' attention to its tokens, and [R, N] ids.
 
-        Each position is the index of a segment in the SegmentAttention, or -1 where `ids` is -1. The SegmentAttention
-        is None if there are no segments.
+        The attention is a SegmentAttention, or None if there are no segments. The returned ids are the positions of the
+        segments of `ids` in this SegmentAttention, and -1 where `ids` is -1.
 
         Args:
             segmented: the segments of all versions.
@@ -182,7 +182,7 @@ class _Texts:
     def _segments(
         self, segmented: SegmentedVersions, segments: Tensor, pad_id: int
     ) -> tuple[TextInputs, Tensor | None]:
-        """Returns segments as texts [U, S'] with tokens erased, and their embed_mask (None unless "embed_zero")."""
+        """Returns the n segments as inputs [n, S'] with tokens erased, and the embed_mask that `erase` returns."""
         columns, keep = segment_columns(
             segmented,
             segments,
@@ -199,7 +199,7 @@ class _Texts:
         copies = self.inputs.map(lambda t: t[row, columns] if t.dim() > 1 else t[row.squeeze(1)])
         copies = replace(copies, attention_mask=keep, token_mask=copies.token_mask & keep)
         if self.erasure == "delete":
-            return copies, None  # the segments were formed without the deleted tokens
+            return copies, None  # nothing is left to erase: deleted tokens are in no segment
         return erase(copies, ~erased, self.erasure, pad_id=pad_id)
 
 

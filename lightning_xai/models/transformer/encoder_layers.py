@@ -1,6 +1,7 @@
-"""Finds modules of a Hugging Face network: those with the roles of an EncoderLayer, and those of the network's head.
+"""Finds the modules that make up each layer and the classification head of a Hugging Face network.
 
-Methods that decompose the network need these modules. The network itself is not changed.
+Methods that decompose the network need these modules. `EncoderLayer` names the modules of a layer by their roles. The
+network itself is not changed.
 
 Modules of transformers have the type Any here, because the names of their parts differ between architectures.
 """
@@ -113,7 +114,7 @@ def encoder_layers(transformer: PreTrainedModel) -> list[EncoderLayer]:
     if any(hasattr(part, "lora_A") for layer in layers for part in layer.module.modules()):
         raise ValueError(
             "the network's layers have LoRA adapters, which are merged into the weights for explanations, but not for "
-            "the loss of a training: leave out lora, or choose a gradient method for this loss"
+            "a training loss: leave out lora, or choose a gradient method for this loss"
         )
     return layers
 

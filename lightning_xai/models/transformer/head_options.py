@@ -59,7 +59,8 @@ def set_head_activation(transformer: PreTrainedModel, activation: str) -> None:
     head: Any = getattr(network, "classifier", None)
     pooler: Any = getattr(network.base_model, "pooler", None)
     if network.config.model_type == "big_bird":
-        # the head reads its activation from this copy in each pass. `network.config` keeps the encoder's activation
+        # BigBird's head reads its activation from its config in each pass. The head gets a copy of the config, so that
+        # `network.config` keeps the encoder's activation
         head.config = copy.copy(network.config)
         head.config.hidden_act = activation
     elif isinstance(getattr(head, "activation", None), nn.Module):

@@ -19,7 +19,7 @@ from lightning_xai.types import Batch
 
 
 class Task(NamedTuple):
-    """The part of an objective that does not depend on its terms: network, batch and own loss.
+    """The part of an objective that does not depend on its terms: network, batch, and the loss without terms.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -33,7 +33,7 @@ class Task(NamedTuple):
 
     network: Classifier
     batch: Batch
-    losses: Callable[[Tensor], Tensor]  # logits [B, C] -> the objective's own loss of every example [B]
+    losses: Callable[[Tensor], Tensor]  # logits [B, C] -> the loss [B] of each example, without terms
     seed: int  # seed of the training step; a term seeds its random numbers by this seed and the example's index
 
 
@@ -65,7 +65,7 @@ class CleanPass(ForwardPass):
 
     @cached_property
     def loss_gradient(self) -> Tensor:
-        """Gradients [B, T, D] of the objective's own losses with respect to embeddings, computed once for all terms."""
+        """Gradients [B, T, D] of `losses` with respect to embeddings. Computed once, for all terms together."""
         return self.gradient(self.losses * GRADIENT_SCALE) / GRADIENT_SCALE
 
 

@@ -1,4 +1,4 @@
-"""Computes means of losses over the examples of a training epoch, and the smallest of these means."""
+"""Computes means of losses over the examples of a training epoch, and keeps the smallest means so far."""
 
 from __future__ import annotations
 

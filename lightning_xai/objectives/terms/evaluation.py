@@ -16,7 +16,9 @@ from lightning_xai.objectives.terms.base import CleanPass, Task, Term, TermValue
 
 
 def needs_of(terms: Mapping[str, Term], network: Classifier, own_needs: Needs) -> Needs:
-    """Returns what all terms and the objective itself (`own_needs`) together need from the clean pass of a network.
+    """Returns what all terms and the objective itself (`own_needs`) together need from the clean pass.
+
+    The clean pass is the network's forward pass over the unchanged inputs.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -46,7 +48,8 @@ def prepare_all(terms: Mapping[str, Term], task: Task) -> dict[str, Any]:
 def term_values(terms: Mapping[str, Term], clean: CleanPass, prepared: Mapping[str, Any]) -> dict[str, TermValue]:
     """Returns name -> value of each term.
 
-    Before each term, the random generators are set to their state just after the clean pass.
+    Before each term, the random generators are set to their state just after the clean pass (the forward pass over the
+    unchanged inputs).
 
     Args:
         terms: name -> term.

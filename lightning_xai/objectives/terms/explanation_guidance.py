@@ -194,7 +194,8 @@ class ExplanationGuidance(Term):
 
     def passes(self, num_tokens: int) -> float:
         made = self.method.passes(num_tokens, 1)
-        # both cost 3: a backward pass that is differentiated again (1 + 2), and a forward plus a backward pass (1 + 2)
+        # a backward pass costs 1, and the loss's gradient through it costs 2; a forward pass costs 1, and the loss's
+        # gradient through it costs 2
         return 3.0 * made.backward + (0.0 if self.method.shares_pass else 3.0 * made.forward)
 
     def example_weights(self, batch: Batch) -> Tensor:

@@ -20,15 +20,15 @@ class ZeroGradient(ValueError):
 def try_term(
     term: Term, values_of: Callable[[Batch], Mapping[str, TermValue]], batch: Batch, data: Any, network: nn.Module
 ) -> None:
-    """Checks the gradient of a term on the first example of `batch` that counts for the term.
+    """Checks the gradient of a term on the first example of `batch` that has a weight above 0 in the term.
 
-    If the gradient is 0, up to eight examples of `data` are tried together, since the gradient may vanish on a single
-    text. For example, the softmax of explanation guidance has no gradient if one token has almost all attention.
+    If the gradient is 0, up to eight such examples of `data` are tried together, since the gradient may vanish on a
+    single text. For example, the softmax of explanation guidance has no gradient if one token has almost all attention.
 
     Args:
         term: the term.
-        values_of: function that takes a batch and returns name -> value, only for this term, with an autograd graph.
-        batch: some examples. If none of them counts for the term, nothing is checked.
+        values_of: function that takes a batch and returns {name of the term: its value}, with an autograd graph.
+        batch: some examples. If all of them have weight 0 in the term, nothing is checked.
         data: the data module of the fit, or None.
         network: the network that the term trains.
 

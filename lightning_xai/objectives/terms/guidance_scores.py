@@ -114,7 +114,7 @@ def row_losses(
     positive_weight: float = 1.0,
     huber_delta: float = 1.0,
 ) -> Tensor:
-    """Returns the losses [B, K] of rows of scores, summed over the tokens of a text.
+    """Returns [B, K]: the loss for each text and class, summed over the tokens of the text.
 
     Args:
         scores: normalized scores [B, K, T].

@@ -13,7 +13,9 @@ Unannotated = Literal["leave_out", "empty_target"]
 
 
 class GuidedRows(NamedTuple):
-    """The rows of a batch: for each example, up to K classes whose scores are compared with a rationale.
+    """The rows of a batch. A row is a pair (example, class) whose scores are compared with a rationale.
+
+    Each of the B examples has at most K rows.
 
     Example:
         >>> import torch
@@ -30,14 +32,16 @@ class GuidedRows(NamedTuple):
 
 
 def guided_rows(batch: Batch, *, unannotated: Unannotated) -> GuidedRows:
-    """Returns the rows to compare: the gold class of every text; in multi-label data, each gold class with evidence.
+    """Returns the rows, which are pairs (example, class) whose scores are compared with a rationale.
 
-    In a batch without rationales, no row is included in the loss.
+    In single-label data, a text has one row, for its gold class. In multi-label data, a text has a row for each gold
+    class with evidence. In a batch without rationales, no row is included in the loss.
 
     Args:
         batch: the examples.
-        unannotated: what to do with single-label texts without evidence for the gold class: "leave_out", or
-            "empty_target" to include them with an empty rationale, unless truncation removed their evidence.
+        unannotated: what to do with single-label texts without evidence for the gold class. "leave_out" leaves them out
+            of the loss. "empty_target" compares their scores with an empty rationale. A text that lost all its evidence
+            to truncation is always left out.
 
     Example:
         >>> import torch

@@ -100,10 +100,10 @@ def accumulated_micro_batches_give_the_gradient_of_their_union(make: MakeTerm) -
 def other_terms_keep_their_numbers(make: MakeTerm) -> None:
     """In train mode with dropout, adding a term changes neither the objective's own loss nor the terms after it.
 
-    An objective with only the term `_SecondPass` is compared with one that has the checked term before `_SecondPass`.
-    `_SecondPass` needs embeddings, so both objectives compute them. Otherwise, embeddings might be computed only for
-    the checked term. If a network's `embedding` is "module", this computation draws additional dropout masks, and so
-    would change all later random numbers.
+    Two objectives are compared: one with only the term `_SecondPass`, and one with the checked term before
+    `_SecondPass`. Both compute embeddings, because `_SecondPass` requests them. If only one objective
+    computed them, all later random numbers could differ: with a network whose `embedding` is "module", computing
+    embeddings draws additional dropout masks.
     """
     checked = make()
     batch = _batch(checked)
@@ -129,10 +129,10 @@ LAWS = (
 
 
 class _SecondPass(Term):
-    """The loss of a second pass with new dropout masks.
+    """The loss of a second forward pass, which draws new dropout masks.
 
-    This term requests every output whose computation changes the random numbers of the clean pass. So no request of the
-    checked term can change them further.
+    Some outputs that a term can request change the random numbers of the first forward pass. This term requests all of
+    these outputs, so the requests of the checked term change nothing more.
     """
 
     def needs(self, network: Classifier) -> Needs:

@@ -107,8 +107,8 @@ def worst_variable(
             start,
             search,
             step_rule=step_rule,
-            # Gradients are proportional to epsilon. Without this factor, they would be smaller than AdamW's own epsilon
-            # if epsilon is 1e-5, and Z would hardly change.
+            # The gradient with respect to Z is proportional to epsilon. With an epsilon of 1e-5 and without this scale,
+            # the gradient would be smaller than AdamW's own epsilon, and Z would hardly change.
             gradient_scale=1 / epsilon,
         )
 
@@ -126,8 +126,8 @@ class PGD(Term):
         epsilon: bound on every element of the noise.
         search: settings of the search for Z. The default takes 30 steps, after which the noise is 0.97 * epsilon
             wherever the gradient never changed its sign. Set `search.tolerance` only if noise of size `epsilon` can
-            change the loss by a larger fraction. For example, with an epsilon of 1e-5, a tolerance of 0.005 always
-            ends the search at its third step.
+            change the loss by a larger fraction than this tolerance. For example, with an epsilon of 1e-5, a tolerance
+            of 0.005 always ends the search at its third step.
         step_rule: "adamw", or "sign" for steps of `search.lr` along the sign of the gradient.
         initialization: initial value of Z: "zeros", or "uniform" for random numbers in [-epsilon, epsilon].
         **kwargs: arguments of `Term`.

@@ -17,7 +17,9 @@ from lightning_xai.types import Attribution, Batch
 
 
 class SupervisedAttention(Term):
-    """KL(uniform over evidence tokens || the classification head's attention to tokens), in nats (B_S).
+    """KL(uniform over evidence tokens || the classification head's attention to tokens), in nats.
+
+    Edin et al. (2024) train their supervised baseline, B_S, with this auxiliary loss.
 
     Only gold classes with evidence count. The evidence of a class is compared with the attention for the same class.
 

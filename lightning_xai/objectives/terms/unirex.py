@@ -38,12 +38,12 @@ def with_margin(differences: Tensor, margin: float) -> Tensor:
 class UNIREX(Term):
     """Margin losses of comprehensiveness and sufficiency, for the top tokens of an attribution method.
 
-    Let L(x) be the objective's own loss for a text x, and m a margin. The comprehensiveness loss is
+    Let L(x) be the objective's loss without terms for a text x, and m a margin. The comprehensiveness loss is
     max(-m, L(x) - L(x without the top k tokens)) + m. It is 0 if removing these tokens raises L by at least m. The
     sufficiency loss is max(-m, L(top k tokens) - L(x)) + m. It is 0 if L for these tokens alone is lower than L(x) by
     at least m. Both losses are means over the sizes k. Tokens are ranked by absolute scores for the gold class, or by
     their sum over several gold classes. The scores are computed in eval mode without an autograd graph, so both losses
-    train only the predictions. The paper's plausibility loss is `ExplanationGuidance` with `score: bce`.
+    train only the predictions. The plausibility loss of Chan et al. is `ExplanationGuidance` with `score: bce`.
 
     Args:
         method: the attribution method.
@@ -114,7 +114,7 @@ class UNIREX(Term):
         return gold_targets(batch.labels)[1].any(dim=1).float()
 
     def prepare(self, task: Task) -> Tensor:
-        """Returns [B, J, T] bool: entry [b, j] is True at text b's top k tokens, with k from the j-th percentage."""
+        """Returns [B, J, T] bool, True at the top k tokens of each text, for the sizes k of all J percentages."""
         inputs, (targets, gold) = task.batch.inputs, gold_targets(task.batch.labels)
         scores = self.method.attribute(task.network, inputs, targets, gold).scores.abs() * gold.unsqueeze(-1)
         places = ranks(scores.sum(dim=1).double().cpu(), inputs.token_mask.cpu()).to(inputs.device)
@@ -136,7 +136,7 @@ class UNIREX(Term):
         return TermValue(total, logged)
 
     def _losses(self, clean: CleanPass, keep: Tensor) -> Tensor:
-        """Returns the objective's own losses [B, J] for texts in which tokens outside `keep` [B, J, T] are erased."""
+        """Returns the objective's losses [B, J], without terms, after erasing the tokens outside `keep` [B, J, T]."""
         losses = []
         for kept in keep.unbind(dim=1):
             fewer, _ = erase(clean.inputs, kept, self.removal, pad_id=clean.network.pad_id)

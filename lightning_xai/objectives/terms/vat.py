@@ -61,7 +61,7 @@ def project(noise: Tensor, epsilon: float, *, projection: Projection) -> Tensor:
 class VAT(Term):
     """The divergence between the predictions for an input and for the same input with adversarial noise (VAT, SMART).
 
-    The noise on the embeddings starts as normal random numbers. Each step of a search adds a multiple of the
+    The noise on the embeddings starts as Gaussian random numbers. Each step of a search adds a multiple of the
     divergence's gradient to the noise, and then projects the noise (`project`). The search uses the dropout masks of
     the clean pass. If the final pass with noise uses the same masks (`dropout: shared`), the divergence measures only
     the effect of the noise. With an epsilon of 1e-5, bfloat16 is too coarse: the divergence then measures rounding
@@ -69,7 +69,8 @@ class VAT(Term):
 
     Args:
         weight: factor of the divergence (lambda_3 in the paper), as in `Term`.
-        epsilon: bound on the magnitude of every element of the noise; with projection "divide", only at the start.
+        epsilon: bound on the magnitude of every element of the noise. With projection "divide", it bounds only
+            the noise before the first step.
         step_size: factor of the gradient in a step.
         num_steps: number of steps.
         noise_std: standard deviation of the noise before the first step.

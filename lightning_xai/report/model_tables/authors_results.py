@@ -23,10 +23,11 @@ METRICS = {
     "precision@5": "precision_at_5", "recall@5": "recall_at_5", "kl_divergence": "kl", "entropy": "entropy",
     "comprehensiveness": "comprehensiveness", "sufficiency": "sufficiency",
 }  # fmt: skip
-# names that the authors' special_token_results.csv uses
-_MODELS = {r"B$_{\text{Sup}}$": "B_S", r"B$_{\text{Uns}}$": "B_U", "FM": "TM"}  # models
-_SHARES = {"special_token_rate": "top_5", "ground_truth_special_token_rate": "evidence"}  # shares of special tokens
-_ZEROED = "_no_special"  # suffix of columns for which special tokens have the score 0
+# the authors' special_token_results.csv: name of a model -> its name in this package
+_MODELS = {r"B$_{\text{Sup}}$": "B_S", r"B$_{\text{Uns}}$": "B_U", "FM": "TM"}
+# column with the share of "special tokens" (tokens without a letter or digit) -> among which tokens: top 5 or evidence
+_SHARES = {"special_token_rate": "top_5", "ground_truth_special_token_rate": "evidence"}
+_ZEROED = "_no_special"  # suffix of columns with results after the scores of "special tokens" were set to 0
 _NO_PERCENTAGES = {"entropy", "kl_divergence"}  # columns that are not percentages
 
 
@@ -69,9 +70,9 @@ def read_authors_run(folder: Path, model: str) -> pd.DataFrame:
 
 
 def read_special_tokens(file: Path) -> pd.DataFrame:
-    """Returns the authors' results before and after they set the scores of special tokens to 0.
+    """Returns the authors' results before and after they set the scores of "special tokens" to 0.
 
-    The table has the columns `COLUMNS`.
+    The authors' "special tokens" are tokens without a letter or digit. The table has the columns `COLUMNS`.
 
     Raises:
         ValueError: the file lacks a column, or has an unknown method.
@@ -104,7 +105,7 @@ def read_special_tokens(file: Path) -> pd.DataFrame:
 
 
 def _long(table: pd.DataFrame, names: list[str], file: Path) -> pd.DataFrame:
-    """Returns a table with the columns method, metric and value, and a row for each cell in the columns `names`."""
+    """Returns the columns `names` in long format: one row per cell, with the columns method, metric and value."""
     _require(table, ["explainability_method", *names], file)
     methods = _renamed(table, "explainability_method", METHODS, file, len(names))
     metrics = [METRICS[name] for _ in range(len(table)) for name in names]

@@ -19,13 +19,13 @@ from lightning_xai.runs.experiment import runs_of
 from lightning_xai.runs.results_table import ResultsTable, run_tables
 
 LOWER_IS_BETTER = frozenset({"empty", "kl", "entropy", "sufficiency", "log_loss"})
-# parts (see `read_models`) that are prefixes in the names of EvidenceOverlap's metrics; the part "all" has no prefix
+# prefixes of EvidenceOverlap's metric names, one for each part (see `read_models`); the part "all" has no prefix
 PARTS = ("predicted", "missed", "zeroed", "with_cut")
 _EVIDENCE = "evidence/"  # prefix of the metrics of EvidenceOverlap
 _COSTS = ("forward_passes", "backward_passes", "seconds")
 _SEGMENTS = ("version_segments", "encoded_segments")  # only methods that erase tokens can have values for these
 _GAIN = "gain"  # version_segments divided by encoded_segments
-_WITHOUT_DIRECTION = "symbol_share/"  # prefix of metrics that are neither good nor bad
+_WITHOUT_DIRECTION = "symbol_share/"  # prefix of metrics for which neither higher nor lower is better
 
 
 def read_models(
@@ -38,11 +38,11 @@ def read_models(
 ) -> pd.DataFrame:
     """Returns one row for each model, run, part, method and metric.
 
-    The part says for which pairs of a document and a gold code (class) a metric is computed, and from which scores.
-    "all": all pairs whose evidence was not entirely truncated. "predicted" or "missed": only those of these pairs whose
-    code the network predicts or misses. "zeroed": as "all", but the scores of tokens without a letter or digit are set
-    to 0. "with_cut": as "all", and also the pairs whose evidence was entirely truncated. For classification metrics,
-    part and method are "".
+    A metric is computed for pairs of a document and a gold code (class). The part says for which pairs. "all": the
+    pairs whose evidence was not entirely truncated. "predicted": the pairs of "all" whose code the network predicts.
+    "missed": the other pairs of "all". "with_cut": the pairs of "all", and the pairs whose evidence was entirely
+    truncated. "zeroed": the pairs of "all", but the scores of tokens without a letter or digit are set to 0. For
+    classification metrics, part and method are "".
 
     Args:
         places: folders of experiments, such as runs/tm; folders with runs in the format of Edin et al. (2024); or files
@@ -98,7 +98,8 @@ def _read_run(folder: Path, model: str, split: str, preset: str, preset_file: st
     """Returns the results of one run of this package.
 
     All results are from one test: the run's own test or, if it lacks the split or the preset, the newest later test
-    that has both. A later test on other or unknown examples counts only if the run's own test lacks the split.
+    that has both. If the run's own test has the split but not the preset, the later test must have used the same
+    examples.
     """
     tests = run_tables(folder)
     has_split = split in set(tests[0].rows["split"])
@@ -126,7 +127,7 @@ def _read_run(folder: Path, model: str, split: str, preset: str, preset_file: st
 
 
 def _remedy(rows: pd.DataFrame, split: str, preset_file: str | None) -> str:
-    """Returns what a user can do if the rows of a run's tests lack a preset on a split."""
+    """Returns advice for the user if the results of a run, `rows`, have none for the wanted preset on a split."""
     with_presets = rows[rows["preset"] != ""]
     if with_presets.empty:
         return (
@@ -141,7 +142,7 @@ def _remedy(rows: pd.DataFrame, split: str, preset_file: str | None) -> str:
 
 
 def _part_of(metric: str) -> tuple[str, str]:
-    """Splits a metric's name in results.csv into the part (see `read_models`) and the name without the part."""
+    """Splits a metric's name in results.csv into the part (see `read_models`) and the rest of the name."""
     metric = metric.removeprefix(_EVIDENCE)
     for part in PARTS:
         if metric.startswith(f"{part}_"):

@@ -119,7 +119,10 @@ def _cells(summary: pd.DataFrame, table: PaperTable) -> pd.DataFrame:
 
 
 def _with_before(summary: pd.DataFrame) -> pd.DataFrame:
-    """Returns rows with the metric "before", which is f1 of the part "all", and "after", which is f1 of "zeroed"."""
+    """Returns f1 before and after the scores of tokens without a letter or digit are set to 0.
+
+    The rows with metric "before" are f1 of the part "all"; those with metric "after" are f1 of the part "zeroed".
+    """
     f1 = summary[summary["metric"] == "f1"]
     after = f1[f1["part"] == "zeroed"]
     before = f1[f1["part"] == "all"].merge(after[["method", "model"]])
@@ -148,7 +151,8 @@ def _text(summary: pd.DataFrame, table: PaperTable, width: int) -> str:
 def markdown_table(summary: pd.DataFrame, table: PaperTable) -> str:
     """Returns a table in Markdown, or "" if there are no results for it.
 
-    A mean is bold if it is better than the mean of B_U, and underlined if it is better than the mean of B_S.
+    A mean is bold if it is better than the mean of the unsupervised baseline (B_U), and underlined if it is better than
+    the mean of the supervised baseline (B_S).
 
     Example:
         >>> row = {"model": "TM", "part": "all", "method": "attention", "metric": "f1", "mean": 0.37, "std": 0.055}

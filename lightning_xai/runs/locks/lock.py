@@ -264,10 +264,10 @@ def _create(file: Path, contents: bytes) -> bool:
 
 
 def _remove(file: Path, contents: bytes, this_process: Owner) -> bool:
-    """Removes a lock file if it has the given contents. Returns False if another process has the right to remove it.
+    """Removes a lock file if it has the given contents. Returns False if another process is about to remove it.
 
-    A claim gives this right. Its name depends on the contents, and it is created before the contents are compared.
-    So if another process has already replaced the stale lock by a new lock, the new lock is not removed.
+    This process first creates a claim (a second lock file, named after `contents`), and only then compares the contents
+    of the lock file. So if another process has already replaced the stale lock by a new lock, the new lock is kept.
     """
     claim = _claim(file, contents)
     if not _create(claim, this_process.to_json().encode()):

@@ -108,7 +108,7 @@ class Owner:
         return process_runs(self.pid, self.started) if self.shares_processes_with(this_process) else None
 
     def is_requeued(self, this_process: Owner) -> bool:
-        """Returns whether `this_process` is in the owner's SLURM task, after SLURM has restarted the job."""
+        """Returns whether SLURM has restarted the owner's job, and `this_process` runs the same task of this job."""
         return (
             bool(self.job)
             and (self.job, self.task) == (this_process.job, this_process.task)
@@ -124,7 +124,7 @@ class Owner:
 
 @functools.cache  # cached, because Lightning later sets such variables in some processes
 def launch_id() -> str:
-    """Returns an id that is the same in all processes of a distributed launch; "" if no variable of LAUNCH is set.
+    """Returns an id that all processes of a distributed launch share; "" if no environment variable in LAUNCH is set.
 
     Example:
         >>> launch_id() == launch_id()
@@ -134,7 +134,7 @@ def launch_id() -> str:
 
 
 def launch_of(environment: Mapping[str, str]) -> str:
-    """Returns the names and values of the LAUNCH variables in `environment`, as one text.
+    """Returns the names and values of the variables in `environment` that LAUNCH lists, as one text.
 
     Example:
         >>> launch_of({"MASTER_ADDR": "node1", "MASTER_PORT": "29500", "HOME": "/root"})

@@ -66,10 +66,11 @@ def found_or_made(find: Callable[[], Result | None], make: Callable[[], Result],
 
 
 def remove_dead_locks(folder: Path) -> None:
-    """Removes the lock files and claims of killed processes from a folder. A process elsewhere counts as alive.
+    """Removes from a folder the lock files of killed processes, and their claims (locks on the removal of a lock).
 
-    A lock remains if its owner is killed after making the result and before releasing the lock. No other process takes
-    this lock, because the result exists.
+    A process that cannot be checked, for example on another machine, counts as alive. A lock file remains if its owner
+    is killed after making the result and before releasing the lock. No other process takes this lock, because the
+    result exists.
 
     Example:
         >>> import tempfile

@@ -61,7 +61,7 @@ class RaggedWriter:
         description = self.path / STORE_FILE
         if description.exists() and metadata is not None:
             check_metadata(self.path, metadata)
-        elif rank == 0 or not description.exists():  # process 0 may have no rows and no writer
+        elif rank == 0 or not description.exists():  # if process 0 has no rows, another process writes it
             write_json(description, with_format(metadata or {}))
         rows = complete_rows(self.path, rank)
         self._file = values_file(self.path, rank, bits=bits)

@@ -37,7 +37,7 @@ def sorted_keys(entries: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, 
     """
     index = smallest(np.concatenate([*(part["index"] for part in entries), np.zeros(0, np.int64)]))
     target = smallest(np.concatenate([*(part["target"] for part in entries), np.zeros(0, np.int64)]))
-    place = smallest(np.lexsort((target, index)))  # the sort is stable, so the row of the lowest shard comes first
+    place = smallest(np.lexsort((target, index)))  # the sort is stable: of equal keys, the first row stays first
     index, target = index[place], target[place]
     is_first = np.ones(len(index), dtype=bool)
     is_first[1:] = (np.diff(index) != 0) | (np.diff(target) != 0)

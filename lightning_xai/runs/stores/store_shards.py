@@ -29,7 +29,9 @@ def values_file(folder: Path, rank: int, *, bits: bool = False) -> Path:
 
 
 def sizes_of(lengths: np.ndarray, file: Path) -> np.ndarray:
-    """Returns the sizes of rows in a file of values, in the unit of offsets: values (float32) or bytes (bits).
+    """Returns how much of a file of values each row takes: the number of values (float32), or of bytes (bits).
+
+    The offsets in the index are counted in the same way.
 
     Example:
         >>> sizes_of(np.array([9]), Path("0.bits")).tolist(), sizes_of(np.array([9]), Path("0.values")).tolist()

@@ -77,7 +77,7 @@ class StoredScores(RaggedStore):
         """
         stored_names = self.metadata.get(CLASS_NAMES)
         if stored_names is not None and class_names is not None and stored_names != class_names:
-            # other names may be new names of the same classes, so only a changed order is an error
+            # an error only if the same names are in another order: different names may mean the same classes
             if sorted(stored_names) == sorted(class_names):
                 raise ValueError(
                     f"{self.path} holds scores of classes in the order {stored_names[:10]}, not {class_names[:10]}: "

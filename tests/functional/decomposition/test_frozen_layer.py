@@ -106,7 +106,7 @@ def test_a_layer_without_its_feed_forward_block_has_no_slope() -> None:
 
 def test_a_gate_is_refused_another_approximation_than_the_line_through_the_origin() -> None:
     layer = random_layer(norm_first=True)
-    with pytest.raises(ValueError, match="in a feed-forward block with a gate, the line 'relu'"):
+    with pytest.raises(ValueError, match="a feed-forward block with a gate cannot be made linear with 'relu'"):
         freeze_layer(layer, random_trace(layer), ALL, is_first=True, feed_forward="relu")
 
 
