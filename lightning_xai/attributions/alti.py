@@ -47,8 +47,9 @@ def alti_mixing(layer: EncoderLayer, trace: LayerTrace, *, norm: Norm) -> Tensor
         layer_norm = layer.attention_norm
         assert isinstance(layer_norm, nn.LayerNorm)
         vectors, residual = source_vectors(layer, trace, [layer_norm])
-        # `vectors` are not divided by the LayerNorm's standard deviation, so the block's outputs are multiplied by it.
-        # Both then have the same scale. The scale has no effect, since contributions are later divided by their sum
+        # `vectors` are not divided by the LayerNorm's standard deviation. The block's outputs are multiplied by this
+        # deviation, which brings them to the same scale. Contributions are later divided by their sum, so the scale
+        # does not matter
         resultants = trace.attention_block * layer_norm_deviation(layer_norm, trace.attention_sum)
     return alti_contributions(trace.attention, vectors, residual, resultants, norm=norm)
 

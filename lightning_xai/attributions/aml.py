@@ -215,7 +215,7 @@ class AMLAttribution(AttributionMethod):
     def _tuned(
         self, model: Classifier, trained: TrainedScorer, inputs: TextInputs, scorer_inputs: ScorerInputs, y: Tensor
     ) -> Tensor:
-        """Tunes a copy of the scorer for each of R rows, and returns the scores [R, T] of the best candidates."""
+        """Tunes a copy of the scorer on each of R texts, and returns the best candidate scores [R, T] of each text."""
         best = []
         most = self._rows_at_once(trained.scorer, inputs)
         for rows in even_slices(len(inputs), most):
@@ -233,8 +233,8 @@ class AMLAttribution(AttributionMethod):
         device = inputs.device
         one = sum(leaf.numel() * leaf.element_size() for leaf in tuned_rows(scorer, self.tuned, 1).leaves)
         by_weights = max(_LEAF_BYTES["cpu" if device.type == "cpu" else "accelerator"] // max(one, 1), 1)
-        # twice the tokens, because a pass of the explained network gets each text twice: masked by the scores, and with
-        # the opposite mask
+        # a text counts with twice its tokens, because a pass of the explained network gets two versions of each text:
+        # one masked by the scores, and one with the opposite mask
         by_tokens = rows_per_forward(None, 2 * inputs.input_ids.shape[1], device, differentiated=True)
         return min(by_weights, by_tokens, self.chunk_size or by_tokens)
 
@@ -260,7 +260,7 @@ class AMLAttribution(AttributionMethod):
         return torch.stack(maps, dim=1)
 
     def _choice(self, model: Classifier, inputs: TextInputs, y: Tensor, maps: Tensor) -> Tensor:
-        """Returns the index [R] of the best candidate of each row."""
+        """Returns the index [R] of each text's best candidate in `maps` [R, N, T], as rated by `metric`."""
         assert self.metric is not None
         targets = y.argmax(dim=1, keepdim=True).expand(-1, maps.shape[1])
         candidates = Attribution(maps, targets, torch.ones_like(targets, dtype=torch.bool), inputs.token_mask)

@@ -63,7 +63,7 @@ class BySegment(AttributionMethod):
         return self.method.has_sign
 
     def for_preflight(self) -> BySegment:
-        """Returns a BySegment around `method.for_preflight()`."""
+        """Returns the method for a preflight, which only looks for errors: BySegment with `method.for_preflight()`."""
         method = self.method.for_preflight()
         return self if method is self.method else BySegment(method, self.segments_at_once)
 

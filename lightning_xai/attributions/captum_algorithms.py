@@ -74,8 +74,9 @@ def _one_gradient(num_tokens: int, options: dict[str, Any]) -> Passes:
 def _path(more_forwards: int, more_points: int = 0) -> CountPasses:
     """Returns a function that counts the passes of an algorithm that integrates along a path.
 
-    Each of the n_steps + `more_points` points takes one forward and one backward pass. `more_forwards` further forward
-    passes give the logits at the ends of the path and, for some layer algorithms, the layer's output at both ends.
+    Such an algorithm makes one forward and one backward pass for each of n_steps + `more_points` points. It makes
+    `more_forwards` further forward passes to compute the logits at both ends of the path and, for some layer
+    algorithms, the layer's output at both ends.
     """
 
     def count(num_tokens: int, options: dict[str, Any]) -> Passes:
@@ -108,7 +109,8 @@ ALGORITHMS: dict[str, Algorithm] = {
     "InputXGradient": Algorithm("embeds", _one_gradient),
     "IntegratedGradients": Algorithm("embeds", _path(2), is_complete=True),
     "GradientShap": Algorithm("embeds", _samples("n_samples"), draws=True),
-    # counts calls of the wrapped algorithm; `Captum.passes` multiplies this number by the passes of one call
+    # NoiseTunnel calls another algorithm once for each noisy sample. Only the calls are counted here, and
+    # `Captum.passes` multiplies their number by the passes of one call
     "NoiseTunnel": Algorithm("embeds", _samples("nt_samples"), draws=True),
     "LayerActivation": Algorithm("layer", _forwards(lambda t, o: 1)),
     "LayerGradientXActivation": Algorithm("layer", _one_gradient),

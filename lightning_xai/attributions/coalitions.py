@@ -21,9 +21,9 @@ from lightning_xai.functional.seeds import example_indices
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
 
-# largest number of entries (coalitions times tokens) of the masks in memory; one long text alone may have more entries
+# largest number of entries (coalitions times tokens) of the keep masks in memory, unless a single text has more entries
 _MASK_ELEMENTS = 2**23
-PREFLIGHT_SAMPLES = 8  # largest number of samples in a preflight, which only looks for errors
+PREFLIGHT_SAMPLES = 8  # largest number of samples per text in a preflight (trial before a run)
 
 
 class Coalitions(NamedTuple):
@@ -96,7 +96,7 @@ class CoalitionAttribution(AttributionMethod):
 
         Args:
             num_units: M >= 1, the number of units of the example.
-            index: the example's row in its split; random coalitions depend on this row and the seed.
+            index: the example's index in its split; random coalitions depend on this index and the seed.
         """
 
     @abstractmethod
@@ -138,7 +138,7 @@ class CoalitionAttribution(AttributionMethod):
         return ~self.coalitions(num_units, 0).keep
 
     def _groups(self, units: Tensor, inputs: TextInputs) -> Iterator[tuple[list[int], list[Coalitions]]]:
-        """Yields groups of examples that fit in memory: their rows in the batch and their coalitions.
+        """Yields groups of examples that fit in memory: the examples' positions in the batch, and their coalitions.
 
         Examples without units are left out.
         """

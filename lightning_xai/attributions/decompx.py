@@ -92,8 +92,7 @@ def decompose_segment(
     With the bias rule "token", the vectors are [R, S + 1, D]; the last vector of each state stands for all biases.
 
     Args:
-        layers: the first layers, or all layers, of the network that gave `output`. The states after the last of these
-            layers are decomposed.
+        layers: the network's first layers, or all of them. The states after the last of these layers are decomposed.
         output: the result of a forward pass on one segment without padding, with attentions and hidden states.
         readout: [R, S], weights. State r is the sum of the token states, weighted by row r.
         rules: how biases and non-linear functions are divided.
@@ -142,14 +141,11 @@ def decompose_segment(
 
 
 def _attend_from_tokens(layer: FrozenLayer, rules: DecompositionRules) -> Attended:
-    """Yields the first layer's attention output, divided among source tokens, for one chunk of source tokens at a time.
-
-    With the bias rule "token", a chunk of zeros follows: it belongs to the extra source that later gets all biases.
-    """
+    """Yields the first layer's attention output, divided among source tokens, one chunk of source tokens at a time."""
     num_tokens, size = len(layer.hidden), layer.hidden.shape[-1]
     for start in range(0, num_tokens, rules.chunk_size):
         yield layer.attend_to_tokens(slice(start, min(start + rules.chunk_size, num_tokens)))
-    if rules.bias == "token":
+    if rules.bias == "token":  # zeros for one more source, which is not a token and later gets all biases
         yield layer.hidden.new_zeros(len(layer.rows), 1, size), None
 
 

@@ -80,8 +80,8 @@ def parallel_gradients(
     target_sums = logits.gather(1, targets).sum(dim=0)
     num_targets = len(target_sums)
     num_tokens = sources[0].shape[:-1].numel()
-    # a backward pass for k classes needs no more memory than a forward pass (without a graph) over k times as many
-    # tokens, so k gets the limit of such a forward pass
+    # a backward pass for k classes needs no more memory than a forward pass over k rows without a graph, so the
+    # largest k is the number of rows that such a forward pass may have
     max_columns = rows_per_forward(None, num_tokens, logits.device, differentiated=False)
     for columns in even_slices(num_targets, max_columns):
         is_last = columns.stop == num_targets
@@ -147,7 +147,7 @@ class DecompXReverse(DifferentiableAttribution):
         rules = FrozenCoefficients(detached=not create_graph or self.coefficients == "detached")
         layer = model.encoder_layers()[0]
         bias = layer.value.bias if self.value_bias else None
-        factors: list[Tensor] = []  # the states and the value bias; `scores` multiplies them by gradients
+        factors: list[Tensor] = []  # the first layer's input and its value bias, to be multiplied by their gradients
         sources: list[Tensor] = []  # the logits are differentiated with respect to these tensors
 
         def states(hidden: Tensor) -> Tensor:
@@ -178,7 +178,7 @@ class DecompXReverse(DifferentiableAttribution):
 
     @staticmethod
     def _in_given_order(scores: Tensor, inputs: TextInputs) -> Tensor:
-        """Returns scores [B, K, T] in the column order of `inputs`. Inside the network, padding is on the right."""
+        """Moves scores [B, K, T] from the network's columns, with padding on the right, to the columns of `inputs`."""
         order = right_padding_order(inputs.attention_mask)
         if order is None:
             return scores
@@ -199,7 +199,7 @@ class DecompXReverse(DifferentiableAttribution):
             def values(output: Tracked) -> Tensor:
                 if bias is None:
                     return output
-                assert output.second_run is not None  # the value vectors for an input of 0
+                assert output.second_run is not None  # the value vectors in a second run, whose input is 0
                 return track(output.plain(), rules, output.second_run - bias)
 
             inputs, targets = inputs.map(torch.clone), targets.clone()
@@ -207,7 +207,7 @@ class DecompXReverse(DifferentiableAttribution):
                 return rules.linear(class_output(model, inputs, targets).logits)
 
     def needs(self, model: Classifier) -> Needs:
-        return Needs(double_backward=True)  # a loss differentiates again through the backward passes of `scores`
+        return Needs(double_backward=True)  # the scores contain gradients, which a loss on the scores differentiates
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
         """Returns an upper bound on the number of passes. Fewer are needed if classes share a backward pass."""

@@ -40,7 +40,7 @@ class Gradient(OnePassAttribution):
     """
 
     by_segment = True
-    is_sensitivity = True  # the sum over a gradient's elements is not a contribution to the logit
+    is_sensitivity = True  # a gradient says how a change of the token changes the logit, not what the token adds to it
 
     def __init__(self, pooling: GradientPooling = "l2") -> None:
         require_choices({"pooling": GradientPooling}, {"pooling": pooling})

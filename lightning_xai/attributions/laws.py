@@ -161,7 +161,7 @@ def passes_are_as_made(method: AttributionMethod, model: Classifier) -> None:
 
     def count(_module: object, _arguments: object, output: Any) -> None:
         logits = output.logits
-        # DeepLift runs the baseline together with the input, so the input's logits come with those of the baseline
+        # DeepLift runs input and baseline in one call of the network; the baseline's logits are in `second_run`
         baseline_logits = getattr(logits, "second_run", None)
         made["forward"] += len(logits) + (0 if baseline_logits is None else len(baseline_logits))
         if logits.requires_grad:
@@ -175,8 +175,8 @@ def passes_are_as_made(method: AttributionMethod, model: Classifier) -> None:
     handle.remove()
     stated = method.passes(7, 2)  # each text has 9 tokens, of which 7 are explainable; 2 classes are explained
     require_type(stated, Passes, f"{_name(method)}.passes", "return Passes(forward=..., backward=...)")
-    # the counted number may be lower than the stated number: passes in the network's `version_logits` do not call the
-    # forward hook, and several classes share a backward pass if the head attends to tokens
+    # fewer passes may be counted than `passes` states, for two reasons. The hook does not see the forward passes in a
+    # network's `version_logits`. If the head attends to tokens, several classes share a backward pass
     fewest, least = method.passes_at_most, 0 if hasattr(model, "version_logits") else 1
     may_be_fewer = {"forward": fewest or not least, "backward": fewest or model.readout_is_attention}
     for direction, number in made.items():
@@ -233,9 +233,10 @@ def autocast_changes_little(method: DifferentiableAttribution, model: Classifier
 
 
 LAWS = (
-    model_is_left_as_it_was,  # first, because this check would miss a lasting change that an earlier check caused
+    model_is_left_as_it_was,  # runs first, because it cannot notice lasting changes from an earlier check
     method_of_a_split_is_itself,
-    padding_changes_nothing,  # before the next check, in which texts also lose padding
+    # before the next check, which also removes padding, but would blame the batch if padding changed the scores
+    padding_changes_nothing,
     same_alone_and_in_a_batch,
     same_class_alone_and_with_others,
     masked_classes_score_zero,
@@ -262,7 +263,7 @@ def _shared_scores(attribute: Callable[..., Attribution], model: Classifier) -> 
 
 def _scores_together(method: AttributionMethod, model: Classifier) -> Tensor:
     """Returns the scores of all texts. They are computed only once while the method and the network stay the same."""
-    return _shared_scores(method.attribute, model)  # a bound method can be hashed, even if its object cannot
+    return _shared_scores(method.attribute, model)  # bound methods are hashable, as lru_cache requires
 
 
 def _name(method: AttributionMethod) -> str:

@@ -195,8 +195,8 @@ class Solvex(AttributionMethod):
         if not num_tokens:
             return Passes(forward=1, backward=0)
         sets = most_sets(num_tokens, num_targets, beam_size=self.beam_size, exact_up_to=self.exact_up_to)
-        # all texts with one unit erased are evaluated before the search, so the search for "comp" evaluates
-        # `num_tokens` fewer sets
+        # all texts with one unit erased are evaluated before the search. The search for "comp" or "comp_suff" therefore
+        # evaluates `num_tokens` fewer erased texts
         versions = {"comp": sets - num_tokens, "suff": sets, "comp_suff": 2 * sets - num_tokens}[self.metric]
         return Passes(forward=1 + num_tokens + versions, backward=0)
 

@@ -22,7 +22,7 @@ def tiny_networks() -> tuple[Classifier, Classifier]:
     )
     for network in networks:
         network.set_attention("eager")
-        # transformers installs lasting hooks in this pass. It runs here, because `check_method` later checks that
-        # methods add no hooks
+        # in this pass, transformers installs lasting hooks. They must exist before `check_method` checks that methods
+        # add no hooks
         network(random_texts([9]), output_attentions=True)
     return networks

@@ -138,7 +138,7 @@ class AttributionCacheWriter(ExplainedCallback):
             trainer = self.trainer
             folder = self._folder / split / method
             metadata = self._metadata(split, method)
-            scores = _MissingRows(folder, trainer.global_rank, metadata)  # opened first: this checks the metadata
+            scores = _MissingRows(folder, trainer.global_rank, metadata)  # opened first, because it checks all metadata
             masks, hashes = (
                 _MissingRows(folder / name, trainer.global_rank, {"split": split})
                 for name in (TOKEN_MASKS, TEXT_HASHES)

@@ -197,7 +197,7 @@ class ComputeAttributions(Callback):
     def _progress(self, trainer: Trainer, split: str, network: Classifier) -> EvaluationProgress:
         """Returns the EvaluationProgress in `self.progress`. The call for the first batch creates it."""
         if self.progress is None:
-            clear_counts(self.methods)  # discards counts that were collected earlier, for example in the preflight
+            clear_counts(self.methods)  # discards earlier counts, for example from the trial on one batch before a run
             splits = [split]
             if trainer.testing:
                 splits = [s for s in test_splits(trainer) if s != VALIDATION or self._explains_validation_in_test]

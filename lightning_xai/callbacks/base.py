@@ -93,7 +93,9 @@ class ExplainedReceiver(Protocol):
 
 
 class ExplainedCallback(Callback, ABC):
-    """Base class of callbacks that use attributions. Other callbacks can use them too, if they define `on_explained`.
+    """Base class of callbacks that use attributions.
+
+    A callback of another class receives attributions, too, if it defines `on_explained`.
 
     `setup` sets the attributes `trainer`, `module` (the objective), `source` (the nearest ComputeAttributions before
     this callback) and `active` (whether this callback runs in the current stage).

@@ -53,11 +53,14 @@ class CostPerExample(TypedDict):
     peak_memory_mb: float
     version_segments: NotRequired[float]
     encoded_segments: NotRequired[float]
-    pass_group: NotRequired[str]  # the result of the function `pass_group`; "" if unknown
+    pass_group: NotRequired[str]  # entry of PASS_GROUPS for the method's number of passes; "" if unknown
 
 
 class MetricSegments(TypedDict, total=False):
-    """The two mean numbers of segments that CostPerExample describes, for the erased texts that a metric evaluates."""
+    """Means over the erased texts that a metric evaluates: segments per text, and encoded segments per text.
+
+    A segment that several erased versions of a text contain is encoded only once.
+    """
 
     metric_version_segments: float
     metric_encoded_segments: float
@@ -82,7 +85,7 @@ class Cost:
         # number of explained classes, number of explainable tokens
         self._rows: dict[str, list[np.ndarray]] = {}
         self._peaks: dict[str, float] = {}  # split -> largest growth in memory during one batch
-        self._segments: dict[str, SegmentCounts] = {}  # split -> counts of segments in erased versions
+        self._segments: dict[str, SegmentCounts] = {}  # split -> counts of segments in texts with erased tokens
 
     def add(
         self,
@@ -162,7 +165,10 @@ class Cost:
         return cost
 
     def group(self, split: str) -> str:
-        """Returns the method's `pass_group`; "" without examples, or if `num_targets` or `num_tokens` is unknown."""
+        """Returns the entry of PASS_GROUPS for the method's mean number of passes on a split.
+
+        Returns "" if the split has no examples, or if an example's number of explained classes or tokens is unknown.
+        """
         rows = self._distinct(split)
         if not len(rows) or np.isnan(rows[:, 4:]).any():
             return ""

@@ -196,7 +196,7 @@ class AttributionEvaluation(ExplainedCallback):
                             refuse_tuning(self.preset, metric)
                         try:
                             metric.tune_from(tuned_on[position])
-                        except ValueError as error:  # the other values, which took long, must not be lost
+                        except ValueError as error:  # one failure must not discard the other metrics' values
                             self._leave_out(split, method, metric, error)
                             continue
                     segments = counted[split, method, metric.name].sum()
@@ -212,8 +212,9 @@ class AttributionEvaluation(ExplainedCallback):
     def _leave_out(self, split: str, method: str, metric: AttributionMetric, error: ValueError) -> None:
         """Adds a row with the reason why a metric of a method has no value.
 
-        During a fit, values that were logged in earlier validations become NaN. If a callback monitors such a value,
-        the error is raised, because the callback would otherwise choose by an outdated value.
+        During a fit, the metric may have had values in earlier validations, which Lightning still holds. If a callback
+        monitors one of them, the error is raised, so that the callback does not choose by an outdated value. Otherwise,
+        NaN replaces the old values.
         """
         self._rows.append(left_out_row(split, self.preset, method, metric.name, str(error)))
         prefix = f"{log_prefix(split)}/{self.preset}/{method}/{metric.name}"

@@ -23,7 +23,7 @@ class NamesFiles(Protocol):
 
     @property
     def file_suffix(self) -> str:
-        """The suffix, such as "_0a1b"; "" if the command writes the run's own files."""
+        """The suffix of the files that the command writes, such as "_0a1b"; "" if their names have no suffix."""
         ...
 
 

@@ -30,7 +30,7 @@ def checkpoint_layers(network: nn.Module, *, enabled: bool = True) -> int:
     """
     parts: list[Any] = [part for part in network.modules() if hasattr(part, "gradient_checkpointing")]
     for part in parts:
-        # reentrant checkpointing does not allow double backward
+        # not reentrant, because reentrant checkpointing does not allow double backward
         part._gradient_checkpointing_func = partial(checkpoint, use_reentrant=False)
         part.gradient_checkpointing = enabled
     return len(parts)

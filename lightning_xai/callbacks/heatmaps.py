@@ -88,7 +88,7 @@ class Heatmaps(ExplainedCallback):
         self.pages, self._documents, self._not_all_drawn = [], {}, set()
 
     def on_preflight(self, preflight: PreflightRun) -> None:
-        """Tries to draw one document with made-up scores. Writes nothing."""
+        """Before the run starts, tries to draw one document with made-up scores. Writes nothing."""
         for stage in preflight.stages_of(self):
             for split in preflight.stages[stage]:
                 tunes = split == VALIDATION and stage == "test"
@@ -189,7 +189,7 @@ class Heatmaps(ExplainedCallback):
 
     def _say_if_limited_away(self, trainer: Trainer, limit: int | float, option: str, splits: list[str]) -> None:
         """Prints which splits have no page because the trainer's `limit` on batches excludes their first documents."""
-        if isinstance(limit, float) and limit == 1.0 or is_dry_run(trainer):  # the integer 1 is a limit of one batch
+        if isinstance(limit, float) and limit == 1.0 or is_dry_run(trainer):  # 1.0 is no limit, 1 is one batch
             return
         drawn = {split for part in gather(list(self._documents)) for split in part}
         missing = [split for split in splits if split not in drawn and (self.splits is None or split in self.splits)]

@@ -10,7 +10,9 @@ from lightning_xai.callbacks.base import AttributionSource, ExplainedReceiver
 
 
 def check_order(callbacks: Sequence[Callback]) -> None:
-    """Raises ValueError if a callback would receive no attributions, or if one of several AttributionSources is unused.
+    """Raises ValueError if a callback would receive no attributions, or if attributions are computed but never used.
+
+    If only one callback computes attributions, they may be unused, because this callback also measures costs.
 
     Example:
         >>> class Printed(Callback):
@@ -40,7 +42,7 @@ def check_order(callbacks: Sequence[Callback]) -> None:
                     f"{getattr(callback, 'label', type(callback).__name__)} has on_explained, but no "
                     "ComputeAttributions precedes it: move it after a ComputeAttributions in trainer.callbacks"
                 )
-    if source is not None and not is_used and num_sources > 1:  # a single source may be unused: it measures costs
+    if source is not None and not is_used and num_sources > 1:  # one source alone is useful: it measures costs
         raise ValueError(
             f"no callback after {_named(source)} uses its attributions, and callbacks before it do not receive them: "
             "put a callback such as AttributionEvaluation after it, or move its methods into the preceding "

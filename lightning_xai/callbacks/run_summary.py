@@ -29,7 +29,7 @@ def data_lines(summary: dict[str, Any]) -> list[str]:
         if not isinstance(facts, dict):
             continue
         line = f"  {name}: {quantity(facts['examples'], 'example')} of {quantity(round(facts['mean_tokens']), 'token')}"
-        if facts["examples"] < facts.get("rows", 0):  # `max_examples` limits the split
+        if facts["examples"] < facts.get("rows", 0):  # `max_examples` left out some rows
             line += f", chosen from {facts['rows']:,}"
         if facts["padding_fraction"]:
             line += f", {facts['padding_fraction']:.0%} padding"

@@ -92,10 +92,10 @@ class Stability(ExplainedCallback):
         self._similarities: dict[tuple[str, str], dict[tuple[int, int], np.ndarray]] = {k: {} for k in self._scores}
 
     def on_preflight(self, preflight: PreflightRun) -> None:
-        """Checks for which examples the other runs have stored scores.
+        """Checks, before this run starts, for which examples each of the other runs has stored scores.
 
-        They must have scores for all examples that this run is certain to explain, and for no example that this run
-        does not explain.
+        Each other run must have scores for every example that this run certainly explains, and for no example that this
+        run does not explain. On multi-label data, a run may find no class to explain in an example.
         """
         if "test" in preflight.stages and not is_dry_run(preflight.trainer):
             for split, method in self._scores:
@@ -136,7 +136,7 @@ class Stability(ExplainedCallback):
                 by_key = {key: value for part in gathered for key, value in part[split, method].items()}
                 for store in [] if is_dry else self._scores[split, method]:
                     store.require_rows_among(by_key, THIS_RUN)
-                # sorted, so that sums do not depend on the number of processes
+                # sorted by (example, class), because the rounding of sums depends on the order
                 ordered = [by_key[key] for key in sorted(by_key)]
                 comparisons.append(run_comparison(method, ordered, len(self._names)))
             self._rows += [row for comparison in comparisons for row in self._result_rows(comparison, split)]

@@ -1,4 +1,4 @@
-"""Checks a VerbalizerLM: the predicted classes, the verbalizers' probability, and answers to texts of fill tokens."""
+"""Checks a VerbalizerLM: predicted classes, the verbalizers' probability, and predictions for texts of fill tokens."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class Verbalizers(Callback):
                 logger.log_metrics({f"{log_prefix(split)}/{name}": value for name, value in values.items()})
 
     def result_rows(self) -> list[ResultRow]:
-        """Returns the rows of the last test."""
+        """Returns the rows that the last test adds to the results table."""
         return self._rows
 
 

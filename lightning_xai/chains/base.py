@@ -50,17 +50,11 @@ class AsksForRuns(Protocol):
     """
 
     def runs_before(self, trainer: Trainer, data: TextDataModule) -> list[str]:
-        """Returns the command-line options of a run that must finish before this fit, or [] if there is none.
-
-        Called before the fit starts or resumes.
-        """
+        """Returns command-line options of a run that must finish before this fit starts or resumes, or [] for none."""
         ...
 
     def runs_after(self, trainer: Trainer, data: TextDataModule) -> list[str]:
-        """Returns the command-line options of a run that must follow this fit, or [] if there is none.
-
-        Called after the test that follows the fit.
-        """
+        """Returns command-line options of a run that must follow this fit and its test, or [] for none."""
         ...
 
 
@@ -112,9 +106,9 @@ class ChainCallback(Callback, ABC):
     def keep_masks(
         self, module: LightningModule, batch: Batch, split: str, keep: Tensor, erasures: dict[str, dict[str, Any]]
     ) -> dict[str, Tensor]:
-        """Decides which tokens of a batch each erasure erases. Returns name of the erasure -> keep mask [B, T].
+        """Decides which tokens of a batch to erase. Returns name of the erasure -> keep mask [B, T].
 
-        A keep mask is a bool tensor, True at the tokens that are not erased.
+        An erasure says which tokens later stages erase. A keep mask is a bool tensor, True at tokens that stay.
 
         Args:
             module: objective with the network of the best checkpoint.
@@ -161,10 +155,7 @@ class ChainCallback(Callback, ABC):
             )
 
     def preflight_record(self, trainer: Trainer) -> Path:
-        """Returns the file in which the chain's runs record successful preflights (short trials before a run).
-
-        The file is in the folder of the first stage's run.
-        """
+        """Returns the file, in the first stage's folder, that records successful preflights (trials before a run)."""
         return self.chain_of(trainer)[0].root.path / "preflights.json"
 
     def _try_erasures(
@@ -212,7 +203,7 @@ class ChainCallback(Callback, ABC):
         Raises:
             ValueError: the stage may not start, for a reason that `Chain.begin` lists.
         """
-        self._in_fit = True  # also set here, because `on_fit_start` is not called if the training has already ended
+        self._in_fit = True  # `on_fit_start` sets this too, but is not called if the training has already ended
         if not is_dry_run(trainer):
             chain, stage = self.chain_of(trainer)
             chain.begin(stage, data, writes=trainer.is_global_zero)
@@ -221,11 +212,11 @@ class ChainCallback(Callback, ABC):
         return []
 
     def runs_after(self, trainer: Trainer, data: TextDataModule) -> list[str]:
-        """Returns the options of the next stage. If there is no next stage, writes the report and returns [].
+        """Returns command-line options for the next stage's run. After the last run, writes the report and returns [].
 
-        The next stage is the first unfinished stage. If all stages are finished, the next stage is the first that has
-        its own configuration file (`Stage.config`), unless this run's stage has one, too. The command of that stage
-        checks whether the file has changed.
+        The next stage is the first unfinished stage. If all stages are finished, the first stage with a configuration
+        file of its own (`Stage.config`) runs again and checks whether this file has changed. This check is left out if
+        the present run's stage has such a file.
 
         Raises:
             ValueError: the chain cannot go on, for a reason that `Chain.check_finished` lists.
@@ -241,11 +232,11 @@ class ChainCallback(Callback, ABC):
         return []
 
     def overrides(self, name: str, run: RunFolder) -> list[str]:
-        """Returns the command-line options with which the command of `run` runs only one stage of the chain.
+        """Returns options that, added to the command of `run`, make this command run only one stage of the chain.
 
         Args:
             name: name of the stage; "root" is the first stage.
-            run: folder of the command's own run: the chain's root or a later stage.
+            run: folder of any run of the chain.
 
         Raises:
             ValueError: there is no such stage (the message lists all stages), `name` is "root" but `run` is a later

@@ -27,7 +27,7 @@ from lightning_xai.runs.stores.store import OLD_STORE, RaggedStore, RaggedWriter
 from lightning_xai.types import Batch
 
 COMPLETE = "complete.json"  # file with the facts about an erasure; it is written last, when the folder is complete
-ErasureFacts = Mapping[str, Any]  # facts about an erasure, as JSON types
+ErasureFacts = Mapping[str, Any]  # how the tokens of an erasure were chosen, such as the method, in JSON types
 # (batch, split, mask [B, T] of tokens not yet erased) -> {name of an erasure: mask [B, T] of tokens to keep}
 KeepMasks = Callable[[Batch, str, Tensor], dict[str, Tensor]]
 
@@ -69,7 +69,7 @@ def write_erasures(
 
 
 def check_complete(folder: Path, facts: ErasureFacts) -> None:
-    """Raises ValueError if a complete folder stores other facts about its erased tokens than `facts`.
+    """Raises ValueError if a complete folder stores erased tokens that were not chosen as `facts` describes.
 
     Example:
         >>> check_complete(Path("no/such/folder"), {"method": "gradient"})

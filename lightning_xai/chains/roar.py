@@ -253,8 +253,8 @@ class ROAR(ChainCallback):
             return [(method, 0, False) for method in methods]
         if not stage.name.startswith(f"{EVERYTHING}/"):
             return [parse_stage_name(stage.name)]
-        # a control at 0 or 100 percent sees the same token at all positions, as this stage does. So the results of this
-        # stage are also used for these two controls
+        # At 100 percent, all positions hold the same token, as in a control at 0 or 100 percent. So the results of the
+        # stage at 100 percent are also used for these two controls.
         controls = sorted(self.methods) if self.control else []
         ends = [(method, amount, True) for method in controls for amount in (0, 100)]
         return [*((method, 100, False) for method in methods), *ends]

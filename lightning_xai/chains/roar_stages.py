@@ -1,4 +1,4 @@
-"""The stages of a ROAR chain: a run for each method and amount of erased tokens, and runs that all methods share."""
+"""The stages of a ROAR chain: one run for each method and amount of erased tokens, and runs that all methods share."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ AmountUnit = Literal["percentage", "token"]
 
 RANDOM = "random"  # the baseline that erases tokens in random order
 EVERYTHING = "all"  # the stage that erases all tokens has this in its name instead of a method
-POSITIONS = "_positions"  # added to the method in a control's name; a control sees only which positions are erased
+POSITIONS = "_positions"  # a control, which sees only which positions are erased, has this after the method's name
 
 
 def stage_name(method: str, amount: int, *, control: bool = False) -> str:
-    """Returns the name of a stage, which is also the path of its folder below the root's experiment.
+    """Returns the name of a stage, which is also its folder's path below the experiment folder of the first stage.
 
     Example:
         >>> stage_name("gradient", 30), stage_name("gradient", 30, control=True)
@@ -26,6 +26,8 @@ def stage_name(method: str, amount: int, *, control: bool = False) -> str:
 
 def parse_stage_name(name: str) -> tuple[str, int, bool]:
     """Reverses `stage_name`: returns the method, the amount, and whether the stage is a control.
+
+    The network of a control sees only which positions are erased.
 
     Example:
         >>> parse_stage_name("gradient_positions/030")
@@ -53,7 +55,7 @@ def roar_stages(
         control: whether to add controls: stages that see only which positions are erased.
         recursive_methods: names of the methods that score the tokens anew with each run's network, to choose the tokens
             that the next run erases. Other methods score them once, with the network that is trained on all tokens.
-        fixed_orders: names of orders of erasure that do not depend on a network.
+        fixed_orders: names of erasure orders that do not depend on a network, such as "random".
 
     Example:
         >>> options = {"amount_unit": "percentage", "control": False, "recursive_methods": ["gradient"]}

@@ -75,7 +75,8 @@ class Chain:
         """Returns the chain to which a run's folder belongs, and the run's stage in this chain."""
         for stage in stages[1:]:
             root = RunFolder(run).root_of_stage(stage.name)
-            if root is not None and root.has_begun:  # otherwise `run` is itself a root, in a folder named like a stage
+            # if no root has begun, `run` is itself a root, whose folder merely has the name of a stage
+            if root is not None and root.has_begun:
                 return cls(root, stages), stage
         return cls(RunFolder(run), stages), stages[0]
 
@@ -123,10 +124,10 @@ class Chain:
         return next((run for run in alike if run.has_begun), self.root)
 
     def to_compare(self, current: Stage) -> list[Stage]:
-        """Returns the first stage with a configuration file of its own (`config`), as a list of at most one stage.
+        """Returns a list with the first stage that has its own configuration file (`config`).
 
-        The command of this stage, when it runs again, checks whether the file has changed. The list is empty if no
-        stage has a `config`, or if `current` has one.
+        The chain runs the command of this stage again, which checks whether the file has changed. The list is empty if
+        no stage has a `config`, or if `current` has one, because its command has just made this check.
         """
         return [stage for stage in self.stages if stage.config is not None and current.config is None][:1]
 
@@ -159,7 +160,7 @@ class Chain:
                 f"and erasure={data.erasure}: add {' '.join(self._data_overrides(stage))}"
             )
         self._check_settings(stage)
-        if writes:  # this process wrote the new settings; others may still read old ones
+        if writes:  # only the process that wrote the new settings is sure to read them; others may read old ones
             self._check_evaluation(stage)
         if run.holds_work:
             self._check_trained_on(stage)

@@ -92,7 +92,7 @@ class ScoringClock:
         self.seconds[method] = self.seconds.get(method, 0.0) + time.monotonic() - began
 
     def record(self, run: RunFolder, *, num_examples: float) -> None:
-        """Writes the seconds of the pass to a run's manifest.
+        """Writes the seconds of the erasure pass, which scores the tokens of all examples, to a run's manifest.
 
         Args:
             run: the run that made the erasure pass.

@@ -73,7 +73,7 @@ class XAICLI(LightningCLI):
 
     Args:
         args: the command line.
-        preflights: outcomes of the earlier preflights (see Preflight) of the same command.
+        preflights: outcomes of the earlier preflights (trials on short texts, see Preflight) in the same command.
         callbacks: additional callbacks, which are not saved as settings of the run.
     """
 
@@ -143,7 +143,7 @@ class XAICLI(LightningCLI):
         self._dump_config()
         self.settings = run_settings(self.config_dump)
         self.run.check_format()
-        if self.subcommand != "fit":  # the warning says that the best score is lost, which matters only in a fit
+        if self.subcommand != "fit":  # Lightning warns that the best score is lost, but only a fit uses it
             warnings.filterwarnings("ignore", message="The dirpath has changed from")
         if self.subcommand == "fit" and not self.is_dry and config.stage is None:
             own_run(self.run, is_first=is_first())
@@ -151,7 +151,7 @@ class XAICLI(LightningCLI):
                 begin_run(self.run, self.settings)
         self._portable_config = config.clone()
         for key in ("checkpoint.dirpath", "trainer.default_root_dir", "ckpt_path"):
-            self._portable_config[key] = None  # a run that reads the saved file must get its own folder
+            self._portable_config[key] = None  # another run that reads the saved file must not use this run's folder
         # the command line of a chain's stage has --follow_up=false, which must not be saved as a setting of the stage
         self._portable_config.follow_up |= "--follow_up=false" in self._args
         config.checkpoint.dirpath = str(self.run.checkpoints_dir)
@@ -172,7 +172,7 @@ class XAICLI(LightningCLI):
                 self.run.experiment_dir.parent,
                 *self.run.name,
                 default_hp_metric=False,
-                # keeps the logs of a later test apart from those of the training
+                # a test writes its logs to a subfolder, so that they stay apart from the logs of the training
                 sub_dir=("test" if self.run.is_trained else None) if self.subcommand == "fit" else self.subcommand,
             )
         given = self.config_init[self.subcommand].trainer
@@ -183,9 +183,8 @@ class XAICLI(LightningCLI):
         with trainer_settings(config.trainer):
             trainer = super().instantiate_trainer(**kwargs)
         use_whole_checkpoints(trainer)
-        # This callback writes last.ckpt after every epoch. The option `save_last` would write last.ckpt only together
-        # with best.ckpt, so a resumed fit would lose all epochs after the best one. The callback comes after the
-        # callback that writes best.ckpt, so that last.ckpt contains the path of best.ckpt.
+        # This callback writes last.ckpt after every epoch, so that a resumed fit loses no epoch. (`save_last` writes it
+        # only with best.ckpt.) It follows the callback of best.ckpt, so that last.ckpt contains the path of best.ckpt
         callbacks_of(trainer).append(
             BestCheckpoint(config.checkpoint.dirpath, filename="last", enable_version_counter=False)
         )
@@ -207,7 +206,7 @@ class XAICLI(LightningCLI):
         check_chains(callbacks_of(self.trainer), tests_after_fit=config.test_after_fit)
         is_trained, asking = run.is_trained and not self.is_dry, self._asking()
         if is_trained:
-            # only a chain still needs its other runs for the test; a teacher, for example, is needed only for training
+            # the test needs the other runs of a chain, but no run that only the training needs, such as a teacher's
             asking = [part for part in asking if isinstance(part, ChainCallback)]
         self.next_run = self._first_run(part.runs_before(self.trainer, self.datamodule) for part in asking)
         if self.next_run:
@@ -225,7 +224,7 @@ class XAICLI(LightningCLI):
         if not self.is_dry:
             if self.trainer.is_global_zero:
                 finish_run(run, seconds=time.monotonic() - test_began, **bounds)
-            self.trainer.strategy.barrier()  # without process 0's manifest, the others would repeat the run
+            self.trainer.strategy.barrier()  # other processes would repeat a run whose end is not yet recorded
         self._end(self.results.table, drawn_pages(self.trainer))
 
     def test(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
@@ -293,7 +292,7 @@ class XAICLI(LightningCLI):
             self.next_run = self._first_run(part.runs_after(self.trainer, self.datamodule) for part in self._asking())
 
     def _first_run(self, asked_for: Iterator[list[str]]) -> list[str]:
-        """Returns the options of the first run that is asked for; [] if no run is, or if --follow_up is false."""
+        """Returns the options of the first requested run; [] if no run is requested, or if --follow_up is false."""
         overrides: list[str] = next(filter(None, asked_for), [])
         return overrides if self.config[self.subcommand].follow_up else []
 

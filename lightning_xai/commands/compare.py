@@ -101,7 +101,7 @@ def compare(
             f"no run has the preset {preset!r}: choose one of {', '.join(sorted(set(rows['preset']) - {''}))}"
         )
     unknown = [name for name in plausibility if name not in set(rows["metric"])]
-    if unknown and tuple(plausibility) != RANKINGS:  # no error if runs without rationales lack the default metrics
+    if unknown and tuple(plausibility) != RANKINGS:  # default metrics may be missing: not all runs have rationales
         known = ", ".join(sorted(set(rows.loc[rows["method"] != "", "metric"])))
         raise ValueError(f"no run has the metric {unknown[0]!r}: the runs have {known or 'no metrics of attributions'}")
     scores = rows_of_metric(rows, metric)

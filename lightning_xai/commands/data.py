@@ -24,7 +24,7 @@ from lightning_xai.functional.text.quantity import quantity
 from lightning_xai.runs.progress import quiet
 
 EVERYTHING = "all"
-MOST_CLASSES = 50  # the number of rows is printed for at most this many classes
+MOST_CLASSES = 50  # the number of examples of a class is printed for at most this many classes
 
 
 def data_command(argv: Sequence[str]) -> None:
@@ -98,7 +98,7 @@ def encode(argv: Sequence[str], *, verify: bool) -> None:
 
 
 class DataCLI(XAICLI):
-    """A fit without training. It encodes the data and builds the network, whose files are thereby downloaded.
+    """Parses the command line of a fit, but does not train: encodes the data, and builds (and downloads) the network.
 
     Args:
         args: the command line of a fit, with fast_dev_run.

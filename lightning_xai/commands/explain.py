@@ -103,10 +103,11 @@ def explain(
         text_file: a file that contains one text of any number of lines, instead of `text`; "-" reads standard input.
         text_pair: second text, for a network that was trained on pairs. With `file`, all lines have this second text.
             The tokens of the second text are not shown.
-        method: attribution methods: names of classes (AttInGrad, or AttInGrad,DecompXReverse for two) or a class_path.
-            The default is IntegratedGradients with signed scores, whose sum is the logit for the text minus the logit
-            for the baseline. A method that is given by its name alone gets signed scores if its argument `pooling`
-            allows them; `--method.pooling l2` gives magnitudes instead. The sum of Gradient's scores has no meaning.
+        method: one attribution method, as a class name (AttInGrad) or a class_path, or several class names separated by
+            commas (AttInGrad,DecompXReverse). The default is IntegratedGradients with signed scores, which sum to the
+            logit for the text minus the logit for the baseline. A method that is given by its name alone gets signed
+            scores if its argument `pooling` allows them; `--method.pooling l2` gives magnitudes instead. The sum of
+            Gradient's scores has no meaning.
         num_classes: on multi-label data, at least this many of the most probable classes are explained, even if the
             network does not predict them. All predicted classes are always explained.
         html: HTML page to write for `text` or `text_file`; by default explain.html in the run's folder, or in the

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def without_collections(*, freeze: bool = False) -> Iterator[None]:
-    """Context manager that pauses the collector, unless it is off already.
+    """Context manager that pauses the garbage collector, unless it is off already.
 
     Imports and parsers create many objects that live as long as the process. The collector would examine them again and
     again, which takes a quarter of the start-up time.

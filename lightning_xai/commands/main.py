@@ -50,7 +50,8 @@ racu, compare, stability, tables
     except BrokenPipeError:
         if not _nobody_reads():
             raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # because Python flushes when it ends
+        # Python flushes stdout when it exits. This flush would fail on the closed pipe, so stdout is sent to os.devnull
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(1) from None
 
 

@@ -30,7 +30,7 @@ def next_step(run: Path, program: str | None = None) -> str:
 
 
 def run_to_explain(run: RunFolder, callbacks: Sequence[Callback]) -> RunFolder:
-    """Returns the run whose network the next step explains: `run` or, if `run` is a stage of a chain, the chain's root.
+    """Returns the run that the suggested command names: `run` or, if it is a stage of a chain, the chain's first run.
 
     The later stages of a chain train on texts without some of their tokens, so their networks are not for new texts.
 

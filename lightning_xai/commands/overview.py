@@ -56,7 +56,7 @@ MODULES = (
     "compare",
     "stability",
     "tables",
-)  # commands with a module of the same name
+)  # commands whose code is in lightning_xai.commands.<name of the command>
 
 
 def overview(program: str = "run.py") -> str:

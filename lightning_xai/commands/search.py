@@ -28,7 +28,7 @@ from lightning_xai.runs.pace import Pace, time_left
 from lightning_xai.runs.progress import quiet, say
 from lightning_xai.runs.splits import VALIDATION, log_prefix
 from lightning_xai.search.plan import SearchPlan
-from lightning_xai.search.setting import Setting as Setting  # for the doctests
+from lightning_xai.search.setting import Setting as Setting  # the doctests use this name
 from lightning_xai.search.study import Study, Trial, require_optuna
 
 USAGE = """usage: run.py search --config SEARCH.yaml [--num_trials N] [OPTIONS OF FIT]
@@ -76,7 +76,7 @@ def search(plan: SearchPlan, argv: Sequence[str], *, experiment: str) -> None:
     """
     whole = _command_of_run(plan, [f"--experiment={experiment}", *argv])
     command = _with_options(whole, plan)
-    with quiet("Running in `fast_dev_run` mode"):  # an irrelevant message, because SearchedRun trains nothing
+    with quiet("Running in `fast_dev_run` mode"):  # hides an irrelevant message: SearchedRun trains nothing
         run = SearchedRun(arguments_of_trials(plan, [f"--experiment={experiment}", *argv]), plan)
     take(run.run.path / FOLDER_LOCK)
     directions = run.directions
@@ -89,7 +89,7 @@ def search(plan: SearchPlan, argv: Sequence[str], *, experiment: str) -> None:
     pace, total, done = Pace(), sum(study.num_left for study in studies), 0
     for study in studies:
         while (trial := study.next_trial()) is not None:
-            take(run.run.path / FOLDER_LOCK)  # before each trial, because the run of a trial releases all locks
+            take(run.run.path / FOLDER_LOCK)  # taken again for each trial, because a trial's run releases all locks
             _carry_out(study, trial, command, run.run)
             _write_table(studies, run.run)
             done += 1
@@ -124,12 +124,12 @@ def nested(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _carry_out(study: Study, trial: Trial, command: list[str], root: RunFolder) -> None:
-    """Runs or resumes a trial in its own folder, and stores its values in the study."""
+    """Runs or resumes a trial in its own folder, and stores its validation metrics in the Optuna study."""
     run = root.stage(f"{study.name}/{trial.number:03d}")
     was_pruned = run.manifest["status"] == PRUNED and study.plan.pruner != "none"
     if was_pruned and _has_values(run, trial.values):  # the search was killed before the study recorded this trial
         for step, number in values_by_step(run.validations_file, next(iter(study.directions))).items():
-            trial.is_worse(number, step)  # also stores the value, on which the settings of later trials depend
+            trial.is_worse(number, step)  # reports the value to Optuna, which needs it for later trials
         study.prune(trial)
         return
     names = short_names(list(trial.values))
@@ -137,7 +137,7 @@ def _carry_out(study: Study, trial: Trial, command: list[str], root: RunFolder) 
     say(f"{study.name}, trial {trial.number} (the last is {study.plan.num_trials - 1}): {settings}")
     experiment = f"{_experiment(command)}/{study.name}/{trial.number:03d}"
     argv = [*command, f"--experiment={experiment}", "--test_after_fit=false", "--follow_up=true"]
-    argv += [] if trial.number == 0 else ["--preflight=false"]  # trial 0's preflight is enough
+    argv += [] if trial.number == 0 else ["--preflight=false"]  # only trial 0 first tries all parts of the run
     for key, value in trial.values.items():
         argv = with_value(argv, key, value)
     judge = trial.is_worse if study.plan.pruner != "none" else None

@@ -86,17 +86,17 @@ class SearchedRun(XAICLI):
     def prepare(self, command: list[str]) -> list[str]:
         """Trains the networks that the run needs, such as a teacher, once for all trials.
 
-        Returns the options that give the paths of these networks to the trials.
+        Returns the command-line options that tell the trials the paths of these networks.
 
         Args:
-            command: the command line of the run, without the `options` of the plan, which are only for trials.
+            command: the command line of the run. It lacks the options that the search adds only for trials.
         """
         options = []
         for part in vars(self.model).values():
             if isinstance(part, TrainedFirst) and part.is_trained_here:
                 overrides = part.runs_before(self.trainer)
                 if overrides:
-                    # the experiment's name may be a path such as search/aml; the suffix extends its last part
+                    # the experiment's name may be a path such as search/aml, which becomes search/aml_teacher
                     experiment = f"--experiment={self.config.fit.experiment}_teacher"
                     run_stages([*command, *overrides, experiment, "--test_after_fit=false"])
                 options.append(f"--model.init_args.{part.option}={part.location(self.trainer)}")

@@ -112,7 +112,7 @@ def check_monitors(objective: Objective, callbacks: Sequence[Callback]) -> None:
                     f"{better!r}"
                 )
         elif monitor.name.startswith(TRAIN) or monitor.name == "loss":
-            continue  # checked later by the callback Preflight, which computes the training losses
+            continue  # the callback Preflight checks these names later, when it computes the training losses
         elif monitor.is_required and not any(monitor.name.startswith(start) for start in measured):
             raise never_logged(monitor, [*directions, *(f"{start}..." for start in measured), f"{TRAIN}loss"])
 

@@ -103,8 +103,8 @@ class EndOnSigterm(Callback):
 def _terminate(number: int, frame: FrameType | None, launcher: Any = None) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second SIGTERM would interrupt the clean-up
     if launcher is not None:
-        # kills the launcher's other processes only when this process exits: if one of them ended earlier, the launcher
-        # would kill this process too
+        # the launcher's other processes are killed only when this process exits. If one of them ended earlier, the
+        # launcher would kill this process too
         atexit.register(launcher.kill, signal.SIGKILL)
     raise Terminated
 

@@ -30,7 +30,9 @@ def tables(
     preset: str = "edin",
     output: str | None = None,
 ) -> None:
-    """Prints and writes tables of means and population standard deviations over seeds. Writes the paper's figures.
+    """Prints and writes tables of means and population standard deviations over seeds. Also writes figures.
+
+    The tables and figures are those of Edin et al. (2024), called "the paper" below.
 
     Args:
         experiments: one folder for each model: an experiment, such as runs/tm, or a folder of runs in the format of

@@ -43,7 +43,7 @@ def foreign_class(message: str) -> str | None:
 
 
 def unknown_argument(message: str) -> str | None:
-    """Rewords Python's message about an unknown argument: it must be removed from `dict_kwargs`.
+    """Rewords Python's message about an unknown argument, and says that `dict_kwargs` must not contain this argument.
 
     Returns None for other messages.
 

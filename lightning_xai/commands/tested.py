@@ -56,16 +56,17 @@ def facts_of_test(
         return FactsOfTest(checkpoint, run.results_table)
     if command == "test":
         return FactsOfTest(checkpoint, table_of_test(run, checkpoint, settings))
-    best = run.best_checkpoint  # its hash is needed only if the run has no results table
+    best = run.best_checkpoint  # its file is hashed only if the run has no results table
     best_hash = checkpoint_hash(str(best)) if best is not None and not run.is_tested else None
     return FactsOfTest(checkpoint, table_of_prediction(run, checkpoint, settings, best_hash))
 
 
 def recall_results(run: RunFolder, settings: Mapping[str, Any], trainer: Trainer) -> None:
-    """Makes the results of an earlier test with these settings the run's current results again, if they were kept.
+    """Makes the results table of an earlier test with the same evaluation settings the run's current table again.
 
-    The earlier test must have evaluated the run's best checkpoint. Nothing is done with several processes, which could
-    see different tables, or in a chain, whose tests also write other files.
+    This happens only if the run still has that table, and if that test evaluated the run's best checkpoint. It does not
+    happen with several processes, because they could see different tables. It does not happen in a chain either,
+    because the tests of a chain also write other files.
 
     Example:
         >>> from pathlib import Path

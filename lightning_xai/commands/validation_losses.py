@@ -43,8 +43,8 @@ def best_validation_losses(run: RunFolder, names: tuple[str, ...]) -> dict[str, 
                 "and `weight: 0` if the term must not affect training)"
             )
         values.append({event.step: event.value for event in reversed(scalars) if event.step <= step})
-    # uses only steps at which all losses were logged: a later test also logs val/log_loss, perhaps on other data, but
-    # no losses of terms
+    # a later test also logs val/log_loss, perhaps on other data, but no losses of terms. So only steps at which all
+    # losses were logged are used
     common = set.intersection(*map(set, values))
     if not common:
         raise ValueError(

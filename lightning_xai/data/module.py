@@ -102,7 +102,7 @@ class TextDataModule(LightningDataModule, NetworkArguments):
 
     @property
     def encoder(self) -> Encoder:
-        """The encoder of the rows."""
+        """The encoder, which turns the rows into tokens."""
         return self.encoded_source.encoder
 
     @property
@@ -117,12 +117,12 @@ class TextDataModule(LightningDataModule, NetworkArguments):
 
     @property
     def multilabel(self) -> bool:
-        """Whether an example may have any number of labels."""
+        """Whether an example may have several labels, or none."""
         return self.source.multilabel
 
     @property
     def text_is_private(self) -> bool:
-        """Whether all texts must stay in the folder of the encoded corpora."""
+        """Whether the texts must not be written outside the folder of the encoded corpora."""
         return self.encoded_source.text_is_private
 
     def _ensure_fitted_encoder(self) -> None:
@@ -225,7 +225,7 @@ class TextDataModule(LightningDataModule, NetworkArguments):
         return self._collate_function()(items)
 
     def _collate_function(self) -> partial[Batch]:
-        # the function holds only plain values, so that loader processes do not receive a copy of the whole data module
+        # a partial of plain values, because a method would carry the whole data module to each loader process
         return partial(
             collate,
             pad_token_id=self.encoder.pad_token_id,
@@ -243,7 +243,7 @@ class TextDataModule(LightningDataModule, NetworkArguments):
 
     def _loader(self, split: str, *, shuffle: bool) -> DataLoader:
         data = self.split(split)
-        # reported here and not in `setup`, because the vocabulary may be loaded from a checkpoint after `setup`
+        # unknown tokens are not reported in `setup`, because a checkpoint may replace the vocabulary after `setup`
         report_unknown_tokens(self._unerased_splits, self.encoder)
         return DataLoader(
             data,

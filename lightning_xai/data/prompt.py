@@ -35,10 +35,8 @@ class PromptEncoder(TokenizerEncoder):
     puts before texts. No other token of the prompt counts as special.
 
     Args:
-        path: a folder, a hub id, "package:NAME/FOLDER", or a GGUF file. On the command line, None means the tokenizer
-            of the network.
-        verbalizers: class name -> answer, usually with a leading space (" positive"). After the prompt, each answer
-            must be exactly one token.
+        path: folder, hub id, "package:NAME/FOLDER" or GGUF file. On the command line, None is the network's tokenizer.
+        verbalizers: class name -> answer (one token after the prompt), usually with a leading space (" positive").
         task: the first sentence of the prompt; "" for no such sentence.
         template: the format of the shots and of the text to classify; {text} is the placeholder of a text. In a shot,
             the answer is appended.
@@ -53,10 +51,9 @@ class PromptEncoder(TokenizerEncoder):
 
     Raises:
         ValueError: there are no verbalizers, the template does not contain {text} exactly once, or `shots` is
-            negative. `take_classes` raises ValueError if a class has no answer; if an answer belongs to no class or to
-            two classes, or is not exactly one known token; if the class of a shot is unknown, or the text of a shot is
-            in an evaluated split; or if the prompt leaves no room for a text. If shots are drawn, `fit` raises some of
-            these errors.
+            negative. `take_classes` or `fit` raises the error if a class has no answer; if an answer belongs to no
+            class or to two classes, or is not exactly one known token; if a shot has an unknown class, or a text of an
+            evaluated split; or if the prompt leaves no room for a text.
 
     Example:
         >>> import tempfile
@@ -183,7 +180,7 @@ class PromptEncoder(TokenizerEncoder):
         return TokenTable.of(self.encode_batch(examples))
 
     def _encodings(self, examples: Sequence[dict[str, Any]]) -> tuple[list[Any], list[int]]:
-        """Returns the encodings of bare texts, truncated to leave room for the prompt, and [] (there are no pairs)."""
+        """Returns encodings of texts, truncated to leave room for the prompt, and the indices of pairs: always []."""
         room = self.max_length - len(self._head) - len(self._tail)
         texts = [example["text"] for example in examples]
         batch = self.tokenizer(texts, add_special_tokens=False, truncation=True, max_length=room, padding=False)

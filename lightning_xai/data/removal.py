@@ -45,7 +45,7 @@ def remove_tokens(
         return replace(table, input_ids=input_ids)
     kept_before = bounds_of(keep)  # [N + 1] entry i is the number of kept tokens among the first i tokens
     bounds = kept_before[table.bounds]
-    row = np.repeat(np.arange(len(table)), np.diff(table.run_bounds))  # [M] index of the example of each evidence run
+    row = np.repeat(np.arange(len(table)), np.diff(table.run_bounds))  # [M] example of each run of evidence tokens
     runs = table.runs.copy()
     runs[:, 1:] = kept_before[table.runs[:, 1:] + table.bounds[row][:, None]] - bounds[row][:, None]
     return replace(
@@ -92,13 +92,13 @@ class StoredErasures:
 
     @property
     def store(self) -> RaggedStore:
-        """The open store."""
+        """The store, opened at the first use."""
         if self._store is None:
             self._store = RaggedStore(self.path)
         return self._store
 
     def keep(self, index: int) -> np.ndarray:
-        """Returns [T] bool, False where a token of the example is erased. Raises KeyError if the example has no row."""
+        """Returns [T] bool, False at erased tokens of the example. Raises KeyError if the store lacks the example."""
         return self.store.get(index, KEY) <= 0.5
 
     def applied(self, table: TokenTable, index: np.ndarray) -> TokenTable:

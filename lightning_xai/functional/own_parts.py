@@ -85,10 +85,10 @@ def require_type(value: object, kind: type, subject: str, remedy: str) -> None:
 
 
 def require_fit(part_class: type) -> None:
-    """Checks that a class defines all abstract methods, and that its methods accept all arguments of overridden ones.
+    """Checks that a class defines all abstract methods, and that each override accepts the arguments of its original.
 
-    An overridden method counts only if a class of this package defines it, and if it is abstract or has a docstring.
-    Required arguments are given by position, so they may have other names.
+    Only overrides of this package's methods are checked, and only if the original is abstract or has a docstring. This
+    package gives required arguments by position, so the override may rename them.
 
     Raises:
         ValueError: a method is missing or has other parameters, or a property is overridden by a method or vice versa.
@@ -122,7 +122,11 @@ def require_fit(part_class: type) -> None:
 
 
 def _documented(part_class: type) -> Iterator[tuple[type, str, Any]]:
-    """Yields class, name and member for the package's methods and properties that `part_class` has or overrides."""
+    """Yields (class, name, member) for public methods and properties of this package's classes in the class's MRO.
+
+    A method or property without a docstring is left out unless it is abstract. If `part_class` overrides a method, the
+    package's original is yielded.
+    """
     for base in part_class.__mro__:
         if base.__module__.partition(".")[0] == PACKAGE:
             for name, member in vars(base).items():
@@ -144,7 +148,7 @@ def _signature(method: Any) -> inspect.Signature:
 
 
 def _accepts(own: Any, theirs: Any) -> bool:
-    """Returns whether `own` accepts every call that `theirs` accepts, if required arguments are given by position."""
+    """Returns whether `own` accepts every call of `theirs` that gives the required arguments by position."""
     given = list(_signature(theirs).parameters.values())
     given = given if isinstance(theirs, staticmethod) else given[1:]
     positional = [p for p in given if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]

@@ -138,10 +138,10 @@ class AttributionMetric(Metric, Selector, ABC):
     reads_rationales: bool = False  # True if `measure` compares scores with human evidence
     needs_tuning: bool = False  # True if `tune_from` must be called before `compute`
     columns: tuple[str, ...]  # names of the numbers in a record
-    selections: tuple[str, ...] = ()  # a value whose name starts with one of these uses only some rows
-    keys: list[Tensor]  # state: tensors that concatenate to [n, 2] long; each row's example index and class
-    records: list[Tensor]  # state: tensors that concatenate to [n, len(columns)] float64
-    evidence_cut: list[Tensor]  # state: tensors that concatenate to [n] bool, the results of `cut_rows`
+    selections: tuple[str, ...] = ()  # prefixes of value names; values with such a prefix use only some rows
+    keys: list[Tensor]  # torchmetrics state, concatenated to [n, 2] long: example index and class of each row
+    records: list[Tensor]  # torchmetrics state, concatenated to [n, len(columns)] float64
+    evidence_cut: list[Tensor]  # torchmetrics state, concatenated to [n] bool: the results of `cut_rows`
 
     def __init__(self, *, explained: Explained = "all", name: str | None = None) -> None:
         super().__init__(compute_with_cache=False)  # tuning changes the values, so a cached result would be stale
@@ -158,11 +158,9 @@ class AttributionMetric(Metric, Selector, ABC):
         """Returns the records [B, K, len(columns)] of a batch; rows outside `attribution.target_mask` are ignored."""
 
     def passes(self, num_units: int, num_methods: int) -> float:
-        """Returns the approximate number of forward passes for a row, for time estimates; 0 by default.
+        """Returns the approximate number of forward passes for measuring one row (example, class); 0 by default.
 
-        Args:
-            num_units: number of units of the text.
-            num_methods: number of methods whose attributions are measured. The result is the sum over these methods.
+        The row's text has `num_units` units. The result, a sum over `num_methods` methods, is used for time estimates.
         """
         return 0.0
 
@@ -192,8 +190,7 @@ class AttributionMetric(Metric, Selector, ABC):
         """Checks that the metric can select explanations.
 
         Raises:
-            ValueError: the metric reads gold labels or rationales, has several values, or does not say whether higher
-                values are better.
+            ValueError: the metric reads gold labels or rationales, has several values, or lacks `higher_is_better`.
         """
         name, remedy = type(self).__name__, f"choose another metric than {self.name} to select explanations"
         if self.explained in ("gold", "missed") or self.reads_rationales:
@@ -204,7 +201,7 @@ class AttributionMetric(Metric, Selector, ABC):
             raise ValueError(f"{name} has several values: {remedy}, or set `aggregate: mean` if it has this argument")
 
     def rate(self, attribution: Attribution, batch: Batch, network: Any) -> Tensor:
-        """Returns [B, K] on the CPU: the metric's value for each single row; `network` is the explained Classifier."""
+        """Returns [B, K] on the CPU: the metric's value for each row alone. `network` is the explained Classifier."""
         once = PredictOnce(predict_of(network), batch.inputs, pad_id=network.pad_id)
         records = self.measure(attribution, batch, once).double().cpu()
         values = [self.aggregate(record.unsqueeze(0))[""] for record in records.flatten(0, 1)]
@@ -255,10 +252,7 @@ class AttributionMetric(Metric, Selector, ABC):
         return torch.zeros_like(attribution.target_mask)
 
     def sync(self, *args: Any, **kwargs: Any) -> None:
-        """Synchronizes the states over all ranks; a rank without examples sends empty tensors.
-
-        Without these tensors, the gather would hang (torchmetrics #2463).
-        """
+        """Synchronizes states. A rank without rows sends empty tensors, or gather would hang (torchmetrics #2463)."""
         if not self.keys:
             self.keys.append(torch.zeros(0, 2, dtype=torch.long, device=self.device))
             self.records.append(torch.zeros(0, len(self.columns), dtype=torch.float64, device=self.device))
@@ -266,10 +260,7 @@ class AttributionMetric(Metric, Selector, ABC):
         super().sync(*args, **kwargs)
 
     def table(self) -> tuple[Tensor, Tensor]:
-        """Returns the distinct keys [n, 2], sorted, and their records [n, len(columns)] in float64.
-
-        The key of a row is the pair (example index, class).
-        """
+        """Returns sorted distinct keys (example index, class) [n, 2] and their records [n, len(columns)] in float64."""
         keys, records, _ = self._distinct()
         return keys, records
 
@@ -293,9 +284,8 @@ class AttributionMetric(Metric, Selector, ABC):
     def compute(self) -> dict[str, Tensor]:
         """Returns each value under its name in logs, and several counts of rows.
 
-        `num_examples/<value>` is the number of rows from which a value is computed. `num_skipped` is the number of rows
-        with at least one undefined value, and `num_examples` is the number of all other rows. `num_evidence_cut` is the
-        number of skipped rows that lost all their evidence to truncation.
+        `num_examples/<value>` counts the rows from which a value is computed, `num_skipped` the rows with an undefined
+        value, `num_examples` all other rows, and `num_evidence_cut` the skipped rows with all evidence truncated.
         """
         _, records, cut = self._distinct()
         values, counts = {}, {}

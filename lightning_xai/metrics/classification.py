@@ -25,7 +25,7 @@ MULTILABEL_NAMES = frozenset(
 LOWER_IS_BETTER = frozenset({"log_loss"})
 _EXAMPLES_AT_ONCE = 256
 _CLASSES_AT_ONCE = 256  # number of classes that are ranked at the same time; more classes need more memory
-FEW = 8  # `constant_prediction` says nothing about fewer examples
+FEW = 8  # for fewer examples, `constant_prediction` returns None
 _TINY = 1e-12  # keeps logarithms finite
 
 

@@ -108,7 +108,7 @@ class Entropy(AttributionMetric):
     """Entropy of absolute scores, divided by the entropy of uniform scores; 0 if all scores but one are 0.
 
     Args:
-        evidence_only: whether to skip rows whose class has no evidence in the text.
+        evidence_only: whether to skip explanations of classes that have no evidence in the text.
         **kwargs: see AttributionMetric.
 
     Example:

@@ -112,7 +112,7 @@ class DiscreteRationale(EvidenceMetric):
     `iou_precision`, `iou_recall` and `iou_f1` are the results of `macro_scores` for counts of matching spans.
     `token_precision`, `token_recall` and `token_f1` are means over examples. `token_micro_f1` is computed from counts
     that are summed over examples. `auprc` is the area under the precision-recall curve by the trapezoidal rule,
-    averaged over examples; it does not depend on `size`. Rows without evidence are skipped.
+    averaged over examples; it does not depend on `size`. Explanations of classes without evidence are skipped.
 
     Args:
         size: size of the predicted rationale, as a number of tokens or as a Percentage.
@@ -143,7 +143,7 @@ class DiscreteRationale(EvidenceMetric):
         self.sizes: Counts | Percentages = Counts([size]) if isinstance(size, int) else size.sizes()
         self.needs_tuning = isinstance(size, Percentage) and size.percentage is None
         self.overlap_threshold = overlap_threshold
-        # a record holds four numbers for the text, and four numbers for each size of the predicted rationale
+        # `compare` returns four numbers for each text, and four numbers for each size of its predicted rationale
         names = ("num_hits", "num_selected", "num_span_matches", "num_selected_spans")
         self.columns = ("auprc", "num_tokens", "num_evidence", "num_spans") + tuple(
             f"{name}_{size}" for name in names for size in self.sizes.names
@@ -175,12 +175,12 @@ class DiscreteRationale(EvidenceMetric):
         ]
 
     def tune(self) -> dict[str, float]:
-        """Returns a value for `percentage`: the mean share of tokens that are evidence, over all rows with evidence.
+        """Returns the value for `percentage`: the share of evidence tokens in a text, averaged over explanations.
 
-        The value is rounded to whole percent, and is at least 1.
+        Explanations of classes without evidence are left out. The value is rounded to whole percent, and is at least 1.
 
         Raises:
-            ValueError: no row has evidence.
+            ValueError: no explained class has evidence.
         """
         records = self.table()[1]
         share = (records[:, 2] / records[:, 1]).nanmean()

@@ -108,13 +108,13 @@ class ErasureMetric(AttributionMetric):
 
     @abstractmethod
     def row_records(self, rows: RankedRows, predict: PredictOnce) -> Tensor:
-        """Returns the records of R rows (example, class), a value for each of J numbers k: [R, J] float64 on CPU."""
+        """Returns records [R, J] float64 on the CPU: one value per row (example, class) and per number k of units."""
 
     def passes(self, num_units: int, num_methods: int) -> float:
         return float(num_methods * len(set(self.sizes.of(torch.tensor([num_units]))[0].tolist())))
 
     def erased_units(self, num_units: int) -> Tensor:
-        """Ranks M units at random. Returns [J, M] bool; row j is True at the units erased for the j-th number k."""
+        """Ranks M units at random. Returns [J, M] bool: for each number k of top units, True at the erased units."""
         ranks = torch.randperm(num_units, generator=torch.Generator().manual_seed(0))
         top = ranks < self.sizes.of(torch.tensor([num_units])).T
         return top if self.erases_top else ~top
@@ -138,7 +138,7 @@ class ErasureMetric(AttributionMetric):
         return records.to(attribution.scores.device)
 
     def changed(self, rows: RankedRows, predict: PredictOnce) -> Tensor:
-        """Returns [R, J] float64: the probability of each row's class after the erasure for each of the J numbers k."""
+        """Returns [R, J] float64: the probability of each row's class after an erasure, for each number k of units."""
         versions = Versions(rows.example, keep=~rows.top if self.erases_top else rows.top)
         return predict_erased(
             predict, rows.inputs, versions, rows.target, rows.probs, erasure=self.erasure, pad_id=predict.pad_id

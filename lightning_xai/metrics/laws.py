@@ -201,7 +201,7 @@ def batches_without_a_row_are_accepted(make: MakeMetric) -> None:
 
 
 def single_precision_and_single_labels_are_accepted(make: MakeMetric) -> None:
-    """Scores in float32 and single labels [B] are accepted; records are kept in float64."""
+    """A metric accepts float32 scores and single labels [B]. It stores its results for each row in float64."""
     attribution, batch = explained_batch(LENGTHS)
     attribution = replace(attribution, scores=attribution.scores.float())
     metric = make()
@@ -213,7 +213,7 @@ def single_precision_and_single_labels_are_accepted(make: MakeMetric) -> None:
 def every_value_has_its_number_of_rows(make: MakeMetric) -> None:
     """Every value has a count `num_examples/<value>`, which is at most the number of all rows.
 
-    The count is at least `num_examples`, unless the value's name begins with an entry of `selections`.
+    The count is at least `num_examples`, except for values that use only some rows (those in `selections`).
     """
     values, metric = _whole_batch_values(make), make()
     counts = counts_of(values)
@@ -267,7 +267,7 @@ def _name(metric: AttributionMetric) -> str:
 
 @functools.lru_cache(maxsize=1)
 def _whole_batch_values(make: MakeMetric) -> dict[str, float]:
-    """Returns the values on one batch of all texts, computed only once for all checks of one `check_metric`."""
+    """Returns the values on one batch of all texts. Later checks of the same metric reuse these values."""
     return values_of(make, [explained_batch(LENGTHS)])
 
 

@@ -60,8 +60,8 @@ def normalized_sufficiency(prob: Tensor, kept: Tensor, empty: Tensor) -> Tensor:
 
 
 def _drop_of_empty(prob: Tensor, empty: Tensor) -> Tensor:
-    """Returns by how much the empty input lowers the probability, or NaN where it does not lower the probability."""
-    # Carton et al. (2020) write 1 - s0 for this drop: s0 is their sufficiency, 1 - drop, of the empty input
+    """Returns the drop in the probability, prob - empty, or NaN where the probability does not drop."""
+    # Carton et al. (2020) write 1 - s0 for this drop, since s0, their sufficiency of the empty input, is 1 - drop
     room = (prob - empty).clamp(min=0)
     return room.masked_fill(room == 0, torch.nan)
 
@@ -69,7 +69,8 @@ def _drop_of_empty(prob: Tensor, empty: Tensor) -> Tensor:
 def empty_probs(rows: RankedRows, predict: PredictOnce, empty: Empty, erasure: Erasure) -> Tensor:
     """Returns the probability of each row's class for the empty input, in float64.
 
-    The shape is [R, 1] for "zero_ids", and [R, J] for "zero_embeddings", where the empty input depends on k.
+    The shape is [R, 1] for "zero_ids". For "zero_embeddings", it is [R, J], because the empty input depends on the
+    number k of top units.
 
     Args:
         rows: the R rows, with the top k units for J numbers k.

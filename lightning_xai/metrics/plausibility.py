@@ -57,12 +57,9 @@ def uniform_kl(scores: Tensor, evidence: Tensor) -> Tensor:
 def without_hits(num_evidence: Tensor, num_hits: int) -> Tensor:
     """Returns the values [R, 4 + num_hits] that need no threshold, for rows that lost all evidence to truncation.
 
-    The columns are `num_evidence`, the number of spans (set to 1), the intersection over union (0), `uniform_kl` for
-    scores that are all 0, and, for each number k of top tokens, the number of evidence tokens among them (0).
-
-    Args:
-        num_evidence: [R], the number of evidence tokens that each row lost.
-        num_hits: how many numbers k there are.
+    The columns are `num_evidence` (how many evidence tokens each row lost), the number of spans (set to 1), the
+    intersection over union (0), `uniform_kl` for scores that are all 0, and `num_hits` zeros: one for each number k,
+    because none of the top k tokens is an evidence token.
 
     Example:
         >>> without_hits(torch.tensor([2]), num_hits=1).round(decimals=1).tolist()  # log(1 / 2 / 1e-11) is 24.6
@@ -167,7 +164,7 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
         self.selections = tuple(f"{part}_" for part in parts if part in ("predicted", "missed"))
         zeroed = [f"zeroed_{name}" for name in names] if "zeroed" in parts else []
         self.columns = (*names, *zeroed, *(["part"] if self.selections else []))
-        self.columns += ("uncut",) if "with_cut" in parts else ()  # NaN if truncation cut all evidence of a row
+        self.columns += ("uncut",) if "with_cut" in parts else ()  # "uncut": NaN if all evidence of a row was truncated
 
     @property
     def num_compared(self) -> int:
@@ -219,16 +216,12 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
         return torch.cat([torch.stack([single.double() for single in singles], dim=1), *counts], dim=1)
 
     def _counts(self, records: Tensor) -> dict[str, Tensor]:
-        """Returns name -> columns [n, width] of the n records without NaN, for the names and widths in `widths`."""
+        """Returns, for each name in `widths`, the columns [n, width] of the n records that contain no NaN."""
         defined = records[~records.isnan().any(dim=1)]
         return dict(zip(self.widths, defined.split(list(self.widths.values()), dim=1), strict=True))
 
     def tune(self) -> dict[str, float]:
-        """Returns the first threshold of the grid with the best f1.
-
-        Raises:
-            ValueError: no row has evidence.
-        """
+        """Returns the first threshold of the grid with the best f1. Raises ValueError if no row has evidence."""
         counts = self._counts(self._records_of("all", self.table()[1]))
         if not len(counts["num_hits"]):
             remedy = "give rationales, remove the metric, or set `threshold` if tests have evidence"
@@ -245,13 +238,13 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
         return values
 
     def _records_of(self, part: Part | Literal["all"], records: Tensor) -> Tensor:
-        """Returns the records [n, num_compared] from which the values of a part (see `parts`) are computed."""
+        """Returns the records [n, num_compared] for a part: "all", or one of the variants in the argument `parts`."""
         if part == "zeroed":
             return records[:, self.num_compared : 2 * self.num_compared]
         return records[self._rows_of(part, records), : self.num_compared]
 
     def _rows_of(self, part: str, records: Tensor) -> Tensor:
-        """Returns [n] bool: True for the rows from which the values of a part (see `parts`) are computed."""
+        """Returns [n] bool: True for the rows of a part, which is "all" or a variant in the argument `parts`."""
         if part == "with_cut" or "uncut" not in self.columns:
             rows = torch.ones(len(records), dtype=torch.bool, device=records.device)
         else:
@@ -266,7 +259,7 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
         return super().counted_rows(key, counted) & self._rows_of(part, records)
 
     def _values(self, records: Tensor) -> dict[str, Tensor]:
-        """Returns the values that are computed from records [n, num_compared]."""
+        """Returns name -> value (such as precision or recall), computed from records [n, num_compared]."""
         threshold = self.tuned.get("threshold") if isinstance(self.threshold, ThresholdGrid) else self.threshold
         if threshold is None:
             raise ValueError(f"{self.name} has no threshold: evaluate the validation split first, or set `threshold`")

@@ -117,7 +117,7 @@ def bca_interval(
     size, mean = len(data), float(data.mean())
     if size == 1 or np.isnan(data).any():
         return math.nan, math.nan
-    if data.min() == data.max():  # rounding could change the mean of equal values
+    if data.min() == data.max():  # because of rounding, the mean of equal values could differ from each value
         return float(data[0]), float(data[0])
     means = data[_resamples(size, num_resamples, seed)].mean(axis=-1)
     normal = NormalDist()
@@ -135,5 +135,5 @@ def bca_interval(
 
 @lru_cache(maxsize=4)
 def _resamples(size: int, num_resamples: int, seed: int) -> np.ndarray:
-    """Returns [num_resamples, size] random indices of values; cached, so that later intervals reuse them."""
+    """Returns the indices [num_resamples, size] of random bootstrap samples. A cache keeps them for later intervals."""
     return np.random.default_rng(seed).integers(0, size, (num_resamples, size))

@@ -151,7 +151,9 @@ class Classifier(nn.Module, ABC):
         output_attentions: bool = False,
         output_hidden_states: bool = False,
     ) -> ClassifierOutput:
-        """Returns logits and readout. If `inputs_embeds` [B, T, D] is given, it replaces `embed(inputs)`.
+        """Returns the logits, and the readout: the weights with which the head averages the last hidden state.
+
+        If `inputs_embeds` [B, T, D] is given, it replaces `embed(inputs)`.
 
         Raises:
             ValueError: attentions are requested, but `set_attention("eager")` was not called.

@@ -231,7 +231,7 @@ class BiLSTMAttention(Classifier):
         output_attentions: bool = False,
         output_hidden_states: bool = False,
     ) -> ClassifierOutput:
-        """Returns logits [B, C] and readout [B, 1, T]. Padding may be in any column.
+        """Returns logits [B, C] and `readout` [B, 1, T], the head's attention weights. Padding may be in any column.
 
         The network has no attention between tokens, so it returns no attentions. Its only hidden state [B, T, 2H] is
         the input of the head's attention. This state is 0 at padding and at tokens of the auxiliary text.

@@ -1,4 +1,4 @@
-"""Checks, with two short random texts, that a classifier keeps the contracts on which attributions rely."""
+"""Checks, with two short random texts, that a classifier has the properties (contracts) on which attributions rely."""
 
 from __future__ import annotations
 
@@ -50,6 +50,7 @@ def random_inputs(model: Classifier, lengths: Sequence[int]) -> TextInputs:
 def contract_violations(model: Classifier, *, special_ids: Sequence[int] = (), segmented: bool = False) -> list[str]:
     """Returns one sentence, with the size of the error, for each contract that `model` breaks.
 
+    A contract is a property on which attributions rely, for example that padding does not change the logits.
     The model's train and eval modes, its attention kernel and the global random state are the same afterwards.
 
     Args:
@@ -99,12 +100,16 @@ def _changed_logits(model: Classifier, inputs: TextInputs, special_ids: Sequence
     }
     tolerance = TOLERANCE * (float(logits.abs().max()) + _FLOOR)
     gaps = {message: float((changed - expected).abs().max()) for message, (changed, expected) in pairs.items()}
-    return [f"{message} by {gap:.2g}" for message, gap in gaps.items() if not gap <= tolerance]  # also for NaN
+    # `not gap <= tolerance` is also True if the gap is NaN
+    return [f"{message} by {gap:.2g}" for message, gap in gaps.items() if not gap <= tolerance]
 
 
 @torch.enable_grad()
 def _unread_states(model: Classifier, inputs: TextInputs) -> list[str]:
-    """Returns a message if the head does not read the last hidden state, or reads tokens whose readout weight is 0."""
+    """Returns a message if the head does not read the last hidden state, or reads tokens with weight 0 in the readout.
+
+    The readout is a part of the model's output: the weights with which the head reads the tokens' hidden states.
+    """
     output = model(inputs, model.embed(inputs).detach().requires_grad_(), output_hidden_states=True)
     assert output.hidden_states is not None
     class_weights = torch.arange(1.0, output.logits.shape[1] + 1, device=inputs.device)

@@ -41,7 +41,7 @@ own_attentions=False, readout=True)
     readout: bool = True
 
     def __or__(self, other: Needs) -> Needs:
-        """Returns the union of the needs of two readers."""
+        """Returns what two readers (loss terms or methods) need together: a flag is True if either reader sets it."""
         return Needs(*(mine or theirs for mine, theirs in zip(self, other, strict=True)))
 
     @property
@@ -145,14 +145,15 @@ class ForwardPass:
         output_hidden_states: bool = False,
         output_readout: bool = True,
     ) -> ClassifierOutput:
-        """Runs the network on changed inputs or embeddings of the same texts. Returns the output, with its graph.
+        """Runs the network again on changed inputs or embeddings of the same texts. Returns the output with its graph.
 
         Args:
             inputs: B texts.
             embeds: [B, T, D], or None for the network's own embeddings of `inputs`.
             same_dropout: whether to use the dropout masks of the first pass instead of drawing new ones.
             output_attentions, output_hidden_states: as in `Classifier.forward`.
-            output_readout: whether the readout is needed. Without it, PLM-CA can use fused attention.
+            output_readout: whether the readout (the weights with which the head reads token states) is needed. If not,
+                PLM-CA can use fused attention.
         """
         options = {"output_attentions": output_attentions, "output_hidden_states": output_hidden_states}
         if self.network.reads_by_class and not output_readout:

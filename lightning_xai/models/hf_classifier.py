@@ -52,7 +52,8 @@ class HFClassifier(HuggingFaceClassifier):
 
     Raises:
         ValueError: there is no model at `path`, its head has another number of classes, or the architecture breaks a
-            contract that attributions need. The message names the contract and the size of the error.
+            contract: a property that attributions need, such as logits that do not depend on padding. The message names
+            the contract and the size of the error.
 
     Example:
         >>> sizes = {"vocab_size": 20, "hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 2}
@@ -108,8 +109,8 @@ class HFClassifier(HuggingFaceClassifier):
         self.weight_gaps = loaded.gaps
         self.num_classes = num_classes
         self.multilabel = multilabel
-        # a decoder's head is a layer named `score`, which reads the last token; check_contracts refuses networks whose
-        # `score` reads other tokens
+        # A decoder's head is a layer named `score`, which reads the last token. If `score` reads another token, the
+        # method check_contracts raises an error.
         is_decoder = hasattr(self.transformer, "score")
         self.pooling: HeadPooling = "last" if is_decoder else getattr(settings, "classifier_pooling", "cls")
         self._given_pad_id: int | None = self.transformer.config.pad_token_id
@@ -128,7 +129,8 @@ class HFClassifier(HuggingFaceClassifier):
             )
 
     def transformer_call(self, inputs: TextInputs, inputs_embeds: Tensor | None) -> TransformerCall:
-        # a row without tokens attends to its first padding token, since attention kernels differ for empty rows
+        # A text without any token attends to its first padding token. Otherwise, different attention kernels would give
+        # different results for this text.
         attended = inputs.attention_mask.clone()
         attended[:, 0] |= ~inputs.attention_mask.any(dim=1)
         arguments = self.network_inputs(inputs) | {"attention_mask": attended.long()}
@@ -150,8 +152,8 @@ class HFClassifier(HuggingFaceClassifier):
 
     def architecture(self) -> dict[str, Any]:
         arguments = super().architecture()
-        # if a decoder's config has no pad id, `__init__` adds one. The added id is not stored: a network built from a
-        # config with a pad id would not train the embedding of the token with this id
+        # If a decoder's config has no pad id, `__init__` adds one. The stored config must not have the added id:
+        # a network that is built from a config with a pad id does not train the embedding of the token with this id.
         if arguments["config"] is not None:
             arguments["config"]["pad_token_id"] = self._given_pad_id
             arguments["head_dropout"] = None  # already contained in the config

@@ -29,7 +29,7 @@ _accepted: set[tuple[type, str]] = set()  # class and architecture of random net
 class TransformerCall(NamedTuple):
     """The inputs of the transformer in one forward pass."""
 
-    arguments: dict[str, Tensor]  # `run` leaves out those that the transformer does not accept
+    arguments: dict[str, Tensor]  # keyword arguments; `run` leaves out those that the transformer does not accept
     embeds: Tensor | None  # replaces the output of the embedding module where `keep` is True; None replaces nothing
     keep: Tensor  # bool, False at padding
     num_prompt_columns: int = 0  # number of leading columns with the same prompt in every row
@@ -39,7 +39,7 @@ class HeadOutput(NamedTuple):
     """The logits of a classifier, and the weights and states from which its head computed them."""
 
     logits: Tensor  # [B, C]
-    readout: Tensor  # [B, 1 or C, T]
+    readout: Tensor  # [B, 1 or C, T], the head's weights on token states
     hidden_states: tuple[Tensor, ...] | None  # each [B, T, D]
 
 
@@ -54,9 +54,8 @@ class HuggingFaceClassifier(Classifier):
 
     Args:
         transformer: network with or without a classification head.
-        embedding: the part whose output is explained and attacked. "word" is the word embedding table; the network
-            adds position and token type embeddings afterwards. "module" is the whole embedding module, with its
-            LayerNorm and dropout.
+        embedding: the part whose output is explained and attacked: "word" is the word embedding table, "module" the
+            whole embedding module, with position and token type embeddings, LayerNorm and dropout.
 
     Example:
         >>> import torch
@@ -121,7 +120,7 @@ class HuggingFaceClassifier(Classifier):
 
     @abstractmethod
     def head_output(self, output: Any, inputs: TextInputs, columns: Tensor | None) -> HeadOutput:
-        """Returns logits, readout and hidden states. Column t of readout and states belongs to column t of `inputs`.
+        """Returns a HeadOutput. Column t of its readout and of its hidden states belongs to column t of `inputs`.
 
         Args:
             output: the transformer's output, whose padding is on the right.
@@ -137,7 +136,7 @@ class HuggingFaceClassifier(Classifier):
         output_attentions: bool = False,
         output_hidden_states: bool = False,
     ) -> ClassifierOutput:
-        """Returns logits and readout. Padding may be in any column, but attentions need padding on the right.
+        """Returns logits and readout (the head's weights on token states). Only attentions need padding on the right.
 
         Raises:
             ValueError: a text has more tokens than the network has positions, or attentions are requested although
@@ -161,7 +160,7 @@ class HuggingFaceClassifier(Classifier):
         output_attentions: bool = False,
         output_hidden_states: bool = False,
     ) -> tuple[Any, Tensor | None]:
-        """Returns the transformer's output, and the argument `columns` for `head_output`."""
+        """Returns the transformer's output, and the output's column for each input column (see `ordered_call`)."""
         call, columns = self.ordered_call(inputs, inputs_embeds)
         if output_attentions and columns is not None:
             raise ValueError("attentions need padding on the right: move each row's tokens to the front")
@@ -174,9 +173,9 @@ class HuggingFaceClassifier(Classifier):
     def ordered_call(
         self, inputs: TextInputs, inputs_embeds: Tensor | None = None
     ) -> tuple[TransformerCall, Tensor | None]:
-        """Returns the transformer's inputs with padding moved to the right, and [B, T]: each column's new position.
+        """Moves padding to the right. Returns the transformer's inputs, and the new position [B, T] of each column.
 
-        The positions, None if padding was already on the right, are the argument `columns` of `head_output`.
+        The positions are None if padding was already on the right. `head_output` gets them as its argument `columns`.
         """
         self.check_embeds(inputs, inputs_embeds)
         self.check_length(inputs.input_ids.shape[1], "the batch")
@@ -246,9 +245,7 @@ class HuggingFaceClassifier(Classifier):
         return arguments
 
     def check_new_contracts(self) -> None:
-        """Checks the contracts of Classifier, unless a network with random weights has already passed the same check.
-
-        That network must have the same class and architecture. A network that was given a `path` is always checked.
+        """Calls `check_contracts`. Without a `path`, networks of equal class and architecture are checked only once.
 
         Raises:
             ValueError: see `check_contracts`.
@@ -260,15 +257,15 @@ class HuggingFaceClassifier(Classifier):
             if reads_weights or key not in _accepted:
                 self.check_contracts()
             else:
-                # transformers registers hooks in a network's first forward pass. A preflight removes all hooks that are
-                # registered while it runs, so the first pass is run here, before any preflight
+                # transformers registers hooks in a network's first forward pass. A preflight (a trial before the run)
+                # removes hooks that are registered while it runs, so the first pass is made here, before any preflight
                 with evaluation_mode(self), torch.no_grad():
                     self(random_inputs(self, [1]), output_hidden_states=True)
         if not reads_weights:
             _accepted.add(key)
 
     def check_contracts(self) -> None:
-        """Raises ValueError, with the name of the architecture, if the network breaks a contract of Classifier."""
+        """Raises ValueError, with the architecture's name, if the network breaks a rule of Classifier's docstring."""
         model_type = self.transformer.config.model_type
         try:
             violations = contract_violations(
@@ -286,16 +283,13 @@ class HuggingFaceClassifier(Classifier):
             raise ValueError(f"{model_type} cannot be explained: {'; '.join(violations)}")
 
     def differences_from_transformer(self) -> list[str]:
-        """Compares the logits of `forward` with logits that the Hugging Face network computes by itself.
-
-        Returns a message for each difference. By default, returns [] without a comparison.
-        """
+        """Returns messages about logits that differ from those of the bare Hugging Face network; by default []."""
         return []
 
     def architecture(self) -> dict[str, Any]:
         if type(self.transformer).__module__.startswith("transformers_modules"):
-            return self.init_args | {"pretrained": False}  # keeps `path`, which has the code of the network's class
-        if self.init_args.get("lora") is not None and self.base_names:  # keeps `path`, which has the frozen weights
+            return self.init_args | {"pretrained": False}  # `path` stays: the code of the network's class is there
+        if self.init_args.get("lora") is not None and self.base_names:  # `path` stays: the frozen weights are there
             return self.init_args | {"lora": self.init_args["lora"] | {"base": self.base_hash}}
         rebuilt: dict[str, Any] = {"path": None, "lora": None} if "lora" in self.init_args else {"path": None}
         rebuilt |= {"config": architecture_config(self.transformer.config), "dropout": None}

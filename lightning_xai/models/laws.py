@@ -1,4 +1,4 @@
-"""The laws that every text classifier must keep. `check_model` checks them for a network from any package."""
+"""The laws (required properties) of text classifiers. `check_model` checks them for a network from any package."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def check_model(model: Classifier) -> None:
 
 
 def says_how_it_reads(network_class: type[Classifier]) -> None:
-    """The class sets `readout_is_attention`."""
+    """The class sets `readout_is_attention`: True if the head attends to tokens, False if it reads fixed tokens."""
     require(
         isinstance(getattr(network_class, "readout_is_attention", None), bool),
         f"{network_class.__name__} does not define readout_is_attention",
@@ -70,7 +70,7 @@ def readout_weighs_the_last_hidden_state(model: Classifier) -> None:
     try:
         layers = model.head_layers()
     except ValueError:
-        return  # the head cannot be decomposed
+        return  # the head cannot be written as a list of layers, so there is nothing to check
     assert states is not None
     pooled = output.readout @ states[-1]
     for layer in layers:
@@ -152,7 +152,7 @@ def attentions_belong_to_the_graph(model: Classifier) -> None:
     model.set_attention("eager")
     output = model(inputs, output_attentions=True, output_hidden_states=True)
     if output.attentions is None:
-        return  # no attention between tokens
+        return  # the network has no attention between tokens
     shapes = {tuple(state.shape) for state in output.hidden_states}
     fits = len(output.hidden_states) == len(output.attentions) + 1
     fits = fits and shapes == {(2, 9, output.hidden_states[0].shape[-1])}
@@ -181,7 +181,7 @@ def kernels_give_the_same_logits(model: Classifier) -> None:
 def double_backward_reaches_encoder_weights(model: Classifier) -> None:
     """With eager attention, the norm of the logits' gradient with respect to embeddings can be differentiated again.
 
-    This second gradient is nonzero for each of the encoder's weight matrices that affect logits. Embedding tables are
+    The gradient of this norm is nonzero for each weight matrix of the encoder that affects logits. Embedding tables are
     excepted, because the gradient with respect to embeddings need not depend on them.
     """
     inputs, weights = _texts(model), encoder_matrices(model)

@@ -60,13 +60,12 @@ class PLMCA(HuggingFaceClassifier):
             sums to less than 1.
         embedding: the part whose output is explained and attacked: "word" (the table of word embeddings) or "module"
             (the whole embedding module with its LayerNorm).
-        config: a Hugging Face config with "model_type", given instead of `path` to build an encoder with random
-            weights.
+        config: a Hugging Face config with "model_type", given instead of `path`; the encoder's weights are then random.
         trust_remote_code: whether Python code in the folder at `path` may run.
 
     Raises:
         ValueError: there is no model at `path`, a segment has more tokens than the encoder has positions, or the
-            encoder breaks a contract that attributions need.
+            network breaks a rule in the docstring of `Classifier`.
 
     Example:
         >>> sizes = {"vocab_size": 20, "hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 2}
@@ -149,7 +148,7 @@ class PLMCA(HuggingFaceClassifier):
             size = max(min(self.segment_length, length), 1)  # texts shorter than a segment are one segment
             num_segments = max(-(-length // size), 1)
         else:
-            # leaves room for one more segment of padding after a text whose last segment is full
+            # a text whose last segment is full gets one more segment, which is all padding
             size, num_segments = self.segment_length, length // self.segment_length + 1
         return self._segment_call(inputs, inputs_embeds, size, num_segments)
 
@@ -181,16 +180,15 @@ class PLMCA(HuggingFaceClassifier):
         output_hidden_states: bool = False,
         output_readout: bool = True,
     ) -> ClassifierOutput:
-        """Returns the logits and the readout of all classes, or only those of `classes`.
+        """Returns the logits and the readout, which is the attention of each class to the tokens.
 
         Args:
             inputs: B texts.
             inputs_embeds: [B, T, D], used instead of `embed(inputs)`.
             classes: [B, K] long, the classes for which logits [B, K] and readout [B, K, T] are computed; None for all
                 classes.
-            output_attentions: see Classifier.
-            output_hidden_states: see Classifier.
-            output_readout: whether the readout is needed. If False, the returned readout [B, 0, T] has no rows. With
+            output_attentions, output_hidden_states: see Classifier.
+            output_readout: whether the readout is needed. If False, the returned readout is empty ([B, 0, T]). With
                 "sdpa" attention, the head then uses fused attention, which stores no weights [B, C, T] and has no
                 second derivative.
         """
@@ -221,7 +219,7 @@ class PLMCA(HuggingFaceClassifier):
         num_rows, length = inputs.input_ids.shape
         segments = output.hidden_states or (output.last_hidden_state,)  # each [B * N, S, D]
         padded = [state.reshape(num_rows, -1, state.shape[-1]) for state in segments]  # each [B, N * S, D]
-        # class attention does not depend on the order of tokens, so the states may have the order of `inputs`
+        # class attention gives the same logits for any order of tokens, so the states may be in the order of `inputs`
         states = tuple(s[:, :length] if columns is None else take_columns(s[:, :length], columns) for s in padded)
         tokens, keep = states[-1], inputs.attention_mask
         if self.mask_mode == "legacy":
@@ -233,11 +231,11 @@ class PLMCA(HuggingFaceClassifier):
             tokens, keep = torch.cat([tokens, padding], dim=1), torch.cat([keep, is_padding], dim=1)
         queries = self.class_queries if classes is None else self.class_queries[classes]
         values = self.value(tokens)
-        if fused and bool(keep.any(dim=1).all()):  # for rows without tokens, fused attention gives other results
+        if fused and bool(keep.any(dim=1).all()):  # fused and eager attention differ for texts without tokens
             pooled = fused_class_attention(queries, self.key(tokens), values, keep)
             return HeadOutput(self.head_logits(pooled), pooled.new_zeros(num_rows, 0, length), states)
         scores = class_attention(queries, self.key(tokens), keep)
-        # at least float32, since weights over thousands of tokens would not sum to 1 in half precision
+        # the softmax is never in half precision, in which weights over thousands of tokens would not sum to 1
         weights = scores.softmax(dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32))
         readout = weights[..., :length]
         from_padding = None
@@ -286,7 +284,7 @@ class PLMCA(HuggingFaceClassifier):
     def segment_graph(
         self, inputs: TextInputs, embeds: Tensor, classes: Tensor | None = None, *, output_readout: bool = True
     ) -> SegmentGraph | None:
-        """Returns a SegmentGraph, whose gradients need less memory; None outside the context `gradients_by_segment`."""
+        """Returns a SegmentGraph, which saves memory, or None outside the context `gradients_by_segment`."""
         if self.segments_at_once is None:
             return None
         number = self.segments_at_once

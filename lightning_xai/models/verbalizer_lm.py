@@ -48,7 +48,7 @@ class VerbalizerLM(HuggingFaceClassifier):
 
     Raises:
         ValueError: there is no causal language model at `path`, the verbalizers do not match the classes or the
-            vocabulary, or the architecture breaks a contract that attributions need.
+            vocabulary, or the architecture lacks a property that attributions need.
 
     Example:
         >>> sizes = {"vocab_size": 20, "hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 2}
@@ -111,20 +111,22 @@ class VerbalizerLM(HuggingFaceClassifier):
 
     def transformer_call(self, inputs: TextInputs, inputs_embeds: Tensor | None) -> TransformerCall:
         attended = inputs.attention_mask.clone()
-        # a row of only padding attends to its first column, since attention kernels treat empty rows differently
+        # a row of only padding attends to its first column, because the attention kernels disagree on the result of a
+        # row that attends to nothing
         attended[:, 0] |= ~inputs.attention_mask.any(dim=1)
         arguments = self.network_inputs(inputs) | {"attention_mask": attended.long()}
         columns = 0
         if inputs.prompt_mask is not None and len(inputs):
             outside_text = inputs.prompt_mask | (inputs.special_tokens_mask & inputs.attention_mask)
             columns = shared_columns(inputs.input_ids, outside_text & ~inputs.token_mask)
-            columns = min(columns, int(inputs.attention_mask.sum(dim=1).min()) - 1)  # the last token is never shared
+            # the last token of each row must pass through the network, because its state gives the logits
+            columns = min(columns, int(inputs.attention_mask.sum(dim=1).min()) - 1)
         return TransformerCall(arguments, inputs_embeds, inputs.attention_mask, columns)
 
     def run(self, call: TransformerCall, *, output_attentions: bool, output_hidden_states: bool) -> Any:
         """Runs the transformer. The output lacks the prompt's first tokens if their stored keys and values are used."""
         flags = {"output_attentions": output_attentions, "output_hidden_states": output_hidden_states}
-        # `_may_share` must be called first, because it may drop the stored results for the prompt
+        # `_may_share` may drop the prompt's stored keys and values, so it is called even if attentions are requested
         if not self._may_share(call) or output_attentions or output_hidden_states:
             return super().run(call, **flags)
         device, columns = self.embedding_matrix.device, call.num_prompt_columns
@@ -141,14 +143,15 @@ class VerbalizerLM(HuggingFaceClassifier):
         return super().run(TransformerCall(arguments, embeds, call.keep[:, columns:]), **flags)
 
     def forget_prompt(self) -> None:
-        """Drops the stored results for the prompt, which the next forward pass then computes again."""
+        """Drops the prompt's stored keys and values. The next forward pass computes them again."""
         self._cache.clear()
 
     def _may_share(self, call: TransformerCall) -> bool:
         columns = call.num_prompt_columns
         trains = torch.is_grad_enabled() and any(parameter.requires_grad for parameter in self.parameters())
         if self.training or trains:
-            self.forget_prompt()  # a fused optimizer changes weights without raising their version
+            # the cache notices new weights only by their `_version`, which a fused optimizer does not raise
+            self.forget_prompt()
             return False  # stored keys and values have no graph, so weights would get no gradient from the prompt
         if not self.prompt_cache or columns < _FEWEST_COLUMNS:
             return False
@@ -203,7 +206,7 @@ class VerbalizerLM(HuggingFaceClassifier):
 
     @torch.no_grad()
     def differences_from_transformer(self) -> list[str]:
-        """Returns messages about logits that differ from the language model's, or that sharing the prompt changes."""
+        """Returns messages: one if logits differ from the language model's, one if a shared prompt changes logits."""
         inputs = random_inputs(self, [7, 7])
         prompt = torch.arange(7, device=inputs.device) < _FEWEST_COLUMNS
         ids = inputs.input_ids.where(~prompt, inputs.input_ids[:1])

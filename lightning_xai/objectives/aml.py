@@ -115,7 +115,7 @@ class AML(Objective):
         self.more_metrics = nn.ModuleList(more_metrics or [])
         self.dual_mask = loss
         self.scorer_settings = scorer
-        # with "class", a text's position in the batch decides which class the scorer gets, see `conditions`
+        # with "class", a text's loss depends on its position in the batch, which decides its class (see `conditions`)
         self.independent_of_batch = scorer.condition == "probabilities"
         self.scorer = scorer.build(network)
         self._tokenizer = scorer_tokenizer_of(self.scorer, scorer.alignment)
@@ -166,8 +166,8 @@ class AML(Objective):
         trained = load_trained(path, trust_remote_code=bool(self.network.init_args.get("trust_remote_code")))
         if self.data_module is not None:
             check_class_order(trained.class_names, self.data_module.class_names, path)
-        # without the learned vocabulary, this call only compares the tokenizers. The data cannot load the vocabulary
-        # anymore, because the texts are already encoded as token ids
+        # the learned vocabulary is left out, so that this call only compares the tokenizers. The data cannot load a
+        # vocabulary anymore, because the texts are already token ids
         self.take_encoder(trained.encoder and {**trained.encoder, "learned": {}}, path)
         if self.scorer_settings.path is not None and self._tokenizer is None:
             self.take_encoder(tokenizer_at(self.scorer_settings.path), self.scorer_settings.path)
@@ -177,7 +177,7 @@ class AML(Objective):
         copy_weights(trained.network, self.network, path)
         self.network.requires_grad_(False)
         self.train(stage == "fit")
-        # otherwise, Lightning would warn that the explained network is in eval mode, in which it must stay
+        # Lightning warns about modules in eval mode, but the explained network must stay in this mode
         warnings.filterwarnings("ignore", message=r"Found \d+ module\(s\) in eval mode at the start of training")
         if self.scorer_settings.start == "explained":
             self.scorer.copy_encoder(self.network.transformer)

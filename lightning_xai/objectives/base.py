@@ -74,7 +74,7 @@ class Objective(LightningModule, ABC):
 
     needs_double_backward: bool = False
     own_passes: float = 3.0
-    independent_of_batch: bool = True  # False if, by definition, the loss is not a mean of the examples' own losses
+    independent_of_batch: bool = True  # False if, by definition, examples in a batch affect each other's losses
     decision_threshold: Tensor
 
     def __init__(
@@ -196,7 +196,7 @@ class Objective(LightningModule, ABC):
             say(line)
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
-        # seeded in every step, so that dropout masks are the same in a resumed and in an uninterrupted run
+        # every step has its own seed, so that a resumed run draws the same dropout masks as an uninterrupted run
         torch.manual_seed((self.step_seed + self.global_rank) % 2**63)
 
     def evaluate(self, batch: Batch) -> dict[str, Tensor]:

@@ -45,9 +45,8 @@ class ComposedObjective(Objective):
         **kwargs: arguments of `Objective`.
 
     Attributes:
-        minima: the smallest means of each loss so far. "train/<name>" -> smallest mean over a training epoch,
-            "val/<name>" -> smallest mean over the validation split. <name> is the name of a term, or "task" for the
-            objective's own loss.
+        minima: smallest means of the losses so far: "train/<name>" over a training epoch, "val/<name>" over the
+            validation split. <name> is the name of a term, or "task" for the objective's own loss.
         expected_weights: name of a term that defines weights of examples -> mean weight of a training example.
 
     Raises:
@@ -136,8 +135,8 @@ class ComposedObjective(Objective):
                 self.expected_weights[name] = expected_weight(self.data_module, term.example_weights)
                 if self.expected_weights[name] == 0:
                     raise ValueError(
-                        f"no training example counts for the term {name}: check that truncation leaves some evidence, "
-                        "and that rationales are for gold classes"
+                        f"no training example has a weight above 0 in the term {name}: check that truncation leaves "
+                        "some evidence, and that rationales are for gold classes"
                     )
                 if self.needs_validation(name):
                     require_validation_examples(name, self.data_module, term.example_weights)
@@ -200,8 +199,7 @@ class ComposedObjective(Objective):
         for name, mean in self._epoch_means().items():
             if math.isnan(mean):
                 raise ValueError(
-                    f"no training example of this epoch counted for the term {name}: check that the training data have "
-                    "evidence for gold classes"
+                    f"no example of this epoch has a weight above 0 in the term {name}: give evidence for gold classes"
                 )
 
     def _epoch_means(self) -> dict[str, float]:
@@ -257,9 +255,7 @@ class ComposedObjective(Objective):
         return self._term_values(self.task(batch), terms, create_graph=True)
 
     def try_terms(self, batch: Batch) -> None:
-        """Checks the gradient of every term that is minimized at some step.
-
-        The check uses an example that has a weight above 0 in the term.
+        """Checks the gradient of every term that is ever minimized, on an example with a weight above 0 in this term.
 
         Raises:
             ValueError: as in `try_term`.

@@ -163,7 +163,7 @@ class Constrained(Supervised):
         return None if self.only is None else logged_name(self.only)
 
     def runs_before(self, trainer: Trainer, data: LightningDataModule) -> list[str]:
-        """Returns command-line options for the next run that finds a bound "auto", or [] if no run is needed.
+        """Returns command-line options for the next run that computes an "auto" bound; [] if these runs are finished.
 
         Raises:
             ValueError: a finished run for a bound differs from this run in settings that affect the smallest loss.

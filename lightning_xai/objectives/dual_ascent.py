@@ -94,7 +94,7 @@ class DualAscent(nn.Module):
         # built at the first step, because `to(device)` replaces the tensor `alpha` before that step
         self._optimizer: torch.optim.Optimizer | None = None
         self._rates: list[float] = []
-        self._loaded: dict[str, Any] | None = None  # checkpoint's optimizer state, until it is used
+        self._loaded: dict[str, Any] | None = None  # the optimizer's state from a checkpoint
 
     def step(self, violations: Tensor, rate_factor: float = 1.0) -> None:
         """Updates the multipliers by one step of their optimizer.

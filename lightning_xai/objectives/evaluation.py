@@ -148,7 +148,7 @@ def other_task(path: str, folder: Path | None, *, network_is_multilabel: bool) -
 
 
 def trains_nothing(network: str) -> ValueError:
-    """Returns the error for a fit of an Evaluation, which cannot train. `network` is its name in the message.
+    """Returns the error for a fit of an Evaluation, which cannot train. `network` is the network's name in the message.
 
     Example:
         >>> print(trains_nothing("runs/tm/seed0"))

@@ -61,9 +61,9 @@ def require_validation_examples(name: str, data: Any, weights: Callable[[Batch],
         return
     if not any(bool((weights(batch) > 0).any()) for batch in examples(data, VALIDATION)):
         raise ValueError(
-            f"no validation example counts for the term {name}, so val/{name} is NaN, and so is val/loss if it "
-            "contains this term. The best checkpoint, early stopping or a bound depends on one of these values: use "
-            "validation data with rationales, or monitor another value and set `validate: false` for the term"
+            f"no validation example has a weight above 0 in the term {name}, so val/{name} is NaN, and so is val/loss "
+            "if it contains this term. The best checkpoint, early stopping or a bound depends on one of these values: "
+            "use validation data with rationales, or monitor another value and set `validate: false` for the term"
         )
 
 

@@ -35,7 +35,10 @@ def use_fused_kernel(optimizer: Optimizer) -> None:
 
 
 def _raise_versions(optimizer: Optimizer, *_: Any) -> None:
-    """Raises the version counters of all weights, by which caches notice a change. A fused step does not raise them."""
+    """Raises the version counters of all weights, because a fused step changes the weights without raising them.
+
+    Caches compare version counters to notice that weights have changed.
+    """
     for group in optimizer.param_groups:
         for weight in group["params"]:
             torch.autograd.graph.increment_version(weight)

@@ -113,8 +113,8 @@ class TokenMasking(ComposedObjective):
         self.search = search
         self.independent_of_batch = self.independent_of_batch and search.independent_of_batch
         self.stop_gradient = stop_gradient
-        # counted in forward passes: 1 for the teacher, 1 to begin the search, 2 for each step of the search, and 3 for
-        # each of the student's two passes with its backward pass
+        # the cost of a training step in forward passes: 1 for the teacher, 1 to begin the search, 2 for each step of
+        # the search, and 3 for each of the student's two passes (a forward pass and a backward pass)
         self.own_passes = 1 + 1 + 2 * search.num_steps + 2 * 3
         self._teacher: tuple[Classifier, ...] = ()  # in a tuple, so that torch does not register it as a submodule
         self._teacher_facts: dict[str, str] = {}  # path and hash of the teacher's file
@@ -130,7 +130,7 @@ class TokenMasking(ComposedObjective):
         return self._source.runs_before(trainer)
 
     def runs_after(self, trainer: Trainer, data: LightningDataModule) -> list[str]:
-        """Returns []: nothing is trained after the student."""
+        """Returns []: no other run is needed after the run that trains the student."""
         return []
 
     def setup(self, stage: str) -> None:
@@ -145,8 +145,8 @@ class TokenMasking(ComposedObjective):
             align_classes(trained.network, trained.class_names, self.data_module.class_names, path)
         teacher = trained.network
         if stage == "fit":
-            # `learned`, the teacher's vocabulary, is emptied, so that this call only compares the tokenizers. It is too
-            # late to give the vocabulary to the data, because the texts are already encoded as token ids
+            # without the teacher's vocabulary (`learned`), this call only compares the tokenizers of teacher and data.
+            # The data cannot take over the vocabulary anymore, because the texts are already encoded as token ids
             self.take_encoder(trained.encoder and {**trained.encoder, "learned": {}}, path)
             copy_weights(teacher, self.network, path)
         teacher.eval().requires_grad_(False)

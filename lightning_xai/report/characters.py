@@ -98,7 +98,7 @@ def piece_levels(directions: Sequence[TextDirection | Literal["number"] | None],
     """
     left, number = (0, 2) if base == "left" else (2, 2)
     levels: list[int] = []
-    # direction of the last piece that has a direction: numbers count for `before`, but not for `strong`
+    # the direction of the last word, or `base` before the first word; a number has the direction of the word before it
     before = strong = base
     for place, own in enumerate(directions):
         if own == "number" and strong == "right":

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-FEWEST_RUNS = 3  # the correlation of two runs is always 1 or -1
+FEWEST_RUNS = 3  # over only two runs, a correlation is always 1 or -1
 
 
 class Correlation(NamedTuple):

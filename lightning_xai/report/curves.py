@@ -61,7 +61,7 @@ class Panel:
         title: text above the axes.
         x_label: label of the horizontal axis.
         y_label: label of the vertical axis.
-        curves: the curves, in drawing order, except that references are drawn first, below all other curves.
+        curves: the curves, in drawing order. Those with the role "reference" are drawn first, below all others.
 
     Example:
         >>> Panel("roar", "% of tokens erased", "accuracy [%]", curves=[]).title
@@ -95,7 +95,7 @@ def curves_figure(panels: Sequence[Panel], *, max_columns: int = 3) -> Figure:
     axes = list(figure.subplots(num_rows, num_columns, squeeze=False).flat)
     curves = [curve for panel in panels for curve in panel.curves]
     names = list(dict.fromkeys(curve.name for curve in curves if curve.role != "reference"))
-    # (is a reference, position, name) -> line. The legend is sorted by these keys, so references come last
+    # (role is "reference", position, name) -> line. The legend is sorted by these keys, so references come last
     lines: dict[tuple[bool, int, str], Line2D] = {}
     for panel, axis in zip(panels, axes, strict=False):
         for curve in sorted(panel.curves, key=lambda curve: curve.role != "reference"):

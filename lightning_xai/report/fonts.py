@@ -17,7 +17,7 @@ from lightning_xai.report.characters import cluster_bounds
 _WITHOUT_SHAPE = frozenset("\u200c\u200d\ufe0e\ufe0f")  # joiners and variation selectors, which need no glyph
 # font families that cover many scripts, tried before other installed fonts
 _PREFERRED = ("NotoColorEmoji", "NotoSans", "NotoSansCJK", "SourceHanSans", "WenQuanYi", "DroidSansFallback", "Unifont")
-_STYLES = ("Bold", "Black", "Light", "Thin", "Italic", "Oblique", "Medium")  # tried after regular styles
+_STYLES = ("Bold", "Black", "Light", "Thin", "Italic", "Oblique", "Medium")  # tried after a family's regular fonts
 _BITMAP_SIZES = (109, 160, 128, 96, 64)  # possible pixel sizes of fonts whose glyphs are colored pictures
 
 

@@ -21,7 +21,8 @@ Color = tuple[int, int, int]  # red, green and blue from 0 to 255
 SUPPORTS, OPPOSES, MAGNITUDE, EVIDENCE = (215, 84, 39), (49, 104, 189), (122, 72, 168), (0, 128, 60)
 MAX_STRENGTH = 0.85  # fraction of the pure color in the background of the strongest scores; black text stays legible
 MIN_TERMINAL_SCORE = 0.05  # smaller relative scores get no color in the terminal
-# smaller relative scores color the letters, not the background: a pale background would stand out on a dark terminal
+# in the terminal, a relative score below this value colors only the letters of its token, because a pale background
+# would stand out on a dark terminal
 MIN_BACKGROUND_SCORE = 0.3
 
 
@@ -168,7 +169,7 @@ def cut_text(text: str, offsets: np.ndarray, scores: np.ndarray, spans: Sequence
         (' ', None, False)
         ('good', 1.0, True)
     """
-    stretches: list[tuple[int, int, float | None]] = []  # begin, end and score
+    stretches: list[tuple[int, int, float | None]] = []  # begin and end in `text`, and score (None in a gap)
     cursor, bounds = 0, cluster_bounds(text)
     for (begin, end), score in zip(offsets.tolist(), scores.tolist(), strict=True):
         begin = max(bounds[bisect_right(bounds, begin) - 1], cursor) if end > begin else begin

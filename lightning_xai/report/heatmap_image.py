@@ -40,7 +40,7 @@ class PlacedPiece(NamedTuple):
         x: distance in pixels from the left end of the line.
         width: width in pixels.
         shown: the characters to draw, with a joiner at each end where the piece continues a cursive word.
-        piece: the piece.
+        piece: the characters of the source text, with their score and evidence.
 
     Example:
         >>> PlacedPiece(0.0, 30.0, "good", Piece("good", score=1.0, evidence=False)).shown

@@ -31,7 +31,7 @@ def experiment_names(folders: Sequence[Path]) -> list[str]:
 
 
 def run_names(runs: Sequence[Path]) -> list[str]:
-    """Returns names of runs for tables and figures: like `experiment_names`, but with dots instead of slashes.
+    """Returns names of runs for tables and figures: paths relative to their common folder, with dots for slashes.
 
     Example:
         >>> run_names([Path("runs/tm/seed0"), Path("runs/roar/ig/seed0")])

@@ -46,7 +46,8 @@ def results_tables(results: pd.DataFrame, width: int | None = None) -> str:
         missing = _is_left_out(rows)
         # rows that have a value come first, because the cost of a method is read from its first row
         rows = _grouped(pd.concat([rows[~missing], rows[missing]]))
-        undefined = undefined_notes(rows) if rows["value"].notna().any() else []  # an empty table says so itself
+        # without any value, `_table` says that no metric is defined, so no note needs to say this
+        undefined = undefined_notes(rows) if rows["value"].notna().any() else []
         said = [*undefined, *selection_notes(rows), *left_out_notes(rows), *segment_notes(rows)]
         notes = [line for note in said for line in wrap(note, width)]
         tables.append("\n".join([_table(rows, "method", _cost_columns(rows), title, width), *notes]))
@@ -135,7 +136,7 @@ def segment_notes(rows: pd.DataFrame) -> list[str]:
     counted = rows[rows["metric_encoded_segments"].notna()]
     if counted.empty:
         return []
-    family = counted["metric"].str.split("/").str[0]  # the part before "/" is the same for all values of a metric
+    family = counted["metric"].str.split("/").str[0]  # several values of a metric are named "metric/..."
     means = counted.groupby(family, sort=False)[["metric_encoded_segments", "metric_version_segments"]].mean()
     costs = [f"{_encoded(encoded, of)} for {metric}" for metric, encoded, of in means.itertuples()]
     return [f"segments encoded for an erased version: {', '.join(costs)}"]

@@ -53,7 +53,7 @@ def best_so_far(best: Callable[[str], dict[str, Any] | None], tags: Iterable[str
     """Returns a line with the best trial so far for each metric.
 
     Args:
-        best: function that returns the row of a metric's best trial, as `Study.best`.
+        best: function that returns the row of a metric's best trial, such as `Study.best`.
         tags: the metrics.
 
     Example:

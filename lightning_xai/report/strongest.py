@@ -67,7 +67,7 @@ def _continues(text: str, position: int) -> bool:
 
 
 def _is_of_a_word(character: str) -> bool:
-    return character.isalnum() or unicodedata.category(character or " ").startswith("M")  # a mark, such as a vowel sign
+    return character.isalnum() or unicodedata.category(character or " ").startswith("M")  # M is a combining mark
 
 
 def _visible(text: str) -> str:

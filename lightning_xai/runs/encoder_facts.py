@@ -1,4 +1,4 @@
-"""Facts about the encoder that was used to train a network or to write a store, and checks of such facts.
+"""Facts about the encoder with which a network was trained or token positions were stored, and checks of such facts.
 
 Facts are a dictionary of plain values. The encoder can be rebuilt from `class_path` and `init_args`. `vocab_size` is
 its number of token ids, and `fingerprint` is a hash of its tokenization. If the encoder built a vocabulary from texts,
@@ -72,7 +72,7 @@ def encoder_name(facts: EncoderFacts) -> str:
 
 
 def changed_options(stored: EncoderFacts, current: EncoderFacts) -> str:
-    """Returns a text that lists which of the arguments in OPTIONS differ between two encoders; "" if none differs.
+    """Returns, as text, which of max_length, fill and explain_pair differ between two encoders; "" if none differs.
 
     If both encoders have a prompt, the hashes of the two prompts are compared too.
 
@@ -92,7 +92,7 @@ def check_network_encoder(stored: EncoderFacts | None, current: EncoderFacts, pa
     """Raises ValueError unless the data use the tokenizer with which a network was trained.
 
     Prints a warning if the fingerprint of the network's tokenizer is unknown, or if the encoders differ in their
-    prompts or in the arguments that OPTIONS lists. The same warning is printed only once.
+    prompts, `max_length`, `fill` or `explain_pair`. The same warning is printed only once.
 
     Args:
         stored: facts about the network's encoder; None if unknown.
@@ -133,7 +133,7 @@ def check_positions(stored: EncoderFacts | None, current: EncoderFacts, folder: 
         folder: folder of the stored positions.
 
     Raises:
-        ValueError: the encoders differ in their tokenizers, their prompts or the arguments that OPTIONS lists.
+        ValueError: the encoders differ in their tokenizers, prompts, `max_length`, `fill` or `explain_pair`.
 
     Example:
         >>> now = {"class_path": "Words", "init_args": {"max_length": 9}, "vocab_size": 9, "fingerprint": "12ab"}

@@ -17,7 +17,8 @@ ONLY_EVALUATION = {
     "data.init_args.eval_batch_size", "data.init_args.extra_test_splits", "data.init_args.tune_on_validation",
     "trainer.limit_test_batches", "trainer.limit_predict_batches",
 }  # fmt: skip
-# settings that change neither weights nor test results; each value of predict_split has its own file of predictions
+# settings that change neither weights nor test results. predict_split changes only predictions, and the predictions
+# for each split have their own file
 NEITHER = {"data.init_args.predict_split", "trainer.log_every_n_steps"}
 TRAINING_AND_EVALUATION = {"trainer.precision"}
 # groups: the callback's number in the list `trainer.callbacks`, and the name of the callback's setting. The number is
@@ -29,11 +30,11 @@ Settings = Mapping[str, Any]  # dotted name -> value, as returned by `run_settin
 def training_settings(settings: Settings) -> dict[str, Any]:
     """Returns the settings that can change the trained weights.
 
-    These are all settings except those in ONLY_EVALUATION, those in NEITHER, and those of callbacks that only evaluate.
-    A callback only evaluates if its own class (not a base class) sets `only_evaluates = True` and its argument
-    `during_fit` is not True. With `during_fit`, the callback logs values during the fit, and `checkpoint.monitor` may
-    use such a value to choose which weights are kept. The remaining callbacks are renumbered from 0,
-    so that the positions of left-out callbacks have no effect.
+    Three kinds of settings are left out: those that affect only evaluation (ONLY_EVALUATION), those that affect neither
+    training nor evaluation (NEITHER), and those of callbacks that only evaluate. A callback only evaluates if its own
+    class (not a base class) sets `only_evaluates = True` and its argument `during_fit` is not True. With `during_fit`,
+    the callback logs values during the fit, and `checkpoint.monitor` may use such a value to choose which weights are
+    kept. The remaining callbacks are renumbered from 0, so that the positions of left-out callbacks have no effect.
 
     Example:
         >>> name = "lightning_xai.callbacks.heatmaps.Heatmaps"

@@ -35,7 +35,7 @@ def other_data_notes(experiments: Mapping[str, Path]) -> list[str]:
     settings_of: dict[str, Mapping[str, Any] | None] = {}
     for name, folder in experiments.items():
         for run in runs_of(folder)[:1]:
-            with suppress(ValueError):  # the manifest of an older version
+            with suppress(ValueError):  # raised if the manifest is damaged or has another format
                 settings_of[name] = run.settings or run.results_table.settings
     known = {name: settings for name, settings in settings_of.items() if settings}
     first = next(iter(known), "")
@@ -47,10 +47,10 @@ def other_data_notes(experiments: Mapping[str, Path]) -> list[str]:
 
 
 def _examples(settings: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns those settings of a run that determine its test examples.
+    """Returns the settings of a run that determine its test examples.
 
-    `other` has the settings of another run, which may be older and lack newer options. Such options are left out if
-    they have their default values.
+    An option that is missing in `other`, the settings of a run that may be older, is left out if it has its default
+    value.
     """
     beginnings = tuple(f"data.init_args.{name}" for name in ("source", "max_examples", "extra_test_splits"))
     unrelated = (".cache_dir", "max_examples.train", f"max_examples.{VALIDATION}")

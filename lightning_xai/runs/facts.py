@@ -86,9 +86,9 @@ def table_of_prediction(
 ) -> ResultsTable:
     """Returns a table whose suffix `predict` and `validate` add to the names of their predictions and heatmaps.
 
-    These commands write no table. They use the checkpoint, examples and evaluation settings of the command:
+    These commands write no table. The suffix depends on their checkpoint, examples and evaluation settings:
 
-    - If the run has a table, and all three are those of the table, the suffix is "".
+    - If the run has a table that was made with the same checkpoint, examples and settings, the suffix is "".
     - If the run has no table, the suffix is "" if the checkpoint is the run's best one (or the run has no best one),
       and the examples and settings are those of the fit.
     - In all other cases, the suffix consists of the hash of the checkpoint (if the checkpoint differs), the hash of the

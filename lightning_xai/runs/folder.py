@@ -92,7 +92,7 @@ class RunFolder:
         return self.sibling(f"{self.experiment_dir.name}_teacher")
 
     def stage(self, name: str) -> RunFolder:
-        """Returns the run of the stage `name` in the chain whose root is this run. The stage "" is the root itself.
+        """Returns the run of the stage `name` in the chain whose first run is this run. The stage "" is this run.
 
         Example:
             >>> RunFolder(Path("runs/roar/seed0")).stage("gradient/030").path.as_posix()
@@ -101,7 +101,7 @@ class RunFolder:
         return RunFolder(self.experiment_dir / name / self.path.name)
 
     def root_of_stage(self, name: str) -> RunFolder | None:
-        """Returns the root of the chain in which this run is the stage `name`.
+        """Returns the first run of the chain in which this run is the stage `name`.
 
         Returns None if `experiment_dir` does not end with `name`.
 
@@ -218,7 +218,7 @@ class RunFolder:
         """Facts about the run, such as its settings; {"status": "new"} before the run has started.
 
         Raises:
-            ValueError: the run is stored in another format.
+            ValueError: the run was stored in another format than this version's.
         """
         return without_format(self._written_manifest, self.path, OLD_RUN)
 
@@ -267,7 +267,7 @@ class RunFolder:
         return self.checkpoint("last") is not None or self._written_manifest["status"] == "finished"
 
     def check_format(self, remedy: str = OLD_RUN) -> None:
-        """Raises ValueError if a finished or resumable run is in another format. The message ends with `remedy`."""
+        """Raises ValueError, ending with `remedy`, if a finished or resumable run is not in this version's format."""
         if self.holds_work:
             without_format(self._written_manifest, self.path, remedy)
 

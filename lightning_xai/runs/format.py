@@ -1,4 +1,4 @@
-"""The format number in the files of runs, chains and stores. Files in another format cause an error."""
+"""The format number in the files of runs, chains of runs and stored scores. A file with another number is an error."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def is_current(facts: Mapping[str, Any]) -> bool:
 
 
 def with_format(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns facts with the format number added in front, to be written to disk.
+    """Returns `facts`, the entries of a JSON object, with the format number added in front, to be written to disk.
 
     Example:
         >>> with_format({"status": "finished"})
@@ -40,11 +40,11 @@ def with_format(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def without_format(facts: Mapping[str, Any], folder: Path, remedy: str) -> dict[str, Any]:
-    """Returns facts that were read from disk, without their format number.
+    """Returns `facts`, the entries of a JSON object that was read from disk, without their format number.
 
     Args:
-        facts: contents of a JSON file. If they have no format number, they are in format 1.
-        folder: the file's folder, for the error message.
+        facts: the entries. If they have no format number, they are in format 1.
+        folder: the folder of the file on disk, for the error message.
         remedy: end of the error message, with advice for the user.
 
     Raises:

@@ -55,7 +55,8 @@ def _defaults(class_path: str) -> dict[str, Any]:
     except ValueError:
         return {}
     defaults: dict[str, Any] = {}
-    for parent in reversed(parents):  # a class may pass arguments on to its parents
+    # a class may pass arguments on to its parents, so their defaults count, too, unless the class has its own
+    for parent in reversed(parents):
         if not inspect.isfunction(constructor := vars(parent).get("__init__")):
             continue
         parameters = inspect.signature(constructor).parameters

@@ -49,7 +49,7 @@ LOGGERS = (
     "lightning.fabric.utilities.rank_zero",
     "lightning.fabric.utilities.seed",
 )
-# for each active `quiet`, the set of lines that the command has printed; outside of commands, the list is empty
+# one set of printed lines for each active `quiet` context, so the list is empty outside of commands
 _SAID: list[set[str]] = []
 
 

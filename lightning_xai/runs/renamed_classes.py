@@ -15,7 +15,7 @@ RENAMED_ARGUMENTS: dict[str, dict[str, str]] = {}
 
 
 def current_spec(spec: dict[str, Any]) -> dict[str, Any]:
-    """Returns `spec` ("class_path" and "init_args") with current names, even inside arguments that have a class_path.
+    """Returns `spec` ("class_path" and "init_args") with current names, also in the specs among its arguments.
 
     Example:
         >>> spec = {"class_path": "mine.Network", "init_args": {"size": 3}}

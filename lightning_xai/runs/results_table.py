@@ -189,14 +189,14 @@ class ResultsTable:
         return kept
 
     def keep_pages(self, settings: Mapping[str, Any]) -> None:
-        """If `write` will rename the earlier table, moves that table's heatmaps away before new heatmaps are drawn."""
+        """Moves the heatmaps of the table on the disk away if `write` is about to rename that table."""
         if stem := self._stem_of_earlier(settings):
             self.move_pages(stem)
 
     def _stem_of_earlier(self, settings: Mapping[str, Any]) -> str:
-        """Returns the stem (file name without extension) to which `write` will rename the earlier table.
+        """Returns the stem (file name without extension) to which `write` will rename the table on the disk.
 
-        Returns "" if there is no earlier table, or if its evaluation settings are unknown or have not changed.
+        Returns "" if no table is on the disk, or if its evaluation settings are unknown or equal those in `settings`.
         """
         earlier = self.settings
         if not self.exists or earlier is None or not changed_evaluation(earlier, settings):
@@ -220,14 +220,14 @@ class ResultsTable:
         return target
 
     def kept(self, settings: Mapping[str, Any]) -> ResultsTable:
-        """Returns the table that keeps earlier results with these evaluation settings. `write` makes it by renaming."""
+        """Returns the table to which `write` renames earlier results that have these evaluation settings."""
         return ResultsTable(self.folder, f"{self.stem}_{hash_of_evaluation(settings)}")
 
     def recall(self, settings: Mapping[str, Any]) -> None:
-        """Makes an earlier table with these evaluation settings, which `write` has renamed, the current table again.
+        """Makes the table with these evaluation settings the current table again, after `write` has renamed it.
 
-        The table that was current is renamed instead. If the current table already has these settings, only its pages
-        with heatmaps are moved back, namely those that a killed test with other settings has moved away.
+        The table that was current is renamed instead. If the current table already has these settings, only its
+        heatmaps are moved back, because a killed test with other settings may have moved them away.
         """
         kept = self.kept(settings)
         recalled = kept.exists
@@ -249,8 +249,8 @@ class ResultsTable:
     def move_pages(self, stem: str) -> None:
         """Moves the table's pages with heatmaps to the folder for `stem`, the table's new file name without extension.
 
-        If that folder already has a page of the same name, only a page that is older than the table replaces it. A page
-        that is newer than the table is removed instead, because a killed test with other evaluation settings may have
+        A moved page replaces a page of the same name in that folder. There is one exception: a page that is newer than
+        the table does not replace a page but is removed, because a killed test with other evaluation settings may have
         drawn it.
         """
         target = ResultsTable(self.folder, stem).heatmaps_dir

@@ -79,8 +79,8 @@ def is_evaluated_with(run: RunFolder, settings: Mapping[str, Any]) -> bool:
         >>> is_evaluated_with(RunFolder(Path("no/such/run")), {})
         False
     """
-    # the manifest is read before the table's settings, because `begin_run` writes them in the opposite order.
-    # Otherwise, new settings in the manifest could be mistaken for the settings of an old table
+    # `begin_run` of another process may write the old settings to the table and then new settings to the manifest. The
+    # manifest is read first; otherwise, its new settings could be mistaken for the settings of the old table
     begun = run.settings
     made_with = run.results_table.settings or begun or settings
     return run.is_tested and not changed_evaluation(made_with, settings)

@@ -17,7 +17,7 @@ INCIDENTAL_OF_TRAINER = {"default_root_dir", "logger", "enable_progress_bar", "e
 ERASURES = "data.init_args.erasures"
 ERASURE = "data.init_args.erasure"
 CACHE_DIR = "data.init_args.cache_dir"  # does not affect results: encoded data are the same in every folder
-# the data module's arguments whose names begin with one of these texts determine the test examples
+# the test examples depend on these arguments of the data module. An entry stands for all arguments that begin with it
 TEST_DATA_ARGUMENTS = ("source", "encoder", "max_examples", "extra_test_splits", "erasure")
 
 
@@ -34,7 +34,8 @@ def run_settings(config: Mapping[str, Any]) -> dict[str, Any]:
     settings = flat(json.loads(json.dumps(kept, default=str)))
     settings.pop(CACHE_DIR, None)
     erasures, runs_dir = settings.get(ERASURES), config.get("runs_dir")
-    if erasures and runs_dir and Path(erasures).is_relative_to(runs_dir):  # the same after runs_dir is moved
+    if erasures and runs_dir and Path(erasures).is_relative_to(runs_dir):
+        # a path relative to `runs_dir` does not change when that folder is moved
         settings[ERASURES] = Path(erasures).relative_to(runs_dir).as_posix()
     return settings
 

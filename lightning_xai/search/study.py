@@ -189,7 +189,7 @@ class Study:
         return [trial for trial in ended if trial.state.name != "FAIL" or trial.user_attrs.get("undefined")]
 
     def _queue_killed(self) -> None:
-        """Marks killed trials as failed. Those whose number and settings were all stored are queued again."""
+        """Marks killed trials as failed. Queues a killed trial again if its number and all its settings were stored."""
         queued = {trial.user_attrs.get(NUMBER) for trial in self._with_state("WAITING")}
         for trial in self._with_state("RUNNING"):
             number = trial.user_attrs.get(NUMBER)

@@ -37,7 +37,7 @@ def test_the_mean_is_over_all_training_examples(data):
 
 def test_a_term_for_which_no_validation_example_counts_is_refused(data):
     require_validation_examples("guidance", data, lambda batch: (batch.index == 4).float())
-    with pytest.raises(ValueError, match="no validation example counts for the term guidance"):
+    with pytest.raises(ValueError, match="no validation example has a weight above 0 in the term guidance"):
         require_validation_examples("guidance", data, lambda batch: torch.zeros(len(batch)))
 
 

@@ -31,7 +31,7 @@ from lightning_xai.runs.progress import say
 from lightning_xai.runs.splits import VALIDATION
 
 MAX_TOKENS = 4096  # largest number of tokens, including padding, in the batch on which speed is measured
-FEW_TOKENS = 512  # replaces MAX_TOKENS on the CPU, if a training but no test is estimated
+FEW_TOKENS = 512  # used instead of MAX_TOKENS on the CPU, if only the time of a training is estimated
 SHORT = 60.0  # seconds; a training with a shorter estimate is not announced
 
 
@@ -64,7 +64,7 @@ class Forecast(Callback):
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         measured = self._say(trainer, pl_module, "the test: ", tests=True) if self.tests_after_fit else None
-        # a resumed fit is left out, because the number of its finished steps is not known yet
+        # there is no estimate for a resumed fit, because the number of its finished steps is not known yet
         resumes = getattr(trainer, "ckpt_path", None) or RunFolder(Path(trainer.default_root_dir)).checkpoint("last")
         if self._can_say(trainer) and not resumes:
             work = training_work(trainer, pl_module)
@@ -126,7 +126,9 @@ def line_of(num_methods: int, counts: Sequence[str]) -> str:
 
 
 def line_of_segments(segments: Mapping[str, float], segments_of_text: int) -> str:
-    """Returns a line with the mean number of segments that each method and metric encodes per erased text.
+    """Returns a line about a network that cuts texts into segments: how many segments each method and metric encodes.
+
+    The numbers are means over erased versions of texts. `segments_of_text` is the number of segments of a text.
 
     Example:
         >>> line_of_segments({"occlusion": 1.0, "lime": 47.0, "eraser/aopc": 1.0}, 47)
@@ -140,9 +142,9 @@ def line_of_segments(segments: Mapping[str, float], segments_of_text: int) -> st
 
 
 def _explained_splits(trainer: Trainer, source: Any) -> list[str]:
-    """Returns the splits that a source explains in a test.
+    """Returns the splits for which the callback `source` computes attributions in a test.
 
-    The validation split is one of them only if a callback that receives the attributions needs it.
+    The validation split is included only if a later callback, which receives the attributions, needs this split.
     """
     needs_validation = any(getattr(r, "needs_validation_in_test", False) for r in receivers_after(trainer, source))
     return [split for split in test_splits(trainer) if split != VALIDATION or needs_validation]
@@ -152,7 +154,7 @@ def seconds_per_token(trainer: Trainer, module: LightningModule, split: str, max
     """Measures and returns the seconds per token of a forward pass. Network and random states stay unchanged."""
     data, network = data_of(trainer), network_of(module)
     rows = data.split(split)
-    # positions of texts of typical length: the shortest texts that have at least the median length
+    # row numbers of texts of typical length: the shortest texts that have at least the median length
     usual = rows.lengths.argsort(kind="stable")[len(rows) // 2 :][: data.eval_batch_size]
     num_rows = max(1, max_tokens // int(rows.lengths[usual].max()))
     inputs = data.collate(rows[usual[:num_rows].tolist()]).to(module.device).inputs

@@ -19,7 +19,7 @@ class ShowsStatus(Protocol):
     """
 
     def show_status(self, text: Callable[[], str]) -> None:
-        """Shows the result of `text()`. A bar may skip a call that comes too soon after its last update."""
+        """Shows the result of `text()`. A progress bar may ignore a call that comes very soon after another call."""
         ...
 
 

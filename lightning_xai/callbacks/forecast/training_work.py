@@ -57,7 +57,7 @@ def training_work(trainer: Trainer, module: LightningModule) -> TrainingWork | N
     epoch = len(data.sampler("train", shuffle=True))
     read = min(epoch, limit) if isinstance(limit, int) else int(epoch * limit)
     epochs = trainer.max_epochs or 0
-    # an objective with constraints accumulates gradients itself; the trainer's accumulate_grad_batches is then 1
+    # an objective with constraints accumulates gradients itself, so its own accumulate_grad_batches is used
     batches_per_step = getattr(module, "accumulate_grad_batches", trainer.accumulate_grad_batches)
     batches = [trainer.max_steps * batches_per_step] if trainer.max_steps > 0 else []
     batches += [read * epochs] if epochs > 0 else []

@@ -105,7 +105,7 @@ def workload_of(trainer: Trainer, source: Any, splits: list[str], network: Any =
     segments: dict[str, float] = {}
     segments_of_text = 1
     presets = [r for r in receivers_after(trainer, source) if hasattr(r, "preset") and hasattr(r, "metrics")]
-    presets = [] if trainer.predicting else presets  # in predict, nothing is measured
+    presets = [] if trainer.predicting else presets  # `predict` computes no metrics
     for split in splits:
         rows = data.split(split)
         lengths, shares = rows.lengths[_explained_rows(trainer, source, split)], trainer.world_size
@@ -167,13 +167,13 @@ def _explained_rows(trainer: Trainer, source: Any, split: str) -> np.ndarray:
     """
     data: Any = data_of(trainer)
     first = np.arange(_limit(source, len(data.split(split))))
-    limit: int | float = trainer.limit_test_batches  # in a fit, the forecast is about the test after it
+    limit: int | float = trainer.limit_test_batches  # also in a fit, whose forecast is for the test that follows
     if trainer.validating:
         limit = trainer.limit_val_batches
     elif trainer.predicting:
         limit = trainer.limit_predict_batches
     if (isinstance(limit, float) and limit == 1.0) or not hasattr(data, "sampler"):
-        return first  # without a limit, or with a user's data module, which may load examples in any order
+        return first  # no batch is left out, or it is unknown which (a user's data module may use any order)
     batches = data.sampler(split, shuffle=False).batches()
     share = -(-len(batches) // trainer.world_size)  # batches of one process
     left = (limit if isinstance(limit, int) else int(share * limit)) * trainer.world_size

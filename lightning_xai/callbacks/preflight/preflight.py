@@ -147,9 +147,13 @@ class Preflight(Callback):
             self._leave_out(PreflightRun(trainer, module, stages, failures=dict(known), replays=True))
 
     def _new_failures(self, preflight: PreflightRun) -> dict[str, Failure]:
-        """Does a preflight and returns its failures. Raises ValueError unless every failing part may be left out."""
+        """Tries the run on short texts. Returns a dict: description of what fails -> its failure.
+
+        Raises:
+            ValueError: there are failures, and `skip_unfit` is False or a failing part cannot be left out.
+        """
         self._try(preflight)
-        # failures are gathered from all processes, so that all processes leave out the same parts
+        # failures are gathered from all processes, so that all processes leave out the same methods and metrics
         failures = {subject: failure for part in gather(preflight.failures) for subject, failure in part.items()}
         if failures and not (self.skip_unfit and all(failure.can_be_left_out for failure in failures.values())):
             name = type(preflight.network).__name__

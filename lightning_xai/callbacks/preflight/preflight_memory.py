@@ -58,9 +58,9 @@ class PreflightMemory:
     failures: dict[str, dict[str, Failure]] = field(default_factory=dict)
 
     def recall(self, key: str, trainer: Trainer) -> None:
-        """Adds to `tried` the preflights that the chain's file has for `key`.
+        """Reads from the chain's file which preflights for `key` have succeeded, and adds them to `tried`.
 
-        These preflights succeeded on the same kind of device and with the same version of PyTorch. Every process must
+        Only preflights on the same kind of device and with the same version of PyTorch are added. Every process must
         call this method.
         """
         record = record_of(trainer)
@@ -69,7 +69,7 @@ class PreflightMemory:
             self.tried.setdefault(key, set()).update(gather(_read(record, _digest(key, trainer)))[0])
 
     def record(self, key: str, trainer: Trainer) -> None:
-        """Adds the preflight for `key` to the chain's file, unless something failed. Other commands then skip it."""
+        """If nothing failed, adds the preflight for `key` to the chain's file, so that other commands skip it."""
         record = record_of(trainer)
         if record is not None and trainer.is_global_zero and not self.failures.get(key):
             digest = _digest(key, trainer)

@@ -1,4 +1,4 @@
-"""Tries metrics in a `Preflight`: first on made-up scores, then on the scores of the methods."""
+"""Tries metrics before a run (in a preflight): first on made-up scores, then on the scores of the methods."""
 
 from __future__ import annotations
 
@@ -100,8 +100,9 @@ def _try_scores(preflight: PreflightRun, evaluation: Any, metric: AttributionMet
 def _measure_scores(preflight: PreflightRun, metric: AttributionMetric, scores: Mapping[str, Scored]) -> None:
     """Tries a copy of a metric on the scores of several methods, with one text for each method.
 
-    The text is the first that the method explained; if possible, it has evidence. If several methods explained the
-    same batch, the copy gets a batch that repeats the text once for each method, with the scores of that method.
+    The text of a method is the first text that the method explained in the preflight; if possible, this text has
+    evidence. If several methods explained the same batch, they have the same text, and the copy gets a batch that
+    repeats this text with the scores of each method.
     """
     if not scores:
         return
@@ -123,8 +124,8 @@ def _measure_scores(preflight: PreflightRun, metric: AttributionMetric, scores: 
     if not metric.needs_tuning:
         measured.compute()
     elif preflight.fits:
-        # tuning needs a predicted class with evidence. Before a fit, predictions are made up to include one; a trained
-        # network may predict none
+        # tuning needs a predicted class with evidence. Before a fit, the predictions are made up to include such a
+        # class. A trained network may not predict such a class, so tuning is not tried with it
         measured.tune_from(measured)
         measured.compute()
 

@@ -1,4 +1,4 @@
-"""What a preflight offers to callbacks: short examples to try their parts on before a run, and a list of errors."""
+"""The object with which callbacks try the parts of a run on short examples before the run (in a preflight)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ResultKey(NamedTuple):
 
 @dataclass(frozen=True)
 class Failure:
-    """A part of a run, such as a method or metric, that failed in a preflight.
+    """A part of a run, such as a method or metric, that failed when it was tried before the run (in a preflight).
 
     Attributes:
         subject: description of the part.
@@ -83,7 +83,7 @@ class ShortRows(NamedTuple):
 
 
 class Scored(NamedTuple):
-    """The scores that a method computed for texts of a preflight.
+    """The scores that a method computed when it was tried on a few texts before the run (in a preflight).
 
     Attributes:
         batch: the texts (B examples).
@@ -188,7 +188,7 @@ class PreflightRun:
         return "fit" in self.stages
 
     def stages_of(self, callback: object) -> list[str]:
-        """Returns the stages in which a callback runs, with "fit" only if the callback's `during_fit` is True."""
+        """Returns the stages, such as "test", in which a callback runs; "fit" only if its `during_fit` is True."""
         return [stage for stage in self.stages if stage != "fit" or getattr(callback, "during_fit", False)]
 
     def attempt(
@@ -280,7 +280,7 @@ class PreflightRun:
 
 @runtime_checkable
 class HasPreflight(Protocol):
-    """A callback that takes part in preflights with its method `on_preflight`.
+    """A callback with a method `on_preflight`, which tries the callback's work on a few examples before the run.
 
     Example:
         >>> class Evidence:
@@ -291,7 +291,7 @@ class HasPreflight(Protocol):
     """
 
     def on_preflight(self, preflight: PreflightRun) -> None:
-        """Tries what the callback will do in the run. Each try is a call of `preflight.attempt`.
+        """Tries, before the run, what the callback will do in the run. Each try is a call of `preflight.attempt`.
 
         `on_preflight` must not write files, log, or wait for other processes.
         """

@@ -35,7 +35,7 @@ from lightning_xai.runs.splits import VALIDATION
 
 
 def sources_of(preflight: PreflightRun) -> list[Any]:
-    """Returns the callbacks that compute attributions in one of the preflight's stages."""
+    """Returns the callbacks that compute attributions in a stage of the run, such as "fit" or "test"."""
     return [
         callback
         for callback in callbacks_of(preflight.trainer)
@@ -44,9 +44,10 @@ def sources_of(preflight: PreflightRun) -> list[Any]:
 
 
 def explained_splits(preflight: PreflightRun, source: Any) -> list[str]:
-    """Returns the splits that `source`, a callback that computes attributions, explains in the preflight's stages.
+    """Returns the splits that `source`, a callback that computes attributions, explains in the stages of the run.
 
-    A test explains the validation split only if a callback that receives the attributions needs it.
+    The stages are, for example, "fit" and "test". In the stage "test", the validation split is explained only if a
+    callback that receives the attributions needs it.
     """
     receivers = receivers_after(preflight.trainer, source)
     needs_validation = any(getattr(receiver, "needs_validation_in_test", False) for receiver in receivers)
@@ -60,9 +61,9 @@ def explained_splits(preflight: PreflightRun, source: Any) -> list[str]:
 
 
 def smallest_max_examples(preflight: PreflightRun, source: Any) -> int | None:
-    """Returns the smallest `max_examples` of a source and its receivers; None if all examples are used.
+    """Returns the smallest `max_examples` of `source`, which computes attributions, and of the callbacks that use them.
 
-    The receivers are the callbacks that receive the source's attributions.
+    Returns None if all examples are used.
     """
     users = [source, *receivers_after(preflight.trainer, source)]
     limits = [limit for user in users if (limit := getattr(user, "max_examples", None)) is not None]
@@ -70,9 +71,9 @@ def smallest_max_examples(preflight: PreflightRun, source: Any) -> int | None:
 
 
 def explained_examples(preflight: PreflightRun, source: Any, split: str) -> np.ndarray:
-    """Returns the indices of a split's examples that a source of attributions explains in the preflight's stages.
+    """Returns the indices of a split's examples that `source`, a callback that computes attributions, will explain.
 
-    The indices depend on the source's `max_examples`, and on the trainer's `limit_test_batches` and the like.
+    The indices depend on the `max_examples` of `source`, and on the trainer's `limit_test_batches` and the like.
     """
     trainer, data = preflight.trainer, data_of(preflight.trainer)
     index, most = data.split(split).index, getattr(source, "max_examples", None)
@@ -94,9 +95,10 @@ def explained_examples(preflight: PreflightRun, source: Any, split: str) -> np.n
 
 
 def examples_with_targets(preflight: PreflightRun, source: Any, split: str) -> np.ndarray:
-    """Returns the indices of the explained examples for which at least one class is certainly explained.
+    """Returns the indices of the explained examples that certainly have a target (an explained class).
 
-    On multi-label data, an example may have no gold class, and it is not yet known which classes are predicted.
+    On multi-label data, an example may have no gold class, and the network may predict no class for it. The preflight
+    does not know the predictions of the run.
     """
     examples, policy = explained_examples(preflight, source, split), getattr(source, "targets", "gold_or_predicted")
     if not preflight.network.multilabel or policy in ("all", "topk"):
@@ -108,7 +110,7 @@ def examples_with_targets(preflight: PreflightRun, source: Any, split: str) -> n
 
 
 def try_network(preflight: PreflightRun) -> bool:
-    """Tries a forward pass over the short texts of all splits, in the run's precision. Returns whether it works."""
+    """Tries a forward pass over a few short texts of each split, in the run's precision. Returns whether it works."""
     network = preflight.network
 
     def forward() -> None:
@@ -121,7 +123,7 @@ def try_network(preflight: PreflightRun) -> bool:
 
 
 def try_methods(preflight: PreflightRun, source: Any) -> None:
-    """Tries every method of a source of attributions. If there are several sources, each failure names its source."""
+    """Tries every method of the callback `source`. If several callbacks have methods, a failure names its callback."""
     sources = sources_of(preflight)
     suffix = f" of {type(source).__name__} {sources.index(source) + 1}" if len(sources) > 1 else ""
     presets = [r for r in receivers_after(preflight.trainer, source) if hasattr(r, "preset") and hasattr(r, "metrics")]
@@ -144,7 +146,8 @@ def _explain(
         may_be_stored = not any(check_passes(method))
         examples = examples_with_targets(preflight, source, split) if may_be_stored else np.zeros(0, dtype=np.int64)
         if len(examples) and not np.isin(batch.index.tolist(), examples).all():
-            batch = preflight.examples(split, examples[:2])  # for other examples, no scores need to be stored
+            # the method may read stored scores, which need not cover examples without an explained class
+            batch = preflight.examples(split, examples[:2])
         # before a fit, the untrained network would predict random classes, for which the method `Cached` may find no
         # stored scores. So made-up probabilities are used
         confident = confident_probs(batch, preflight.network.num_classes)
@@ -190,7 +193,7 @@ def _refuse_changes(network: torch.nn.Module, checksums: dict[str, int]) -> None
 
 
 def targets_of(preflight: PreflightRun, source: Any, probs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the classes [B, K] that a source of attributions explains, and a mask [B, K], False at padding."""
+    """Returns the classes [B, K] that the callback `source` explains, and a mask [B, K], False at padding."""
     return select_targets(
         getattr(source, "targets", "gold_or_predicted"),
         probs,
@@ -201,7 +204,7 @@ def targets_of(preflight: PreflightRun, source: Any, probs: Tensor, labels: Tens
 
 
 def all_splits(preflight: PreflightRun) -> list[str]:
-    """Returns the splits that the preflight's stages use."""
+    """Returns the splits that the stages of the run, such as "fit" and "test", use."""
     return list(dict.fromkeys(split for splits in preflight.stages.values() for split in splits))
 
 

@@ -60,7 +60,7 @@ class TrainingLines:
     def __init__(self, trainer: Trainer, pace: Pace | None = None) -> None:
         self.pace = pace or Pace()
         self.rate = TokenRate()
-        # above 0 if the run was resumed; the time left is estimated from later steps only
+        # step at which this process starts: above 0 if it resumes a run. Earlier steps do not affect the estimated time
         self._first_step = trainer.global_step
         self._total: float | None = None
 

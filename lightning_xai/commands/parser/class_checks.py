@@ -63,7 +63,7 @@ class ChecksClasses:
         super().__init__(*args, **kwargs)
 
     def add_function_arguments(self, function: Callable, *args: Any, **kwargs: Any) -> list[str]:
-        """Adds a function's parameters as arguments. The parser also calls this if a class path names a function."""
+        """Adds a function's parameters as arguments. jsonargparse also calls this if a class path names a function."""
         kwargs.pop("linked_targets", None)  # the parent's add_function_arguments does not accept it
         parser: Any = super()
         return parser.add_function_arguments(function, *args, **kwargs)
@@ -78,8 +78,8 @@ class ChecksClasses:
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         """Raises an ArgumentError with a one-line message. The parser calls this method if the input is wrong."""
         parser: Any = super()
-        # rewrites each message exactly once: a message that a subcommand's parser has already rewritten stays as it is,
-        # and a message from the parser of a nested class is left to the outermost parser
+        # each message must be rewritten exactly once. So the parser of a nested class leaves this to the outermost one,
+        # and a message that a subcommand's parser has already rewritten stays as it is
         is_explained = self._is_nested or getattr(ex, "is_explained", False)
         try:
             parser.error(message if is_explained else explained(message, self), ex)
@@ -150,7 +150,7 @@ def _check_arguments(parser: Any, config: Namespace, prefix: str) -> None:
     targets = [action.target[1] if isinstance(action, ActionLink) else action for action in parser._actions]
     for action in dict.fromkeys(targets):
         if isinstance(action, ActionTypeHint) and config.get(action.dest) is not None:
-            # jsonargparse later builds the classes in a context like this, and reuses the parsers that are made here
+            # jsonargparse caches one parser per class; in the same context, it later builds the class with this parser
             with parser_context(parent_parser=parser, nested_links=ActionLink.get_nested_links(parser, action)):
                 argument = _Argument(action, prefix + action.dest)
                 config[action.dest] = argument.checked(config[action.dest], [action._typehint])
@@ -237,7 +237,7 @@ class _Argument:
             _check_arguments(ActionTypeHint.get_class_parser(built, options, skip_args=skipped), arguments, prefix)
 
     def _check_object(self, value: Any, members: Sequence[Any]) -> None:
-        """Raises ValueError if a function or object does not fit the declared type, and is not the default."""
+        """Raises ValueError if a function or object does not fit the declared type. The default is always allowed."""
         path = _import_path(value)
         if value is self.action.default or path == self.action.default or any(map(accepts_any_value, members)):
             return

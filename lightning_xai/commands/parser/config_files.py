@@ -91,8 +91,8 @@ def experiment_name(config_files: list[str]) -> str:
 def folder_of_config(config_files: Sequence[str], run: RunFolder) -> RunFolder:
     """Returns the folder in which a run really is, even if it was moved or the working directory has changed.
 
-    If one of the files is the configuration that this run saved, the result is the folder of that file, otherwise
-    `run`. Two folders belong to the same run if the last two parts of their paths are the same.
+    If one of the files is a configuration that this run has saved, the result is the folder of this file, otherwise
+    `run`. The folder is taken for this run's if the last two parts of its path are those of `run`.
 
     Example:
         >>> folder_of_config([find_config("roar.yaml")], RunFolder(Path("runs/roar/seed0"))).path.as_posix()

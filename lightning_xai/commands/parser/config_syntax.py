@@ -20,10 +20,10 @@ DEEPEST = 50  # largest allowed depth of nested mappings and lists
 
 
 def check_files(argv: Sequence[str]) -> None:
-    """Raises ValueError if a YAML file is not valid, or if the wrong option or setting names it.
+    """Raises ValueError if a YAML file is not valid, or if it is given to the wrong option or setting.
 
-    --config takes the configuration of a run. The settings in PARTS, such as `data`, take a file for one part of a run.
-    The files that `argv` names are checked, and the files that these files name.
+    --config takes the configuration of a run. Settings such as `data` (see PARTS) take a file for one part of a run.
+    All files in `argv` are checked, and also the files whose paths occur in a checked file.
 
     Example:
         >>> import tempfile
@@ -62,7 +62,7 @@ def _check(file: Path, kinds: tuple[type, ...], checked: set[tuple[Path, bool]],
     content = _read(file)
     if not isinstance(content, kinds):
         raise ValueError(f"{file} contains {shortened(content, 30)!r}, not settings: write `name: value` in each line")
-    if kinds == (dict,) and isinstance(content, dict) and "class_path" in content:  # given by --config
+    if kinds == (dict,) and isinstance(content, dict) and "class_path" in content:  # --config takes a whole run
         part = f"{file} has a class_path, so it describes one part of a run, not a run"
         raise ValueError(f"{part}: give it by {_option_for(file)}")
     if is_part and describes_run(content):
@@ -75,7 +75,7 @@ def _check(file: Path, kinds: tuple[type, ...], checked: set[tuple[Path, bool]],
 def _option_for(file: Path) -> str:
     """Returns the option that takes `file`, which describes one part of a run.
 
-    If the file is not one that the package ships, lists the options for all parts.
+    The kind of part is known only for files that the package ships. For any other file, lists the options of all parts.
     """
     shipped = file.resolve().is_relative_to(SHIPPED.resolve())
     right = right_option(file.resolve().relative_to(SHIPPED.resolve()).as_posix()) if shipped else None

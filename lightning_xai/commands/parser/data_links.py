@@ -42,7 +42,7 @@ def link_network_to_data(parser: ArgumentParser) -> None:
 def check_linked_arguments(config: Namespace, network: Classifier, *, trains: bool) -> None:
     """Compares configured arguments of the network with the values that the network gets from the data.
 
-    If an id differs only because the configuration has the network's default, a line is printed instead of an error.
+    If the configured `pad_id` or `mask_id` is the network's default but not the data's value, a line is printed.
 
     Args:
         config: parsed configuration of a subcommand.
@@ -90,7 +90,7 @@ def give_config_path(data: Any, config: Namespace | None, config_files: Sequence
         >>> data.encoded_source.configuration
         'roar.yaml'
     """
-    own = None if config is None else config.get("__path__")  # the file that the parser has read for the data
+    own = None if config is None else config.get("__path__")  # the data's own configuration file, or None
     if not isinstance(data, TextDataModule) or own is None and not config_files:
         return
     file = Path(config_files[-1] if own is None else own.absolute).absolute()

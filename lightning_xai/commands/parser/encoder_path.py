@@ -1,4 +1,4 @@
-"""Sets an encoder's missing path to the tokenizer of a pretrained network, which works only with this tokenizer."""
+"""Fills in an encoder's missing path: the tokenizer with which a network in the configuration was trained."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def write_encoder(run: RunFolder, data: Any) -> None:
 
 
 def _network_tokenizer(model: Any, key: str) -> str:
-    """Returns the path of the first tokenizer that belongs to a network in `model`."""
+    """Returns the path of the tokenizer of the first network in the configuration `model` that has one."""
     for path in _network_paths(model):
         spec = _encoder_spec(path)
         network_path = (spec.get("init_args") or {}).get("path")
@@ -104,7 +104,7 @@ def _network_tokenizer(model: Any, key: str) -> str:
 
 
 def _network_length(model: Any, key: str) -> int:
-    """Returns the first `max_length` that a network in `model` records from its training."""
+    """Returns the `max_length` used to train the first network in the configuration `model` that records it."""
     for path in _network_paths(model):
         length = (_encoder_spec(path).get("init_args") or {}).get("max_length")
         if length is not None:

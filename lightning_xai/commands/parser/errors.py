@@ -23,7 +23,7 @@ TYPES = {
     "dict": "a mapping of names to values",
 }  # fmt: skip
 NOT_FINITE = ("nan", "inf", "infinity")
-MOST_CLASSES = 4  # largest number of classes that a message names as owners of an argument
+MOST_CLASSES = 4  # a message names the classes that have a given argument only if there are at most this many
 _NOT_A_CLASS = re.compile(
     r"No module named|has no attribute|Expected a dot import path|Unexpected import path|Expected a path|is abstract"
 )
@@ -120,12 +120,12 @@ class _Explanation:
                 f"{place}.init_args.{unknown[1]} is not an argument of {_short(self.owner)}: "
                 f"choose one of {listed_choices(names, unknown[1])}{self._classes_with(unknown[1])}; {self._help()}"
             )
-        if required and self.owner and not isinstance(_imported(self.owner.name), type):  # a function, for example
+        if required and self.owner and not isinstance(_imported(self.owner.name), type):  # for example, a function
             return f"{place} names {self.owner.name}, which is not a class: name a class, or remove this setting"
         if required and self.owner:
             return f"{place} lacks {required[1]}, which {_short(self.owner)} needs: set it in init_args; {self._help()}"
         expected = _expected(self.problem.sentences)
-        if place == "seed_everything":  # its declared type also allows bool, which a message should not suggest
+        if place == "seed_everything":  # a bool is allowed too, but messages should not suggest one
             expected = ["a whole number"]
         if str(value).lower().lstrip("+-.") in NOT_FINITE:  # Python reads these words as numbers, YAML as text
             expected = ["a finite number" if kind == TYPES["float"] else kind for kind in expected]
@@ -170,7 +170,7 @@ class _Explanation:
         return f"{place}: there is no file {value}, relative to the folder of the file that names it: correct the path"
 
     def _help(self) -> str:
-        """Returns the end of the message: the help command that lists the arguments of a class, or all options."""
+        """Returns the end of an error message: the help command for the arguments of one class, or for all options."""
         if self.owner is None:
             return f"{self.command} --help lists all options"
         top, first = self.problem.path[0], self.problem.path[1] if len(self.problem.path) > 1 else None
@@ -183,8 +183,8 @@ class _Explanation:
     def _classes_with(self, argument: str) -> str:
         """Returns text in parentheses that lists the classes that have this argument.
 
-        Only imported classes that the configuration may name at the place of the error are listed. Returns "" if no
-        class has the argument, or if more than MOST_CLASSES have it.
+        A class is listed only if it is imported and allowed in place of the class that lacks the argument. Returns ""
+        if no class has the argument, or if more than MOST_CLASSES (4) have it.
         """
         assert self.owner is not None
         argument = argument.partition(".")[0]
@@ -194,7 +194,10 @@ class _Explanation:
         return f" ({argument} is an argument of {', '.join(named)})" if 0 < len(named) <= MOST_CLASSES else ""
 
     def _place(self) -> str:
-        """Returns the dotted key with the problem. In brackets, it names the class of an item of a list or mapping."""
+        """Returns the dotted key with the problem, such as "trainer.callbacks[Heatmaps].init_args.splits".
+
+        Brackets after the key of a list or mapping hold the class of the item that has the problem.
+        """
         parts: list[str] = []
         for node in self.problem.path:
             if not node.is_class:
@@ -204,7 +207,8 @@ class _Explanation:
         place = ".init_args.".join(parts)
         links = getattr(getattr(self.parser, "_links_group", None), "_group_actions", [])
         sources = {link._target: link._source[0] for link in links if isinstance(link, ActionLink)}
-        return sources.get(place, place)  # the key that the user set, if the parser copied its value to `place`
+        # if the parser copied the value to `place` from another key, the message names that key, which the user set
+        return sources.get(place, place)
 
     def _members(self, node: Node) -> list[Any]:
         """Returns the types that a value may have and, if the value is a list or mapping, the types of its items."""
@@ -219,7 +223,7 @@ class _Explanation:
         return bool(bases_of(_items(members)))
 
     def _declared_types(self) -> dict[Node, Any]:
-        """Returns the declared type of each key in the problem's path."""
+        """Returns key -> declared type, for the configuration keys that lead to the problem."""
         hints: dict[Node, Any] = {}
         owner: Node | None = None
         for node in self.problem.path:
@@ -277,7 +281,7 @@ def _short(node: Node) -> str:
 
 
 def _expected(sentences: Iterable[str]) -> list[str]:
-    """Returns in plain words which types the parser expected, according to the sentences of its message."""
+    """Returns, in plain words, the types that the sentences of a parser's error message say were expected."""
     types: list[str] = []
     for sentence in sentences:
         built_in = re.match(r"Expected an? <class '(\w+)'>", sentence)

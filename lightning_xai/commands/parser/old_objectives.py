@@ -30,7 +30,7 @@ _TERMS: dict[str, tuple[str, str, dict[str, str]]] = {
 
 
 def with_terms(setting: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Converts the setting of an old objective to `Supervised` with a term. Returns any other setting unchanged.
+    """Replaces an objective that is now a term by `Supervised` with this term. Returns other objectives unchanged.
 
     Example:
         >>> old = {"class_path": "lightning_xai.objectives.pgd.PGD", "init_args": {"clean_weight": 0.5, "epsilon": 0.1}}

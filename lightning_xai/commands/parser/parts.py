@@ -16,7 +16,7 @@ from lightning_xai.commands.parser.old_objectives import with_terms
 from lightning_xai.commands.parser.repeated_keys import check_repeated_keys
 
 _PACKAGE = Path(__file__).parents[2]
-# configs/ is inside the package in a wheel, and beside it in a git checkout
+# configs/ is inside the package in a wheel, and beside the package in a git checkout
 SHIPPED = next(folder for folder in (_PACKAGE / "configs", _PACKAGE.parent / "configs") if folder.is_dir())
 
 # kind of part (last word of its option: "network" for --model.network) -> subfolders of configs/ with such files
@@ -25,14 +25,14 @@ FOLDERS: dict[str, tuple[str, ...]] = {
     "network": ("network",),
     "callbacks": ("methods", "presets", "callbacks", "chains"),
 }
-# kind of part -> the option that takes a file of this kind
+# kind of part of a configuration (a key of FOLDERS) -> the option that takes a file with such a part
 OPTIONS = {"data": "--data", "network": "--model.init_args.network", "callbacks": "--trainer.callbacks+"}
 _ALL_FOLDERS = tuple(folder for folders in FOLDERS.values() for folder in folders)
 PARSER_MODE = "omegaconf+"  # resolves interpolations, including relative ones, after command-line options are applied
 
 
 def find_part(name: str, kind: str) -> str:
-    """Returns the path of a part's file, which is searched in ./configs and in the shipped configurations.
+    """Searches ./configs and the shipped configurations for the file of a part (data, network, ...). Returns its path.
 
     Args:
         name: file name, with or without its folder in configs/, such as "vader.yaml" or "data/vader.yaml".

@@ -101,9 +101,10 @@ def _check_options(argv: Sequence[str], terms: Mapping[str, Any]) -> None:
 
 
 def _is_inline(file: Path) -> bool:
-    """Returns whether the terms of a file, if it has any, are written in this file.
+    """Returns whether a file itself lists all terms that it sets. A file without terms gives True.
 
-    Returns False if it refers to another file, or if it names an old objective, which `with_terms` replaces by a term.
+    Returns False if the file refers to another file, which may set terms, or if the file names an old objective, which
+    `with_terms` replaces by a term.
     """
     settings: Any = OmegaConf.to_container(OmegaConf.load(file), resolve=False) if file.is_file() else None
     for key in TERMS.split("."):

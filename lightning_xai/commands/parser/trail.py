@@ -43,8 +43,8 @@ class Node:
 class Problem:
     """The most likely cause of a parser's error message.
 
-    If a declared type has alternatives, the parser's message names a problem for each of them, although the user meant
-    only one of them.
+    If the declared type of an argument is a union, the parser's message names a problem for each type in the union,
+    although the user meant only one of these types.
 
     Args:
         path: keys and classes that lead to the problem, from the outermost to the innermost.
@@ -60,7 +60,7 @@ class Problem:
 
     @property
     def value(self) -> str | None:
-        """The wrong value; None if the message does not show it."""
+        """The value that the parser rejected; None if the message does not show it."""
         innermost = list(takewhile(lambda node: not node.is_class, reversed(self.path)))
         return next((node.value for node in innermost if node.value is not None), None)
 
@@ -68,8 +68,8 @@ class Problem:
 def read_problem(message: str) -> Problem | None:
     """Returns the most deeply nested problem in a message, or None if the message names no key.
 
-    If a declared type has alternatives, the message has a branch for each. The deepest branch is probably about the
-    alternative that the user meant.
+    If the declared type of an argument is a union, the message has a branch for each type in the union. The deepest
+    branch is probably about the type that the user meant.
 
     Example:
         >>> message = '''Parser key "model":
@@ -135,10 +135,10 @@ def _indent(line: str) -> int:
 def _built_class(lines: list[str], number: int) -> str | None:
     """Returns the path of the class that line `number` is about; None if the message shows no class path.
 
-    A line may end in a value, which contains a class path. Line `number` and the lines indented below it form a block.
-    The last value in the block is that of the class itself; earlier values are those of classes nested in it. If the
-    block has no value, it describes one of several alternatives for the same class. The next value after the block then
-    contains the path of this class.
+    The class paths are in values at the ends of lines. The search begins in a block: line `number` and the lines
+    indented below it. The last class path in the block is the result; paths before it belong to nested classes. A block
+    without a class path is about one of several types that the class could have. The result is then the first class
+    path after the block.
     """
     below = takewhile(lambda line: _indent(line) > _indent(lines[number]), lines[number + 1 :])
     own = _BUILT.findall("\n".join([lines[number], *below]))

@@ -93,7 +93,7 @@ def check_optimizer(objective: Any) -> None:
         optimizer = build([nn.Parameter(torch.zeros(1))])
     except (ValueError, TypeError) as error:
         frames = traceback.extract_tb(error.__traceback__)
-        refuses_name = isinstance(error, TypeError) and "__init__()" in str(error)  # an argument is unknown
+        refuses_name = isinstance(error, TypeError) and "__init__()" in str(error)  # the optimizer has no such argument
         if not refuses_name and "/torch/optim/" not in frames[-1].filename.replace("\\", "/"):
             raise
         reason = unknown_argument(str(error)) or f"{shortened(error, 150)}; correct the optimizer's arguments"

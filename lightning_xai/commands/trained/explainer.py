@@ -195,7 +195,7 @@ def encoder_of(config_file: Path) -> dict[str, Any]:
         ...     encoder_of(Path(file.name))
         {'class_path': 'm.Words'}
     """
-    OmegaConf.clear_resolvers()  # resolvers of other packages could run code
+    OmegaConf.clear_resolvers()  # resolvers that other packages registered could run code
     spec: Any = OmegaConf.to_container(OmegaConf.load(config_file).data.init_args.encoder, resolve=True)
     return spec
 
@@ -247,7 +247,7 @@ def trained_encoder(
     spec = current_spec(facts_or_configuration(facts, path, config_file))
     parser = CheckedParser(exit_on_error=False)
     parser.add_subclass_arguments(Encoder, "encoder")
-    # Python code in a model's folder runs only if the user allows it; a setting in a file does not count
+    # Python code in a model's folder runs only if the caller allows it; a stored `trust_remote_code` is ignored
     arguments = {k: v for k, v in spec["init_args"].items() if k != "trust_remote_code" or trust_remote_code}
     named = {"class_path": spec["class_path"], "init_args": arguments}
     encoder: Encoder = parser.instantiate(parser.parse_object({"encoder": named})).encoder

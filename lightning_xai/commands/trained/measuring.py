@@ -61,7 +61,7 @@ def measure(
         max_examples: largest number of examples used from each table; None uses all. They are chosen at random, but
             each call chooses the same ones.
         rationale_format: format of the rationales, as in `Run.measure`.
-        skip_unfit: whether to leave out methods and metrics that fail in the preflight.
+        skip_unfit: whether to leave out methods and metrics that fail in the preflight (a trial on short texts).
         batch_size: largest number of examples in one forward pass.
 
     Raises:

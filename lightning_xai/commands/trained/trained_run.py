@@ -142,9 +142,10 @@ def load_trained_run(
 
 
 def within_positions(encoder: Encoder, network: Classifier) -> Encoder:
-    """Returns an encoder that truncates texts to the positions of a network, if the network cannot read longer texts.
+    """Returns an encoder that truncates texts to at most as many tokens as a network has positions.
 
-    The settings of some tokenizers allow longer texts than their network has positions.
+    This is needed because the settings of some tokenizers allow longer texts. The encoder is returned unchanged if the
+    network can also read longer texts.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
@@ -159,7 +160,7 @@ def within_positions(encoder: Encoder, network: Classifier) -> Encoder:
     try:
         network.check_length(longest, "a text")
     except ValueError:
-        with suppress(ValueError):  # the encoder cannot truncate; a text that is too long is then an error
+        with suppress(ValueError):  # raised if the encoder cannot truncate; too long texts will then cause errors
             return encoder.with_max_length(positions)
     return encoder
 
@@ -250,8 +251,8 @@ def method_of_name(name: str, *, signed: bool = False) -> AttributionMethod:
 def signed_arguments(method_class: type[AttributionMethod]) -> dict[str, str]:
     """Returns the arguments to pass to `method_class` so that its scores are signed.
 
-    Returns {} if its scores are signed by default, if it has no argument `pooling`, or if it measures sensitivity, as
-    Gradient does, so that the sum over a token's elements is no contribution to the logit.
+    Returns {} if its scores are signed by default, or if it has no argument `pooling`. Also returns {} if it measures
+    sensitivity, as Gradient does: the sum over the elements of a token's gradient is no contribution to the logit.
 
     Example:
         >>> signed_arguments(IntegratedGradients)

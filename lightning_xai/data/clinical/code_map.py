@@ -51,7 +51,7 @@ class CodeMap:
         return mapped if self.is_class(mapped, "annotations") else None
 
     def billed(self, codes: tuple[str, ...]) -> tuple[str, ...]:
-        """Returns those of an admission's billed codes that are classes; all of them if `classes` is None."""
+        """Returns an admission's billed codes that are classes, or all its billed codes if `classes` is None."""
         if self.classes is None:
             return codes
         return tuple(code for code in codes if self.is_class(code, "billed codes"))

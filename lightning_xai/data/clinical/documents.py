@@ -153,7 +153,7 @@ def annotated_document(
 
 
 def rationales_of_document(document: Document, numbers: Mapping[str, int]) -> list[dict[str, object]]:
-    """Returns the cell of the column `rationales` for a document.
+    """Returns a document's value in the column `rationales`.
 
     Args:
         document: the document.

@@ -85,7 +85,7 @@ class NoteStore:
         return os.pread(self._file.fileno(), end - begin, begin).decode("utf-8")
 
     def order(self, position: int) -> tuple[int, int, int, int]:
-        """Returns the key by which notes of an admission are sorted: reports first, then by time, date and ROW_ID."""
+        """Returns the key by which notes of an admission are sorted: addenda last, then by time, date and ROW_ID."""
         return self.is_addendum[position], self.times[position], self.dates[position], self.row_ids[position]
 
     def close(self) -> None:

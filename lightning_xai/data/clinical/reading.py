@@ -39,11 +39,11 @@ class ChartSettings:
     trim: Trim
 
     def files(self, systems: Sequence[System]) -> dict[int, Path]:
-        """Returns admission -> file of its chart."""
+        """Returns admission -> file of its chart (MDACE's annotations of the admission)."""
         return chart_files(self.mdace_dir, self.setting, systems_of_one_version(list(systems)))
 
     def read(self, systems: Sequence[System], lists: Mapping[str, list[int]]) -> dict[int, list[AnnotatedNote]]:
-        """Returns admission -> the notes that become documents, for the listed admissions that have a chart."""
+        """Returns admission -> its annotated notes that become documents. Only listed admissions with a chart occur."""
         charts = read_charts(self.files(systems), (a for admissions in lists.values() for a in admissions))
         return {
             admission: [note for note in notes if self.all_notes or note.category == DISCHARGE]
@@ -157,7 +157,11 @@ def read_documents(settings: DocumentSettings) -> ClinicalDocuments:
 
 @dataclass(frozen=True)
 class _Maker:
-    """Makes a document of each annotated note of an admission, or of the whole admission if it has no chart."""
+    """Makes the documents of admissions.
+
+    Each annotated note becomes a document. If an admission has no chart (MDACE's file of annotations), all its
+    discharge summaries together become one document.
+    """
 
     store: NoteStore
     charts: dict[int, list[AnnotatedNote]]

@@ -140,5 +140,5 @@ class ClinicalSource(TextSource):
             yield row
 
     def __getstate__(self) -> dict[str, Any]:
-        # leaves out the loaded documents, whose store cannot be copied; a copy reads the files again
+        # a copy gets no `_loaded`, because its file of notes cannot be copied. The copy reads MIMIC-III again
         return {name: value for name, value in vars(self).items() if name != "_loaded"}

@@ -93,7 +93,7 @@ def _places(header: list[str], columns: Sequence[str], path: Path) -> list[tuple
         raise ValueError(f"{path} is a table of MIMIC-IV, not of MIMIC-III 1.4: {ACCESS}")
     if not header:
         raise ValueError(f"{path} is empty: copy it again; {ACCESS}")
-    # if the first line has no column names, it may be part of a note, which a message must not quote
+    # a first line without column names may be part of a note. No message may quote notes
     are_names = all(re.fullmatch(r"\w{1,40}", name) for name in header)
     has = f"its columns are {', '.join(header)}" if are_names else "its first line does not name columns"
     raise ValueError(f"{path} has no column {', '.join(missing)}; {has}")

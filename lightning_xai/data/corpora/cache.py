@@ -98,7 +98,9 @@ def last_use(folder: Path) -> float:
 
 
 class CorpusCache:
-    """The corpora in a folder. The name of each corpus is the hash of the facts that determine its contents.
+    """The encoded corpora in a folder. The name of each corpus is a hash of the facts that determine its contents.
+
+    The facts are, for example, the arguments of the source and of the encoder, and the hashes of the source's files.
 
     Args:
         folder: the folder, which is created if it is missing.
@@ -114,7 +116,7 @@ class CorpusCache:
         self.folder = folder
 
     def find(self, facts: Mapping[str, Any]) -> Corpus | None:
-        """Returns the corpus with these facts, or None. A damaged corpus counts as missing, and is renamed."""
+        """Returns the corpus with these facts, or None if it is missing or damaged. A damaged corpus is renamed."""
         folder = self.folder / key_of(facts)
         if not folder.is_dir():
             return None
@@ -128,10 +130,10 @@ class CorpusCache:
             return None
 
     def find_or_make(self, facts: Mapping[str, Any], make: Callable[[Path], Corpus], name: str) -> Corpus:
-        """Returns the corpus with these facts. If there is none, it is encoded first.
+        """Returns the corpus with these facts. If there is none, the corpus is encoded first.
 
         Args:
-            facts: facts that determine the contents.
+            facts: all that determines the contents of the corpus, such as the arguments of the source and the encoder.
             make: function that encodes the corpus into the given folder.
             name: name of the split, for messages.
         """

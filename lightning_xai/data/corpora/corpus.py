@@ -17,7 +17,7 @@ from lightning_xai.data.encoded import Encoded
 from lightning_xai.functional.model_files.file_digest import sha256_of
 from lightning_xai.runs.files.whole_files import read_json
 
-MOST_TABLES = 1024  # largest number of blocks whose tables stay in memory; a table consists of views and needs 3 KB
+MOST_TABLES = 1024  # largest number of token tables in memory; a table has views of one block's arrays, and needs 3 KB
 
 
 class Corpus:
@@ -55,7 +55,7 @@ class Corpus:
         blocks = self.manifest["blocks"]  # one list per shard: the number of rows in each of its blocks
         self._starts = bounds_of([size for sizes in blocks for size in sizes])  # first row of each block
         self._first_blocks = bounds_of([len(sizes) for sizes in blocks])  # index of each shard's first block
-        self._tables: dict[int, TokenTable] = {}  # block -> its table, for blocks that were read recently
+        self._tables: dict[int, TokenTable] = {}  # block -> its token table, for blocks that were read recently
         self._shards = [Shard(folder / shard_name(number), len(sizes)) for number, sizes in enumerate(blocks)]
         rows = pa.ipc.open_file(pa.memory_map(str(folder / ROWS_FILE))).get_batch(0)
         columns = {name: rows.column(name) for name in rows.schema.names}

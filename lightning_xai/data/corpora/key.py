@@ -103,7 +103,7 @@ def plain_value(value: Any, name: str, hashes: FileHashes | None = None) -> Any:
         ['a', 1.5]
         >>> plain_value(object(), "Reviews.rows")
         Traceback (most recent call last):
-        ValueError: Reviews.rows is of type object, which has no fingerprint: give numbers, strings, lists or dicts, ...
+        ValueError: Reviews.rows is of type object, which cannot be hashed for the cache of encoded data: pass ...
     """
     if value is None or isinstance(value, str | int | float | bool):
         return value
@@ -123,8 +123,8 @@ def plain_value(value: Any, name: str, hashes: FileHashes | None = None) -> Any:
         part: Any = value
         return [f"{part.__module__}.{part.__qualname__}", code_hash(part)]
     raise ValueError(
-        f"{name} is of type {type(value).__name__}, which has no fingerprint: give numbers, strings, lists or dicts, "
-        "and let the class make the object from these"
+        f"{name} is of type {type(value).__name__}, which cannot be hashed for the cache of encoded data: pass "
+        "numbers, strings, lists or dicts to the class, and let the class build the object from these"
     )
 
 
@@ -142,14 +142,16 @@ def code_hash(part: Any) -> str:
     name = f"{part.__module__}.{part.__qualname__}"
     if "<locals>" in part.__qualname__ and (variables := _closure_variables(part)):
         raise ValueError(
-            f"{name} uses variables of the function around it ({', '.join(sorted(variables))}), so it has no "
-            "fingerprint: pass them to the constructor"
+            f"{name} uses variables of the function around it ({', '.join(sorted(variables))}), so its code "
+            "cannot be hashed for the cache of encoded data: pass these variables to the constructor"
         )
     try:
         file = inspect.getsourcefile(part)
         code = Path(file).read_text(encoding="utf-8") if file and Path(file).is_file() else inspect.getsource(part)
     except (OSError, TypeError) as error:
-        raise ValueError(f"{name} has no source code, so it has no fingerprint: define it in a file") from error
+        raise ValueError(
+            f"{name} has no source code that can be hashed for the cache of encoded data: define it in a file"
+        ) from error
     return hash_with_imports(code)
 
 

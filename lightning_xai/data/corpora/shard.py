@@ -38,7 +38,7 @@ class Shard:
         self._places = np.full((num_blocks, len(_ARRAYS)), _UNKNOWN)
 
     def batch(self, block: int) -> pa.RecordBatch:
-        """Returns the columns of a block, texts included."""
+        """Returns the columns of a block of rows, including the texts."""
         return self._reader.get_batch(block)
 
     def arrays(self, block: int, num_rows: int) -> dict[str, np.ndarray]:
@@ -69,7 +69,7 @@ class Shard:
 
 _UNKNOWN = -1  # stands for the positions of a block's arrays until the block is read for the first time
 _INT, _BYTE = np.dtype(np.int32), np.dtype(np.uint8)
-_ARRAYS: dict[str, np.dtype[Any]] = {  # in the order of `_arrays_of`
+_ARRAYS: dict[str, np.dtype[Any]] = {  # in the order in which `_arrays_of` returns the arrays
     "bounds": _INT, "input_ids": _INT, "word_ids": _INT, "flags": _BYTE, "offsets": _INT,
     "run_bounds": _INT, "runs": _INT, "cut_bounds": _INT, "cut": _INT,
 }  # fmt: skip

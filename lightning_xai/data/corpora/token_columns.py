@@ -16,7 +16,7 @@ from lightning_xai.functional.text.spans import evidence_kept_fraction, marked_t
 
 @dataclass(frozen=True)
 class OneSpecialToken:
-    """Stands for the encoding of a text that yields no token: a single token that counts as special.
+    """Replaces the encoding of a text from which the tokenizer makes no token. Its only token counts as special.
 
     Example:
         >>> OneSpecialToken(ids=[4]).word_ids

@@ -212,7 +212,7 @@ def runs_of_class(label: int, mask: np.ndarray) -> np.ndarray:
 
 
 def cut_rows(examples: Sequence[Mapping[int, int]]) -> np.ndarray:
-    """Returns the rows [Q, 2] of `TokenTable.cut`: each class whose evidence was all truncated, with its token count.
+    """Returns `TokenTable.cut` [Q, 2]: each class whose evidence was all truncated, and its number of evidence tokens.
 
     Args:
         examples: for each example, class -> number of truncated evidence tokens (`Encoded.evidence_cut`).

@@ -13,8 +13,8 @@ MOVE_VERBS = ["journeyed to", "moved to", "travelled to", "went to"]
 GET_VERBS = ["got", "grabbed", "took"]
 DROP_VERBS = ["dropped", "put down"]
 QUESTIONS_PER_STORY = 5
-# task -> probability of a question after each sentence, from the third sentence since the last question on. With 0.1,
-# the stories of task 3 are as long as the published ones
+# task -> probability that a question follows a sentence, if at least three sentences have followed the last question.
+# With 0.1, the stories of task 3 are as long as the published ones
 QUESTION_CHANCE = {2: 0.5, 3: 0.1}
 
 

@@ -124,7 +124,7 @@ class ColumnSource(TextSource):
         # the cells of a multi-label column are lists, and the feature of the lists' items has the class names
         feature = getattr(feature, "feature", feature)
         names = list(feature.names) if isinstance(feature, ClassLabel) else None
-        # without a format, cells are plain Python values, even if the data set on disk is set to return tensors
+        # `with_format(None)` gives plain Python values, even if the data set on disk is set to return tensors
         return _TableSplit(rows.select_columns(list(dict.fromkeys(used))).with_format(None), names)
 
     def _rows(self, split: str) -> Iterator[dict[str, Any]]:

@@ -32,8 +32,8 @@ def check_label_names(rows: Dataset, column: str, class_names: list[str], path: 
     Names are accepted if none of them is an expected name.
 
     Raises:
-        ValueError: the column has the expected names in another order. Or the two lists share only some names, and
-            either have different lengths, or have a shared name at different positions.
+        ValueError: the column has the expected names in another order. Or only some names are in both lists, and the
+            lists differ in length or in the positions of these names.
 
     Example:
         >>> from datasets import Features
@@ -122,7 +122,8 @@ class Hub(ColumnSource):
         if Path(self.path).exists() or self.revision is not None and re.fullmatch("[0-9a-f]{40}", self.revision):
             return ""
         with self._hub_errors():
-            # the last folders of the path identify the version by a hash, and `datasets` knows their names offline too
+            # the last three folders of `cache_dir` are the configuration, the version and a hash. `datasets` knows them
+            # offline, too
             return "/".join(Path(self._new_builder()().cache_dir).parts[-3:])
 
     @contextmanager

@@ -141,7 +141,8 @@ def fetch_vader(folder: Path) -> None:
         try:
             ready.rename(folder)
         except OSError:
-            if not all((folder / name).is_file() for name in names):  # if they all exist, another process was faster
+            # if all files exist, another process has downloaded them meanwhile
+            if not all((folder / name).is_file() for name in names):
                 raise
 
 
@@ -149,10 +150,10 @@ class Vader(TextSource):
     """Short texts (snippets) of one domain, labeled negative or positive by their mean human rating.
 
     Repeated snippets are dropped before the snippets are divided into splits. The rationales are weak: they are the
-    words whose valence in the VADER lexicon agrees with the label. `load` leaves out snippets without a
-    label; `load_filler` returns them, as filler between the labeled snippets of a Bundle. Most of the movie snippets
-    are also sentences of the Stanford Sentiment Treebank, so never train on one of the two data sets and test on the
-    other.
+    words whose valence in the VADER lexicon agrees with the label. `load` leaves out snippets without a label.
+    `load_filler` returns only these; the source Bundle mixes them with labeled snippets to make long documents. Most of
+    the movie snippets are also sentences of the Stanford Sentiment Treebank, so never train on one of the two data sets
+    and test on the other.
 
     Args:
         domain: "movie" or "amazon" reviews, "nyt" (New York Times editorials), or "tweets". Its snippets are divided

@@ -146,5 +146,6 @@ def check_own_tokenizer(stored: EncoderFacts | None, current: EncoderFacts, path
     if stored is not None and "fingerprint" not in stored and stored.get("class_path") == TOKENIZER_ENCODER:
         tokenizer_path = stored["init_args"]["path"]
         same = current["class_path"] == TOKENIZER_ENCODER and current["init_args"]["path"] == tokenizer_path
-        stored = current if same else own_tokenizer_facts(tokenizer_path)  # equal paths: nothing is loaded
+        # if network and data take the tokenizer from the same path, it need not be loaded again
+        stored = current if same else own_tokenizer_facts(tokenizer_path)
     check_network_encoder(stored, current, path)

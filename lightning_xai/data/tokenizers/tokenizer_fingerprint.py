@@ -42,9 +42,9 @@ _serialized: WeakKeyDictionary[PreTrainedTokenizerFast, tuple[int, str]] = WeakK
 def tokenizer_fingerprint(tokenizer: PreTrainedTokenizerFast) -> str:
     """Returns 12 hex digits: a hash of the vocabulary with its ids, the special tokens, and the tokens of fixed texts.
 
-    The fixed texts are PROBES, PAIR, the special tokens, and every n-th entry of the vocabulary (unchanged, in upper
-    case and in lower case). The hash covers the ids, the character offsets and the word indices of the tokens of these
-    texts. It does not depend on padding, truncation, names or file formats.
+    The fixed texts are PROBES (single texts), PAIR (a text pair), the special tokens, and every n-th entry of the
+    vocabulary (unchanged, in upper case and in lower case). For each token of these texts, the hash covers the id, the
+    character offsets and the word index. The hash does not depend on padding, truncation, names or file formats.
 
     Example:
         >>> from lightning_xai.data.vocabulary import word_tokenizer

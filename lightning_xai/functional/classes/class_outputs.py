@@ -65,7 +65,8 @@ def cut_to_classes(output: ClassifierOutput, classes: Tensor) -> ClassifierOutpu
         >>> cut_to_classes(output, torch.tensor([[1]]))
         ClassifierOutput(logits=tensor([[1.5000]]), readout=tensor([[[0.]]]), attentions=None, hidden_states=None)
     """
-    shared = output.readout.shape[1] <= 1  # one row for all classes, or no row if no readout was computed
+    # the readout has one row for all classes, one row for each class, or no row if it was not computed
+    shared = output.readout.shape[1] <= 1
     readout = output.readout if shared else target_rows(output.readout, classes)
     return replace(output, logits=output.logits.gather(1, classes), readout=readout)
 
@@ -116,7 +117,7 @@ def segment_graph(
         inputs: B texts.
         embeds: [B, T, D] embeddings. They are part of an autograd graph, or a leaf tensor that requires a gradient.
         classes: [B, K] long, the classes whose logits are needed; None for all classes.
-        output_readout: whether the readout is needed.
+        output_readout: whether the readout (the head's weights on token states) is needed.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

@@ -52,12 +52,18 @@ class BiasShares:
     def __init__(self, rule: BiasRule, biases: dict[str, Tensor]) -> None:
         self.rule = rule
         self.biases = {} if rule == "none" else biases
-        # place where a bias is added -> [R, k, dim]: the k earlier biases, as the layer has transformed them so far
+        # place in the layer -> [R, k, dim]: for each of R target tokens, the k biases that the layer adds before this
+        # place, as the layer has transformed them up to here
         self.earlier: dict[str, Tensor] = {}
         self.products: dict[str, list[Tensor]] = {place: [] for place in self.biases}
 
     def enter(self, name: str, columns: Tensor) -> Tensor:
-        """Returns the earlier biases `columns` [R, k, dim], followed by the bias that is added at the place `name`."""
+        """Appends a bias to the biases that the layer has added before, and returns the result [R, k + 1, dim].
+
+        Args:
+            name: place in the layer where the bias is added. If no bias is added there, `columns` is returned.
+            columns: [R, k, dim], the k earlier biases for each of R target tokens.
+        """
         if name not in self.biases:
             return columns
         self.earlier[name] = columns
@@ -65,7 +71,12 @@ class BiasShares:
         return torch.cat([columns, bias.unsqueeze(1)], dim=1)
 
     def record(self, name: str, vectors: Tensor) -> Tensor:
-        """Stores those inner products of the vectors [R, c, dim] that `shares` needs. Returns the vectors unchanged."""
+        """Stores the inner products of vectors that `shares` will need. Returns the vectors unchanged.
+
+        Args:
+            name: place in the layer where a bias is added.
+            vectors: [R, c, dim], the vectors of c source tokens for each of R target tokens, just before this place.
+        """
         if name not in self.biases:
             return vectors
         bias, parts = self.biases[name], []
@@ -73,37 +84,46 @@ class BiasShares:
             parts.append((vectors @ bias if bias.dim() == 1 else (vectors * bias.unsqueeze(1)).sum(-1)).unsqueeze(-1))
         if self.rule in ("abssim", "norm"):
             parts += [vectors.square().sum(-1, keepdim=True), vectors @ self.earlier[name].transpose(1, 2)]
-        parts = parts or [vectors[..., :1].detach().clone()]  # the rules without weights need only the shape
+        parts = parts or [vectors[..., :1].detach().clone()]  # for "equal", "cls" and "token", only the shape is used
         self.products[name].append(parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1))
         return vectors
 
     @property
     def needs_products_only(self) -> bool:
-        """Whether the rule needs at most the inner product of each vector with the bias.
+        """Whether the bias rule uses a vector only through its inner product with the bias, or not at all.
 
-        If so, `record_products` can be called in place of `record`.
+        A caller that knows these inner products can then call `record_products` instead of `record`.
         """
         return self.rule not in ("abssim", "norm")
 
     def record_products(self, name: str, products: Tensor) -> None:
-        """Stores the inner products [R, c] of c sources' vectors with the bias that is added at the place `name`."""
+        """Does the same as `record`, but gets the inner products instead of the vectors.
+
+        Args:
+            name: place in the layer where a bias is added.
+            products: [R, c], the inner products of this bias with the vectors of c source tokens, for each of R target
+                tokens.
+        """
         if name in self.biases:
             self.products[name].append(products.unsqueeze(-1))
 
     def shares(self) -> Tensor | None:
-        """Returns each source's fraction [R, S, K] of each of the K biases, or None if there are no biases."""
+        """Returns the fractions [R, S, K] of K biases that S source tokens get; None if there are no biases.
+
+        Each of the R target tokens has fractions of its own.
+        """
         shares: list[Tensor] = []
         for place in self.biases:
             shares.append(self._share(place, torch.cat(self.products[place], dim=1), shares))
         return torch.stack(shares, dim=-1) if shares else None
 
     def _share(self, name: str, products: Tensor, earlier_shares: list[Tensor]) -> Tensor:
-        """Returns each source's fraction [R, S] of the bias that is added at the place `name`.
+        """Returns the fractions [R, S] of one bias that S source tokens get, for each of R target tokens.
 
         Args:
-            name: place where the bias is added.
-            products: [R, S, n], the n inner products that `record` stored for each source.
-            earlier_shares: k tensors [R, S], the fractions of the k earlier biases that each source gets.
+            name: place in the layer where the bias is added.
+            products: [R, S, n], the n inner products that `record` stored for each source token.
+            earlier_shares: k tensors [R, S], the fractions of the k biases that the layer adds before this bias.
         """
         if self.rule in ("equal", "cls", "token"):
             share = torch.zeros_like(products[..., 0])
@@ -118,13 +138,13 @@ class BiasShares:
             given = products.new_zeros(*products.shape[:2], 0)
         weight = torch.ones_like(products[..., 0])
         if self.rule in ("absdot", "abssim"):
-            # a source has received the fractions given_q of the earlier biases b_q, so its vector is
+            # a source token has received the fractions given_q of the earlier biases b_q, so its vector is
             # x + sum_q given_q b_q, and its inner product with b is x . b + sum_q given_q b_q . b
             along = (earlier * bias.expand(len(earlier), -1).unsqueeze(1)).sum(-1)  # [R, k]
             weight = (products[..., 0] + (given * along.unsqueeze(1)).sum(-1)).abs()
             products = products[..., 1:]
         if self.rule in ("abssim", "norm"):
-            # squared norm of a source's vector with its fractions given_q of the earlier biases b_q:
+            # squared norm of a source token's vector with its fractions given_q of the earlier biases b_q:
             # |x + sum_q given_q b_q|^2 = |x|^2 + sum_q given_q (2 x . b_q + sum_p given_p b_p . b_q)
             between = given @ (earlier @ earlier.transpose(1, 2))
             square = products[..., 0] + (given * (2 * products[..., 1:] + between)).sum(-1)
@@ -134,11 +154,11 @@ class BiasShares:
 
 
 def distribute_bias(vectors: Tensor, bias: Tensor, rule: BiasRule) -> Tensor:
-    """Adds to each source's vector the source's share of a bias, and returns the new vectors [R, S, dim].
+    """Divides a bias among source tokens, adds the shares to their vectors, and returns the sums [R, S, dim].
 
     Args:
-        vectors: [R, S, dim], a vector of each source for each target.
-        bias: [dim], or [R, dim] with one bias per target.
+        vectors: [R, S, dim], the vectors of S source tokens for each of R target tokens.
+        bias: [dim], or [R, dim] with one bias per target token.
         rule: how the bias is divided, see `BiasShares`.
 
     Example:

@@ -48,8 +48,9 @@ def normalize_without_deviation(norm: nn.LayerNorm, vectors: Tensor) -> Tensor:
 def source_vectors(layer: EncoderLayer, trace: LayerTrace, norms: Sequence[nn.Module]) -> tuple[Tensor, Tensor]:
     """Returns the vectors U [N, S, H, D] and the residual vectors [N, S, D] of one layer, after applying `norms`.
 
-    The module's docstring defines both. The norms are applied without dividing by standard deviations. The vectors U
-    include the value biases. Neither result includes the output bias or a norm's bias.
+    U holds the value vectors of all heads, including value biases, multiplied by the output matrix. The residual
+    vectors are the layer's input states. The norms do not divide by standard deviations. Neither result includes the
+    output bias or a norm's bias.
 
     Args:
         layer: the layer.
@@ -150,7 +151,7 @@ def safe_sqrt(squares: Tensor) -> Tensor:
 
 
 def transformed_norms(attention: Tensor, vectors: Tensor, residual: Tensor) -> Tensor:
-    """Returns the L2 norms [N, S target, S source] of the vectors T_ij.
+    """Returns the L2 norms [N, S target, S source] of T_ij, the vector that source j adds to the state of target i.
 
     Args:
         attention: [N, H, S target, S source], the attention probabilities A.
@@ -167,9 +168,9 @@ def transformed_norms(attention: Tensor, vectors: Tensor, residual: Tensor) -> T
 
 
 def l2_distances(attention: Tensor, vectors: Tensor, residual: Tensor, resultants: Tensor) -> Tensor:
-    """Returns the L2 distances [N, S target, S source] between y_i and T_ij.
+    """Returns the L2 distances [N, S target, S source] between the state y_i of target i and each vector T_ij.
 
-    Each distance is computed as the square root of |y_i|^2 - 2 y_i . T_ij + |T_ij|^2.
+    T_ij is what source j adds to y_i. Each distance is computed as sqrt(|y_i|^2 - 2 y_i . T_ij + |T_ij|^2).
 
     Args:
         attention: [N, H, S target, S source], the attention probabilities A.
@@ -195,7 +196,9 @@ def l2_distances(attention: Tensor, vectors: Tensor, residual: Tensor, resultant
 def l1_distances(
     attention: Tensor, vectors: Tensor, residual: Tensor, resultants: Tensor, *, chunk_elements: int | None = None
 ) -> Tensor:
-    """Returns the L1 distances [N, S target, S source] between y_i and T_ij, computed in blocks of targets and sources.
+    """Returns the L1 distances [N, S target, S source] between the state y_i of target i and each vector T_ij.
+
+    T_ij is what source j adds to y_i. The distances are computed in blocks of targets and sources.
 
     Args:
         attention: [N, H, S target, S source], the attention probabilities A.
@@ -268,9 +271,9 @@ def alti_contributions(
 ) -> Tensor:
     """Returns ALTI's contributions [N, S target, S source] of sources to targets; rows sum to 1.
 
-    The term max(0, |y_i| - |y_i - T_ij|) measures how much closer T_ij is to the state y_i than the zero vector is. The
-    contribution c_ij is this term divided by the sum of the terms over j. A common factor of y_i and all T_ij, such as
-    the scale of a LayerNorm, cancels out. If no T_ij is closer to y_i than the zero vector is, c_ii = 1.
+    T_ij is the vector that source j adds to the state y_i of target i. The term max(0, |y_i| - |y_i - T_ij|) measures
+    how much closer T_ij is to y_i than the zero vector is. The contribution c_ij is this term divided by its sum over
+    j, so a common factor, such as a LayerNorm's scale, cancels out. If all terms of target i are 0, c_ii = 1.
 
     Args:
         attention: [N, H, S target, S source], the attention probabilities A; rows sum to 1.

@@ -190,7 +190,7 @@ def trace_layers(
         zip(layers, output.hidden_states, output.attentions, strict=False)
     ):
         trace = trace_layer(layer, to_segments(hidden, attention), attention)
-        # if `norm_first`, a final norm follows the last layer, so the network's last hidden state cannot be compared
+        # if `norm_first`, the network's last hidden state is not the last layer's output, because a final norm follows
         if place + 1 < len(layers) or not layer.norm_first:
             recomputed = from_segments(trace.output, *hidden.shape[:2])[attention_mask]
             _require_equal(recomputed, output.hidden_states[place + 1][attention_mask], f"layer {place}")

@@ -1,9 +1,8 @@
 """A transformer layer made linear in its input: norm statistics, activation slopes and attention are held constant.
 
 Letters in shapes:
-    R: number of targets (all T tokens of one text or segment, or only the tokens whose states are needed)
-    S: number of sources
-    c: number of sources in a chunk. A chunk [R, c, D] holds the vectors of c sources for each target
+    R: number of target tokens: all T tokens of one text or segment, or only the tokens whose output states are needed
+    c: number of source tokens in a chunk. A chunk [R, c, D] holds the vectors of c source tokens in the R states
     F: number of feed-forward units
 """
 
@@ -31,13 +30,14 @@ BiasHook = Callable[[str, Tensor], Tensor]
 
 @dataclass(frozen=True)
 class FrozenLayer:
-    """A transformer layer as a linear map from its input to the output states of R targets.
+    """A transformer layer as a linear map from the states of all tokens to the output states of R target tokens.
 
     The attention probabilities, the norms' standard deviations and the slopes of the activation are constants, taken
     from a forward pass. If the feed-forward block has a gate, the activated gate is constant, too.
 
-    The vectors of the sources pass through the layer in two steps: first `attend`, `attend_to_mixtures` or
-    `attend_to_tokens`, then `after_attention`. With gradients off, both steps may overwrite their input vectors.
+    Each state is a sum of vectors, one for each source token. These vectors pass through the layer in two steps: first
+    `attend`, `attend_to_mixtures` or `attend_to_tokens`, then `after_attention`. With gradients off, both steps may
+    overwrite their input vectors.
 
     Example:
         >>> from lightning_xai.functional.decomposition.encoder_layer import trace_layers
@@ -57,11 +57,11 @@ class FrozenLayer:
     hidden: Tensor  # [T, D] the layer's input in the forward pass
     attention: Tensor  # [H, R, T] attention probabilities
     values: Tensor  # [H, T, head size] value vectors, with the value bias
-    rows: Tensor  # [R] positions of the targets among the T tokens
+    rows: Tensor  # [R] positions of the target tokens among the T tokens
     attention_norm: FrozenNorm
     feed_forward_norm: FrozenNorm
     slope: Tensor | None  # [R, 1, F] slopes of the activation; None if the feed-forward block is left out
-    biases: dict[str, Tensor]  # name of the place -> bias [dim] or [R, dim] that is added there, in order
+    biases: dict[str, Tensor]  # place in the layer -> bias [dim] or [R, dim]; ordered as the layer adds them
     scratch: Tensor | None = None  # memory that every chunk reuses for its units; if None, each chunk gets new memory
 
     @property
@@ -71,13 +71,13 @@ class FrozenLayer:
         return num_rows * num_heads < self.hidden.shape[-1]
 
     def attend(self, vectors: Tensor) -> tuple[Tensor, None]:
-        """Returns the attention block's input plus its output [R, c, D], without biases; and None.
+        """Returns vectors [R, c, D], the attention block's input plus its output without biases; and None.
 
-        The second result is the argument `units` of `after_attention`: None means that `up` is still to be applied.
-        With gradients off, the first result may overwrite `vectors`.
+        The results are the arguments `vectors` and `units` of `after_attention`. Since `units` is None,
+        `after_attention` applies the map `up` itself. With gradients off, the first result may overwrite `vectors`.
 
         Args:
-            vectors: [T, c, D], the vectors of c sources in the states of all T tokens.
+            vectors: [T, c, D], the vectors of c source tokens in the states of all T tokens.
         """
         parts, (num_heads, num_rows, num_tokens), count = self.parts, self.attention.shape, vectors.shape[1]
         residual = vectors if num_rows == num_tokens else vectors[self.rows]
@@ -92,11 +92,11 @@ class FrozenLayer:
         return self._output(mixed.view(num_heads, num_rows, count, parts.head_size), residual), None
 
     def attend_to_mixtures(self, mixtures: Tensor) -> tuple[Tensor, None]:
-        """Like `attend`, but for vectors that have already been multiplied by the attention probabilities.
+        """Returns the results of `attend`, given vectors that are already multiplied by the attention probabilities.
 
         Args:
-            mixtures: [H * R + R, c, D]. The first H * R entries are attention @ vectors, one per head and target. The
-                last R entries are the vectors of the targets' own states; with gradients off, they are overwritten.
+            mixtures: [H * R + R, c, D]. The first H * R entries are attention @ vectors, one per head and target token.
+                The last R entries are the vectors in the target tokens' states, and are overwritten with gradients off.
         """
         (num_heads, num_rows, _), count = self.attention.shape, mixtures.shape[1]
         mixed, residual = mixtures.split([num_heads * num_rows, num_rows])
@@ -111,16 +111,15 @@ class FrozenLayer:
         return add_product(residual.view(-1, residual.shape[-1]), rows, self.parts.output.weight.T).view(residual.shape)
 
     def attend_to_tokens(self, sources: slice) -> tuple[Tensor, Tensor | None]:
-        """Like `attend`, but for the first layer. The second result [R, c, F] is the output of the map `up`.
+        """Returns the first result of `attend` for the first layer, and the output [R, c, F] of the map `up`.
 
-        In the first layer, each source is one token's input vector, and its value vector includes the value bias. For
-        each target, the vector of a source is a weighted sum of the same H + 1 vectors: the source's value vector in
-        each head, after the output map, and the source's input vector. Only the weights depend on the target. To save
-        time, the next norm and `up` are applied only to these H + 1 vectors. The second result is None if the
-        feed-forward block is left out.
+        The second result is None if the feed-forward block is left out. In the first layer, the input of each token is
+        the token's own vector. So the vector of a source token in a target token's state is a weighted sum of H + 1
+        vectors: the source's value vector in each head (with value bias, after the output map), and the source's input.
+        Only the weights depend on the target. To save time, the next norm and `up` are applied only to these vectors.
 
         Args:
-            sources: positions of the c sources among the tokens.
+            sources: positions of the c source tokens.
         """
         parts = self.parts
         places = torch.arange(self.hidden.shape[0], device=self.rows.device)[sources].view(-1, 1, 1)
@@ -137,7 +136,7 @@ class FrozenLayer:
         return vectors, units.transpose(0, 1).contiguous()
 
     def after_attention(self, vectors: Tensor, at_bias: BiasHook, units: Tensor | None = None) -> Tensor:
-        """Returns the vectors [R, c, D] of c sources in the layer's output.
+        """Returns the vectors [R, c, D] of c source tokens in the layer's output.
 
         With gradients off, `vectors` and `units` are overwritten.
 
@@ -150,7 +149,7 @@ class FrozenLayer:
         block, units = self._until_down(vectors, at_bias, units)
         if units is not None:
             added = at_bias("down", F.linear(units, parts.down.weight))
-            if added.shape != block.shape:  # `at_bias` may append a bias as a column
+            if added.shape != block.shape:  # `at_bias` may append the bias as one more vector
                 block = F.pad(block, (0, 0, 0, added.shape[1] - block.shape[1]))
             block = add_to(block, added)
         if not parts.norm_first:
@@ -160,19 +159,18 @@ class FrozenLayer:
     def mixtures_after_attention(
         self, vectors: Tensor, shares: BiasShares, units: Tensor | None, weights: Tensor
     ) -> Tensor:
-        """Like `after_attention`, but returns W weighted sums [W, c, D] over the targets.
+        """Returns weights @ `after_attention(vectors)`: W weighted sums [W, c, D] over the target tokens.
 
-        The layer must be post-norm (norms after blocks). The result equals weights @ `after_attention(vectors)`. To
-        save time, the layer sums over the targets before the down-projection, and so applies the down-projection to W
-        rows instead of R rows. Its outputs M v for single targets (M is its matrix, v the units) are never computed.
-        Still, `shares` needs the inner product of each M v with a bias b. This product is computed as v . (M' b), where
-        M' is the transposed matrix. With gradients off, `vectors` and `units` are overwritten.
+        The layer must be post-norm (norms after blocks). To save time, the layer sums over the target tokens before the
+        down-projection, whose matrix M is then applied to W rows instead of R rows. `shares` needs the inner product of
+        M v with a bias b for the units v of each target token. This product is computed as v . (M' b), where M' is the
+        transpose of M, so that no M v is computed. With gradients off, `vectors` and `units` are overwritten.
 
         Args:
             vectors: [R, c, D], the input plus the output of the attention block.
             shares: the object that stores the inner products of vectors with biases.
             units: [R, c, F], the result of the linear map `up`; None if it must be computed here.
-            weights: [W, R] weights of the targets in each sum.
+            weights: [W, R] weights of the target tokens in each sum.
         """
         block, units = self._until_down(vectors, shares.record, units)
         assert units is not None, "a layer whose feed-forward block is left out has no down-projection"
@@ -229,11 +227,11 @@ def freeze_layer(
     Args:
         layer: the layer.
         trace: the layer's intermediate results in a forward pass of one text or segment without padding.
-        rows: [R] long, positions of the targets among the tokens.
+        rows: [R] long, positions of the target tokens, whose output states are needed.
         is_first: whether `layer` is the first layer. In the first layer, each token's value vector includes the value
             bias. In later layers, the value bias is divided among the sources like the other biases.
         feed_forward: the line that replaces the activation, see `linearize`; "none" leaves the feed-forward block out.
-        scratch: one-dimensional memory for the units of one chunk, see `FrozenLayer`; must be None with gradients on.
+        scratch: one-dimensional memory that every chunk reuses for its units; must be None with gradients on.
 
     Raises:
         ValueError: the norm before attention has a bias; or the layer has a gate, and `feed_forward` is neither
@@ -292,7 +290,7 @@ def freeze_layer(
 def _attention_bias(layer: EncoderLayer, *, is_first: bool) -> Tensor | None:
     """Returns the bias [D] of the attention block, including the value bias unless `is_first`.
 
-    The attention probabilities of a target sum to 1, so the value bias passes through attention unchanged.
+    The attention probabilities of a token sum to 1, so the value bias passes through attention unchanged.
     """
     bias = layer.output.bias
     if is_first or layer.value.bias is None:

@@ -42,10 +42,13 @@ class SourceSums:
 
     parts: list[Tensor]  # chunks [R, c, D] of the vectors, without the biases
     shares: Tensor | None  # [R, S, K], each source's fraction of each bias
-    biases: Tensor  # [R, K, D], the biases after they have passed through the rest of the layer
+    biases: Tensor  # [R, K, D], each bias after it has passed through the later parts of the layer
 
     def chunks(self) -> Iterator[Tensor]:
-        """Yields chunks [R, c, D] of the S vectors, with each source's shares of the biases added. Empties `parts`."""
+        """Yields chunks [R, c, D] of the S vectors, with each source's shares of the biases added.
+
+        Each chunk is removed from `parts`, so the vectors can be read only once.
+        """
         first = 0
         while self.parts:
             part = self.parts.pop(0)
@@ -58,10 +61,13 @@ class SourceSums:
 
 
 def _enter_biases(layer: FrozenLayer, rule: BiasRule) -> tuple[BiasShares, Tensor]:
-    """Passes the layer's K biases through the rest of the layer. Returns `BiasShares` and the results [R, K, D]."""
+    """Passes each of the layer's K biases through the parts of the layer that come after the bias is added.
+
+    Returns the `BiasShares` and the transformed biases [R, K, D].
+    """
     shares = BiasShares(rule, layer.biases)
     no_columns = layer.hidden.new_zeros(len(layer.rows), 0, layer.hidden.shape[-1])
-    # `shares` keeps these biases, so they must not be in scratch memory, which each chunk of sources reuses
+    # `shares` stores these biases. They must not be in scratch memory, because each chunk of sources overwrites it
     return shares, replace(layer, scratch=None).after_attention(no_columns, shares.enter)
 
 

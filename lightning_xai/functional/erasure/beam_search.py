@@ -16,7 +16,7 @@ SetValues = Callable[[Tensor, Tensor], Tensor]  # maps (problem [R], members [R,
 
 LARGEST_EXACT = 20  # largest number of units for an exact search; each additional unit doubles the number of sets
 
-_CANDIDATE_ELEMENTS = 2**27  # largest number of entries of the table `members`, which has a row per candidate
+_CANDIDATE_ELEMENTS = 2**27  # limits memory: largest number of entries (candidates times units) in a candidate table
 
 
 class Orders(NamedTuple):
@@ -133,14 +133,17 @@ def _beam(totals: Tensor, problem: Tensor, set_of: Tensor | None, beam_sizes: Te
 def _beam_sizes(num_units: Tensor, beam_size: int, exact_up_to: int) -> Tensor:
     """Returns each problem's beam size [P] long.
 
-    For an exact search over n units, the beam size is comb(n, n // 2), the largest number of sets of equal size.
+    In an exact search over n units, the beam must hold all sets of one size, which are at most comb(n, n // 2) sets.
     """
     all_sets = [comb(n, n // 2) if n <= exact_up_to else beam_size for n in num_units.tolist()]
     return torch.tensor(all_sets, dtype=torch.long)
 
 
 def _bits(numbers: Tensor) -> Tensor:
-    """Returns the binary digits [R, 32] of problem indices [R]. They distinguish equal sets of different problems."""
+    """Returns problem indices [R] as binary digits, a bool tensor [R, 32].
+
+    A row describes a set by these digits and then its members. So equal sets of different problems have different rows.
+    """
     return ((numbers.unsqueeze(1) >> torch.arange(32)) & 1).bool()
 
 

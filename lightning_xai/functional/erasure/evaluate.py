@@ -95,7 +95,7 @@ class ForVersions(Protocol):
             classes: [R, K] long, the classes of each version, on the CPU.
             erasure: how tokens are erased, see `erase`.
             pad_id: id of the padding token.
-            chunk_size: a forward pass has no more tokens than `chunk_size` versions have; None lets the device decide.
+            chunk_size: a forward pass gets at most as many tokens as `chunk_size` texts; None lets the device decide.
         """
         ...
 

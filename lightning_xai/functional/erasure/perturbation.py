@@ -169,7 +169,7 @@ def target_outputs(
         outputs = evaluate(inputs, embed_mask)
         return outputs.gather(1, targets[inputs.index].to(outputs.device)).cpu().double()
 
-    # with this index, `of_targets` finds the row of `targets` that belongs to each version
+    # sets each text's index to its row in `targets`. Versions keep this index, by which `of_targets` finds the row
     numbered = replace(inputs, index=torch.arange(len(inputs), device=inputs.device))
     return perturbed_outputs(of_targets, numbered, versions, **options).cpu()
 
@@ -221,9 +221,10 @@ def predict_erased(
 def predict_zero_embeddings(
     predict: Predict, inputs: TextInputs, versions: Versions, targets: Tensor, *, erasure: Erasure, pad_id: int = 0
 ) -> Tensor:
-    """Returns probabilities [R, J] like `predict_erased`, but sets all embeddings to zero, except those of a prompt.
+    """Returns [R, J] float64: the probability of row r's class, given version j of row r with zero embeddings.
 
-    The arguments are those of `predict_erased`, without `unerased_probs`.
+    All embeddings of a version are set to zero, except those of a prompt. The arguments are those of `predict_erased`,
+    without `unerased_probs`.
 
     Example:
         >>> inputs = TextInputs.of_ids([[5, 6, 7]])

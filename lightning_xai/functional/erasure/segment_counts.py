@@ -20,12 +20,12 @@ class SegmentsOfVersions(NamedTuple):
     """
 
     num_versions: int
-    num_segments: int  # sum over all versions
+    num_segments: int  # number of segments, summed over all versions
     num_encoded: int  # number of segments that were encoded; versions that share a segment can share its encoding
 
     @property
     def per_version(self) -> tuple[float, float]:
-        """The mean number of segments per version, and the mean number of encoded segments per version."""
+        """The mean numbers of segments and of encoded segments per version (the text with some tokens erased)."""
         return self.num_segments / self.num_versions, self.num_encoded / self.num_versions
 
 

@@ -28,7 +28,7 @@ class SegmentedVersions(NamedTuple):
 
 
 class _TextSegments(NamedTuple):
-    """A SegmentedVersions for one text, as numpy arrays. `ids` need not contain all of the U segments."""
+    """The segments of one text's versions, described as in SegmentedVersions. `ids` may lack some of the U segments."""
 
     ids: np.ndarray  # [R, N]
     version: np.ndarray  # [U]
@@ -52,7 +52,7 @@ def segmented_versions(
         example: [R] long, the row of each version's text in `attention_mask`.
         erased: [R, T] bool, True at the tokens that are erased in each version; padding is never erased.
         segment_length: number S of tokens in a segment.
-        erasure: "delete" closes the gaps before the text is divided; the other erasures leave tokens in place.
+        erasure: "delete" removes erased tokens before the text is divided; other erasures leave them in place.
         padding_segment: whether a version whose last segment is full gets an additional, empty segment.
 
     Example:
@@ -145,7 +145,7 @@ def version_blocks(ids: Tensor, most_segments: int) -> Iterator[slice]:
     numbers, start = ids.numpy(), 0
     while start < len(numbers):
         fits, too_many = start + 1, len(numbers) + 1
-        while too_many - fits > 1:  # binary search: adding versions never lowers the number of distinct segments
+        while too_many - fits > 1:  # binary search works, as more versions never have fewer distinct segments
             middle = (fits + too_many) // 2 if too_many <= len(numbers) else len(numbers)
             if len(np.unique(numbers[start:middle])) <= most_segments:
                 fits = middle
@@ -162,7 +162,8 @@ def _with_erased_bits(erased: np.ndarray, size: int) -> _TextSegments:
     padded = np.zeros((num_rows, num_segments * size), dtype=bool)
     padded[:, :length] = erased
     padded = padded.reshape(num_rows, num_segments, size)
-    changed = np.asarray(padded.any(axis=2))  # [R, N]; all versions without an erased token in a segment share it
+    # [R, N] whether a version erases tokens of a segment. All versions that erase none share the unchanged segment
+    changed = np.asarray(padded.any(axis=2))
     row, position = np.nonzero(changed)
     bits = np.packbits(padded[row, position], axis=1)
     first, inverse = _distinct(np.concatenate([position.astype(">u4").view(np.uint8).reshape(-1, 4), bits], axis=1))

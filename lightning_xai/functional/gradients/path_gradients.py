@@ -16,9 +16,8 @@ from lightning_xai.types import TextInputs
 
 Quadrature = Literal["gausslegendre", "riemann_left", "riemann_middle", "riemann_right", "riemann_trapezoid"]
 Baseline = Literal["fill", "zero"]
-PREFLIGHT_STEPS = (
-    2  # number of points on a line in a preflight, which only checks for errors; the trapezoid rule needs 2
-)
+# number of points on a line in a preflight (a trial before the run). It is 2, because the trapezoid rule needs 2 points
+PREFLIGHT_STEPS = 2
 
 
 class PathEnds(NamedTuple):
@@ -118,7 +117,7 @@ def path_gradients(
     chunk_size: int | None,
     create_graph: bool = False,
 ) -> list[Tensor]:
-    """Returns K tensors [B, T, D], one per target: the gradient of the target's logit, averaged over the line.
+    """Returns K tensors [B, T, D], one per target: the gradient of its logit, averaged along the line between `ends`.
 
     Args:
         model: the classifier.

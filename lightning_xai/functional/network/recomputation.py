@@ -36,7 +36,7 @@ def layers_recomputed(network: nn.Module) -> Iterator[None]:
     flagged = [part for part in network.modules() if getattr(part, "gradient_checkpointing", False) is True]
     # keeps the innermost modules: those that contain no other module with this attribute
     layers = [part for part in flagged if sum(inner in flagged for inner in part.modules()) == 1]
-    layers = [layer for layer in layers if "forward" not in vars(layer)]  # skips layers that other code has changed
+    layers = [layer for layer in layers if "forward" not in vars(layer)]  # skips layers with a replaced `forward`
     for layer in layers:
         layer.forward = partial(_recomputed, layer, layer.forward)
     try:

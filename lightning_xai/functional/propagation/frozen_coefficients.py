@@ -32,7 +32,7 @@ from lightning_xai.functional.propagation.tracked import (
 ACTIVATIONS = frozenset(
     "celu elu gelu hardswish hardtanh leaky_relu mish relu relu6 selu silu softsign tanh tanhshrink".split()
 )
-# functions that return a gate if their argument is a gate (see `Tracked.is_gate`)
+# if one of these functions is applied to a gate (an activation's output, see `Tracked.is_gate`), the result is a gate
 _KEEP_GATES = STRUCTURAL | ELEMENTWISE_LINEAR | {"mul", "multiply"} | QUOTIENTS
 
 
@@ -49,7 +49,8 @@ def activation_slope(activation: Callable[[Tensor], Tensor], states: Tensor) -> 
         zero = states.new_zeros(1, requires_grad=True)
         limit = torch.autograd.grad(activation(zero).sum(), zero)[0]
     if not torch.is_grad_enabled():
-        # replacing the NaN of 0 / 0 after the division needs half as many passes over memory as avoiding it, as below
+        # dividing first and then replacing the NaN of 0 / 0 takes half as many passes over memory as the last two lines
+        # of this function, which never divide 0 by 0
         slope = activation(states).div_(states)
         return slope.nan_to_num_(float(limit), math.inf, -math.inf)
     is_zero = states == 0
@@ -66,10 +67,9 @@ def _gate(base: str, linear: list[Tracked]) -> Tracked | None:
 def _is_linear(base: str, tracked: list[Tracked], linear: list[Tracked], args: tuple) -> bool:
     """Returns whether the result of a function is linear in the states.
 
-    `tracked` holds the tracked arguments of the function, and `linear` the tracked arguments that are linear in the
-    states.
+    `tracked` holds the arguments that depend on the states. `linear` holds the arguments that are linear in the states.
     """
-    if base == "addmm":  # a second tracked argument might be an addend that is not linear in the states
+    if base == "addmm":  # if two arguments depend on the states, the addend may be non-linear in them
         return len(tracked) == 1
     if base in PRODUCTS:
         return len(linear) == 1
@@ -86,9 +86,9 @@ class FrozenCoefficients(Rules):
     the states, such as attention scores or squares, may pass through any function and may become coefficients. If the
     network's output is such a tensor, `linear` raises a ValueError.
 
-    A tracked tensor holds its value in this forward pass, the first run. At the same time, a second run can be computed
-    from other states, for example zeros, but with the coefficients of the first run. The attribute `second_run` of a
-    tracked tensor holds the tensor's value in the second run.
+    A tracked tensor, which is a tensor that depends on the states, holds its value in this forward pass, the first run.
+    At the same time, a second run can be computed from other states, for example zeros, but with the coefficients of
+    the first run. The attribute `second_run` of a tracked tensor holds the tensor's value in the second run.
 
     Args:
         detached: if True, derivatives treat coefficients as constants. If False, the coefficients depend on the states
@@ -138,9 +138,10 @@ class FrozenCoefficients(Rules):
         return self._coefficient(func, name, tracked, args, kwargs)
 
     def linear(self, result: Tensor) -> Tensor:
-        """Returns the value of `result` in the second run, or in the first run if there is no second run.
+        """Returns the value of `result` as a linear function of the states, with its autograd graph.
 
-        The value is a linear function of the states of the same run, and can be differentiated with respect to them.
+        Without a second run (see the class), this is the value in the forward pass. Otherwise, it is the value in the
+        second run, and a function of the states of the second run.
 
         Raises:
             ValueError: `result` is not a linear function of the states; the message names the non-linear function.
@@ -157,9 +158,10 @@ class FrozenCoefficients(Rules):
         return torch.no_grad() if self.detached else nullcontext()
 
     def _linear(self, func: Callable, tracked: list[Tracked], args: tuple, kwargs: dict, gate: Tracked | None) -> Any:
-        """Applies a function that is linear in its tracked arguments.
+        """Applies a function that is linear in its tracked arguments, the arguments that depend on the states.
 
-        `gate` (if it is not None) and arguments that are not linear in the states are treated as coefficients.
+        `gate` (if it is not None) and arguments that are not linear in the states serve as coefficients, which are held
+        constant.
         """
 
         def value(tensor: Tracked) -> Tensor:
@@ -174,7 +176,7 @@ class FrozenCoefficients(Rules):
         return self.wrap(result, func(*replace_tracked(args, state), **replace_tracked(kwargs, state)))
 
     def _coefficient(self, func: Callable, name: str, tracked: list[Tracked], args: tuple, kwargs: dict) -> Any:
-        """Applies a function whose result is not linear in the states. The result may later become a coefficient."""
+        """Applies a function whose result is not linear in the states. The result may later be a factor."""
         with self._frozen():
             result = func(*replace_tracked(args, plain), **replace_tracked(kwargs, plain))
         if writes_in_place(name, args, kwargs):
@@ -195,7 +197,7 @@ class FrozenCoefficients(Rules):
     def _dropout(self, input: Tracked, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tracked:
         if not training or p == 0:
             return input
-        return self._scaled(input, F.dropout(torch.ones_like(input.plain()), p))  # both runs have the same mask
+        return self._scaled(input, F.dropout(torch.ones_like(input.plain()), p))  # a second run has the same mask
 
     def _norm(self, name: str, args: tuple, kwargs: dict) -> Tracked:
         states, shape, weight, eps = norm_arguments(name, args, kwargs)

@@ -36,7 +36,7 @@ _ALIASES = {
 
 
 class Tracked(Tensor):
-    """A tensor that depends on the explained states. Its `rules` compute every function that is applied to it.
+    """A tensor that depends on the explained embeddings or hidden states. Its `rules` compute all functions of it.
 
     Example:
         >>> from lightning_xai.functional.propagation.rescale import Rescale
@@ -49,7 +49,8 @@ class Tracked(Tensor):
     rules: Rules
     second_run: Tensor | None = None  # this tensor's value in a second run of the network, if the rules need one
     nonlinear_function: str | None = None  # function that made this tensor non-linear in the states; None if linear
-    is_gate: bool = False  # True for an activation's output: in a product with a linear tensor, it is the coefficient
+    # True for an activation's output. In its product with another tracked tensor, it is treated as a constant factor
+    is_gate: bool = False
 
     @classmethod
     def __torch_function__(cls, func: Callable, types: tuple, args: tuple = (), kwargs: dict | None = None) -> Any:
@@ -177,7 +178,7 @@ class Rules(ABC):
 
     @abstractmethod
     def __call__(self, func: Callable, name: str, tracked: list[Tracked], args: tuple, kwargs: dict) -> Any:
-        """Returns the result with which the network continues in place of `func(*args, **kwargs)`.
+        """Returns the result that the network gets instead of `func(*args, **kwargs)`.
 
         Args:
             func: a torch function or a tensor method.

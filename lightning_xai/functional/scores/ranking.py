@@ -72,8 +72,8 @@ def percent_of(totals: Tensor, percentage: float | str, *, rounding: Rounding = 
     """
     numerator, denominator = _share(str(percentage))
     round_ratio = _ROUND_RATIO[rounding]
-    # Python's integers cannot overflow. As an exact fraction, 33.333333333333336 percent has a numerator near 2^52, so
-    # the product of this numerator and a text's length may exceed 64 bits
+    # computed with Python's integers, because 64-bit integers could overflow: as an exact fraction, 33.333333333333336
+    # percent has a numerator near 2^52, which is multiplied by the length of a text
     whole = [int(total) for total in totals.tolist()]
     counts = [min(max(round_ratio(numerator * total, denominator), minimum), total) for total in whole]
     return torch.tensor(counts, dtype=torch.long, device=totals.device)

@@ -64,8 +64,8 @@ class ScorerInputs(TensorFields):
     def aligned_counts(self) -> dict[str, int]:
         """Token counts {"scored": ..., "nearest": ...} for the explained network; {} if `nearest` is None.
 
-        "scored" counts the tokens that get a score. "nearest" counts those of them that overlap no token of the scorer,
-        so that they get the score of the scorer's nearest token.
+        "scored" counts the tokens that get a score. "nearest" counts the scored tokens that overlap no token of the
+        scorer. Each of these tokens gets the score of the scorer's nearest token.
         """
         if self.nearest is None:
             return {}

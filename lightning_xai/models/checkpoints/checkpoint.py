@@ -144,7 +144,7 @@ def read_checkpoint(path: str) -> dict[str, Any]:
 
 
 def stored_encoder(checkpoint: dict[str, Any]) -> dict[str, Any]:
-    """Returns the facts about the text encoder that a checkpoint contains, in the format of `runs.encoder_facts`.
+    """Returns the facts that a checkpoint contains about the text encoder, in the format of `runs.encoder_facts`.
 
     A checkpoint of an older version contains only the vocabulary that the encoder learned, or nothing.
 

@@ -146,14 +146,14 @@ def check_class_order(
     """Raises ValueError unless a network and the data have the same class names in the same order.
 
     Names are compared as in `named_positions`. If the names of one list merely number the classes, such as LABEL_0 and
-    LABEL_1, only the number of classes is checked, and a line says which classes are assumed to be equal.
+    LABEL_1, only the number of classes is checked, and a printed line says which classes are assumed to be equal.
 
     Args:
-        class_names: names of the network's classes; None if they are not known. Nothing is checked then.
+        class_names: names of the network's classes. If they are not known (None), nothing is checked.
         data_names: names of the data's classes.
         path: where the network comes from, for the error message.
-        network_classes: the data's names for the network's classes, in the order of the logits. They replace
-            `class_names` if `class_names` and `data_names` have no name in common.
+        network_classes: for each class of the network, in the order of the logits, the name of this class in the data.
+            These names replace `class_names` if `class_names` and `data_names` have no name in common.
 
     Example:
         >>> check_class_order(["LABEL_0", "LABEL_1"], ["no", "yes"], "m.ckpt")

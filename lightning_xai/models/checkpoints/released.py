@@ -34,13 +34,13 @@ _RELEASED_UNUSED = (
     "roberta_encoder.pooler.",
     "roberta_encoder.embeddings.position_ids",
 )
-# names of settings that change the authors' forward pass -> the values of these settings for the released weights
+# names of settings in config.yaml that change the forward pass -> the only values that this package supports
 _FORWARD_PASS = {"scale": 1, "mask_input": False, "cross_attention": True}
 _MAX_LENGTH = 6000  # number of tokens after which documents are cut off if config.yaml has no data.max_length
 
 
 class Released(NamedTuple):
-    """The content of a folder of released weights.
+    """The content of a folder of released PLM-CA weights.
 
     Differs: in the authors' code, classes also attend to all padding of a batch. Here they attend only to the padding
     of the text's last segment, as in the authors' code with a batch of one document.

@@ -92,7 +92,7 @@ def adapter_weights(adapter: Adapter) -> dict[str, Tensor]:
     peft: Any = importlib.import_module("peft")
     try:
         weights = peft.load_peft_weights(adapter.path, device="cpu")
-    # peft reads several file formats, and raises errors of many types
+    # every exception is caught, because peft reads several file formats, and raises errors of many types
     except Exception as error:
         raise ValueError(f"{adapter.path}: the adapter's weights cannot be read ({first_line_of(error)})") from error
     return {name.removeprefix(_PREFIX): weight for name, weight in weights.items()}

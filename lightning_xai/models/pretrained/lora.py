@@ -147,8 +147,8 @@ def merged_adapters(network: nn.Module) -> Iterator[None]:
 def _forget_prompts(network: nn.Module) -> None:
     """Drops the keys and values that parts of the network have stored for prompts.
 
-    A cache may not notice that the weights changed, because the merged weights may have the memory address of earlier
-    weights.
+    A cache recognizes weights by their memory addresses. Merged weights may get the addresses of earlier weights that
+    were freed, and then the cache would not notice the change.
     """
     for part in network.modules():
         forget: Any = getattr(part, "forget_prompt", None)

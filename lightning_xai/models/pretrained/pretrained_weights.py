@@ -25,8 +25,8 @@ class WeightGaps(NamedTuple):
         ()
     """
 
-    fresh: tuple[str, ...] = ()  # missing in the folder, so they start at random
-    unread: tuple[str, ...] = ()  # only in the folder; the trained network may have used them
+    fresh: tuple[str, ...] = ()  # weights that the folder lacks, so they start at random
+    unread: tuple[str, ...] = ()  # weights that only the folder has; the trained network may have used them
 
 
 def shown(names: Collection[str]) -> str:
@@ -84,9 +84,10 @@ def gap_lines(gaps: WeightGaps, path: str) -> list[str]:
 def weight_gaps(network: PreTrainedModel, missing: Iterable[str], unexpected: Iterable[str]) -> WeightGaps:
     """Returns the missing and unexpected weights that may make the loaded network differ from the trained network.
 
-    A missing weight is returned if the output depends on it. An unexpected weight is returned if it may belong to the
-    trained encoder or to a trained head. Weights outside the encoder belong to no trained head if the loaded network
-    has no head, or if transformers' pretraining networks, such as language models, have weights of the same names.
+    A missing weight is returned if the output depends on it. An unexpected weight of the encoder is always returned. An
+    unexpected weight outside the encoder is returned if it may belong to a trained head. It is left out if the loaded
+    network has no head, or if a pretraining network of transformers, such as a language model, has a weight of this
+    name.
 
     Args:
         network: the loaded network, whose missing weights are random.
@@ -124,17 +125,18 @@ def in_encoder(network: PreTrainedModel, name: str) -> bool:
 
 
 def _read(network: PreTrainedModel, names: set[str]) -> set[str]:
-    """Returns the names of those weights that affect the output for a short text, and of all buffers."""
+    """Returns those `names` whose weights affect the output for a short text. Names of buffers are always returned."""
     weights = {name: weight for name, weight in network.named_parameters() if name in names}
     if not weights:
         return names  # all of them are buffers, which are always returned
     config: Any = network.config
     token = 1 if config.pad_token_id == 0 else 0
-    last = config.eos_token_id if isinstance(config.eos_token_id, int) else token  # some heads read the end token
+    # the short text ends with the end token, because some heads read the state of this token
+    last = config.eos_token_id if isinstance(config.eos_token_id, int) else token
     with torch.enable_grad():
         try:
             output: Any = network(torch.tensor([[token, token, last]]), return_dict=True)
-        # third-party code may raise any error; the classifier's constructor runs the network again and reports it
+        # the network may raise any error; the classifier's constructor runs the network again and reports the error
         except Exception:
             return names
         state = output.logits if "logits" in output else output.last_hidden_state
@@ -143,7 +145,7 @@ def _read(network: PreTrainedModel, names: set[str]) -> set[str]:
 
 
 def _foreign(network: PreTrainedModel, names: set[str]) -> set[str]:
-    """Returns those names that belong to the encoder or may belong to a trained head.
+    """Returns those `names` that belong to the encoder or may belong to a trained head.
 
     A name outside the encoder may belong to a trained head if the network has a head, and if no pretraining network of
     transformers (such as a language model) has a weight of this name.
@@ -158,7 +160,7 @@ def _foreign(network: PreTrainedModel, names: set[str]) -> set[str]:
 
 
 def _weights_for_other_tasks(config: PretrainedConfig) -> set[str]:
-    """Returns the names of all weights of transformers' pretraining networks for this architecture."""
+    """Returns all weight names in transformers' pretraining networks (language models, ...) for this architecture."""
     auto_classes: list[Any] = [AutoModel, AutoModelForPreTraining, AutoModelForMaskedLM, AutoModelForCausalLM]
     names: set[str] = set()
     with torch.device("meta"):

@@ -71,7 +71,7 @@ def read_config(
     else:
         raise ValueError(f"path is {path!r} and config is {config!r}: give exactly one of them")
     if getattr(settings, "attention_type", None) == "block_sparse":
-        # with block_sparse attention, BigBird switches to original_full at its first short batch, and its logits change
+        # BigBird with block_sparse attention switches to original_full at the first short batch, so its logits change
         settings.attention_type = "original_full"
     if settings._attn_implementation not in (None, "eager", "sdpa"):
         settings._attn_implementation = None  # otherwise, transformers would download a kernel's code from the hub

@@ -40,7 +40,7 @@ def quiet_loading() -> Iterator[None]:
 
 
 class LoadedTransformer(NamedTuple):
-    """A network from the transformers library, and the differences between its weights and those in its folder.
+    """A network from the transformers library, and the names of weights that only it or only its folder has.
 
     Example:
         >>> LoadedTransformer(transformers.BertModel(transformers.BertConfig(num_hidden_layers=0))).gaps.fresh

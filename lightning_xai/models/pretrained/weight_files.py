@@ -52,7 +52,7 @@ def weight_files(path: str) -> list[Path]:
 
 
 def hash_of_files(files: Iterable[Path]) -> str:
-    """Returns the first 12 hex digits of the SHA-256 of the concatenated contents of files.
+    """Concatenates the contents of files, and returns the first 12 hex digits of their SHA-256 hash.
 
     Example:
         >>> hash_of_files([])

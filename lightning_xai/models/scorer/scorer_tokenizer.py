@@ -57,8 +57,8 @@ def text_rows(data: Any) -> TextRows | None:
 class ScorerTokenizer:
     """Encodes texts with the tokenizer of a scorer.
 
-    If the scorer's tokenizer truncates a text, tokens of the explained network after the cut get no score. An earlier
-    token that shares no character with any token of the scorer gets the score of the scorer's nearest token.
+    If the scorer's tokenizer truncates a text, the explained network's tokens after the cut get no score. Any other
+    token that shares no character with a token of the scorer gets the score of the scorer's nearest token.
 
     Args:
         path: folder, hub id or "package:NAME/FOLDER" of the tokenizer.

@@ -108,7 +108,7 @@ class TokenScorer(nn.Module):
         words = encoder.get_input_embeddings().weight
         self.z = nn.Parameter(torch.empty(num_classes + 1, words.shape[1]).normal_(std=std))
         getattr(encoder, "embeddings", encoder.get_input_embeddings()).requires_grad_(False)
-        # stored now, because freezing the scorer sets requires_grad of all parameters to False
+        # these names are stored now, because freezing the scorer later sets requires_grad of all parameters to False
         self._trained_names = [name for name, p in self.reader.named_parameters() if p.requires_grad]
         self._require_both_directions(str(path or settings.model_type))
 
@@ -144,7 +144,7 @@ class TokenScorer(nn.Module):
             )
 
     def reader_arguments(self, inputs: TextInputs, y: Tensor) -> dict[str, Tensor]:
-        """Returns the arguments of `reader`: embeds [B, T + 1, D], attention mask, position ids and token types.
+        """Returns the inputs of the encoder (`reader`): embeds [B, T + 1, D], mask, position ids and token types.
 
         In each text, an additional token for the prediction `y` follows the last token.
 
@@ -210,7 +210,7 @@ class TokenScorer(nn.Module):
 
     @torch.no_grad()
     def _require_both_directions(self, name: str) -> None:
-        """Raises ValueError if the states of tokens do not depend on later tokens."""
+        """Raises ValueError if the hidden states of tokens do not depend on later tokens, as in a decoder."""
         width = self.z.shape[1]
         embeds = torch.linspace(-1, 1, 3 * width).reshape(1, 3, width)
         changed = torch.cat([embeds[:, :2], -embeds[:, 2:]], dim=1)

@@ -56,7 +56,7 @@ def row_logits(scorer: TokenScorer, inputs: TextInputs, y: Tensor, rows: TunedRo
     logits = []
     for row, weights in enumerate(rows.weights()):
         text = inputs[row : row + 1].trim()
-        with torch.no_grad():  # word embeddings and the prediction's vectors z are not tuned for single texts
+        with torch.no_grad():  # the embeddings of the words and of the prediction `y` are not tuned
             arguments = scorer.reader_arguments(text, y[row : row + 1])
         scored = functional_call(scorer.reader, weights, kwargs=arguments)[0, :-1]
         logits.append(torch.nn.functional.pad(scored, (0, length - len(scored))))

@@ -146,10 +146,10 @@ class _Texts:
     def attention(
         self, segmented: SegmentedVersions, ids: Tensor, explained: Tensor, *, pad_id: int, chunk_size: int | None
     ) -> tuple[SegmentAttention | None, Tensor]:
-        """Encodes each distinct segment in `ids` once. Returns the classes' attention to its tokens, and [R, N] ids.
+        """Encodes each distinct segment in `ids` once. Returns a SegmentAttention, and the segments' indices in it.
 
-        The attention is a SegmentAttention, or None if there are no segments. The returned ids are the positions of the
-        segments of `ids` in this SegmentAttention, and -1 where `ids` is -1.
+        The SegmentAttention holds the attention of the classes to the tokens of each distinct segment; it is None if
+        there are no segments. The indices [R, N] are -1 where `ids` is -1.
 
         Args:
             segmented: the segments of all versions.
@@ -182,7 +182,7 @@ class _Texts:
     def _segments(
         self, segmented: SegmentedVersions, segments: Tensor, pad_id: int
     ) -> tuple[TextInputs, Tensor | None]:
-        """Returns the n segments as inputs [n, S'] with tokens erased, and the embed_mask that `erase` returns."""
+        """Returns n segments of up to S' tokens as inputs [n, S'], after erasure, and the embed_mask of `erase`."""
         columns, keep = segment_columns(
             segmented,
             segments,
@@ -204,10 +204,10 @@ class _Texts:
 
 
 def _explained_classes(example: Tensor, classes: Tensor, num_texts: int) -> tuple[Tensor, Tensor]:
-    """Returns the classes [B, K'] requested for each text, and the positions [R, K] of `classes` among them.
+    """Returns the classes [B, K'] that each text's versions request, and the columns [R, K] where `classes` stand.
 
-    A position is the index of a version's class among the K' classes of the version's text. K' is the largest number of
-    classes requested for one text; for other texts, the remaining columns hold classes that were not requested.
+    A column is the index of a version's class among the K' classes of its text. K' is the largest number of classes
+    that are requested for a text. If fewer are requested for a text, its last columns hold any other classes.
     """
     wanted = torch.zeros(num_texts, int(classes.max()) + 1, dtype=torch.bool)
     wanted[example.unsqueeze(1), classes] = True

@@ -21,9 +21,9 @@ class SegmentAttention(NamedTuple):
         tensor([[3.]])
     """
 
-    largest: Tensor  # [U, K] largest score of a token
-    total: Tensor  # [U, K] sum of exp(score - largest) over tokens
-    weighted: Tensor  # [K, U, D] sum of exp(score - largest) * state over tokens
+    largest: Tensor  # [U, K] largest attention score (before the softmax) of the segment's tokens
+    total: Tensor  # [U, K] sum of exp(attention score - largest) over the segment's tokens
+    weighted: Tensor  # [K, U, D] sum of exp(attention score - largest) * state over the segment's tokens
 
 
 def segment_attention(queries: Tensor, states: Tensor, keep: Tensor) -> SegmentAttention:
@@ -60,8 +60,8 @@ def attend(attention: SegmentAttention, ids: Tensor, column: int) -> Tensor:
     """Returns, for each of R texts, the average [D] of its token states, weighted by the attention of one class.
 
     Args:
-        attention: the sums for each segment.
-        ids: [R, N] long, the segments of each text, padded with -1.
+        attention: each segment's attention-weighted sums of token states.
+        ids: [R, N] long, the indices of each text's segments, padded with -1.
         column: position of the class among the K classes of `attention`.
     """
     missing, ids = ids < 0, ids.clamp(min=0)

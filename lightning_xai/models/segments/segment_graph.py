@@ -55,10 +55,10 @@ def gradients_by_segment(network: Any, segments_at_once: int) -> Iterator[None]:
 class SegmentGraph:
     """A forward pass whose graph begins at the token states. For gradients, segments are encoded again, with a graph.
 
-    First, the states of all segments are computed without a graph. The gradients of K logits with respect to the states
-    are K tensors [B * N, S, D]. Then a few segments at a time are encoded again, and each of the K gradients is
-    propagated back through the graph of these segments. The graph of the whole text is never stored, at the cost of one
-    more forward pass. Up to rounding, the results equal those of a single graph.
+    First, the states of all segments (N per text, with S tokens each) are computed without a graph. The gradients of K
+    logits with respect to the states are K tensors [B * N, S, D]. Then a few segments at a time are encoded again, and
+    each of the K gradients is propagated back through the graph of these segments. The graph of the whole text is never
+    stored, at the cost of one more forward pass. Up to rounding, the results equal those of a single graph.
 
     Args:
         network: a PLMCA in eval mode.
@@ -114,7 +114,7 @@ class SegmentGraph:
 
     @property
     def _embeds(self) -> Tensor:
-        """The embeddings [B * N, S, D] of all segments."""
+        """The embeddings [B * N, S, D] of all segments: N for each of B texts, with S tokens each."""
         assert self._call.embeds is not None, "a SegmentGraph encodes embeddings, so it needs them"
         return self._call.embeds
 

@@ -137,7 +137,7 @@ def head_layers(transformer: PreTrainedModel) -> list[Callable[[Tensor], Tensor]
     config, base = network.config, network.base_model
     if _part(network, "classifier.dense") is not None and _part(network, "classifier.out_proj") is not None:
         head = network.classifier
-        # ELECTRA's head has an activation module, BigBird's has a config that names the activation, RoBERTa's uses tanh
+        # the activation is a module of the head (ELECTRA), is named in the head's config (BigBird) or is tanh (RoBERTa)
         activation = getattr(head, "activation", None)
         if activation is None:
             activation = ACT2FN[head.config.hidden_act] if config.model_type == "big_bird" else nn.Tanh()

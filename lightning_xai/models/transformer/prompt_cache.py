@@ -13,7 +13,7 @@ KeysAndValues = list[tuple[Tensor, Tensor]]  # for each layer, the keys and the 
 
 
 class _Entry(NamedTuple):
-    ids: Tensor  # [P]
+    ids: Tensor  # [P] token ids of the prompt
     state: tuple  # everything on which the keys and values depend, besides the prompt
     layers: KeysAndValues
 
@@ -48,10 +48,10 @@ class PromptCache:
         return self._entry is None
 
     def first_columns(self, transformer: PreTrainedModel, ids: Tensor, positions: Tensor, state: tuple) -> int:
-        """Stores keys and values for the first columns of a prompt, and returns the number of these columns.
+        """Makes sure that keys and values of a prompt's first tokens are stored. Returns the number of these tokens.
 
-        If keys and values of at least the first half of the prompt are stored already, they are kept. Otherwise, keys
-        and values are computed for the whole prompt.
+        If the stored keys and values cover at least the first half of the prompt, they are kept. Otherwise, keys and
+        values are computed for the whole prompt.
 
         Args:
             transformer: decoder without a head.
@@ -74,7 +74,7 @@ class PromptCache:
         return len(ids)
 
     def copy(self, num_rows: int, num_columns: int) -> DynamicCache:
-        """Returns the keys and values of the first `num_columns` columns, repeated for `num_rows` texts."""
+        """Returns the keys and values of the prompt's first `num_columns` tokens, repeated for `num_rows` texts."""
         assert self._entry is not None, "call first_columns before copy"
         cache = DynamicCache()
         for number, layer in enumerate(self._entry.layers):

@@ -89,9 +89,9 @@ class Term(nn.Module, ABC):
     split. The loss is thus a mean over the examples, and does not depend on how an optimizer step is divided into equal
     micro-batches and processes.
 
-    Before each call of a term's `value`, the random generators are set to their state after the clean pass. If a term
-    itself draws random numbers, such as noise, it seeds them by `Task.seed` and the example's index. So no term affects
-    the random numbers of another term.
+    Before each call of a term's `value`, the random generators are set to their state after the clean pass (the forward
+    pass over the unchanged inputs). A term that draws random numbers itself, such as noise, seeds them by `Task.seed`
+    and the example's index. So no term affects the random numbers of another term.
 
     Args:
         weight: factor of the term; or a schedule, a list of pairs (fraction of the training steps, factor) between
@@ -115,7 +115,7 @@ class Term(nn.Module, ABC):
         True
     """
 
-    measured: ClassVar[bool] = False  # default of `validate`
+    measured: ClassVar[bool] = False  # whether the term is computed in validation if `validate` is None
     suits_multilabel: ClassVar[bool] = True  # whether the term can train on multi-label data
     independent_of_batch: bool = True  # False if, by definition, a value depends on other examples or on padding
 
@@ -139,7 +139,7 @@ class Term(nn.Module, ABC):
         """Raises ValueError if the term cannot train `network` in the trainer's precision. Called before training."""
 
     def needs(self, network: Classifier) -> Needs:
-        """Returns what the term needs from the clean pass of `network`, besides the logits."""
+        """Returns what the term needs, besides the logits, from the forward pass over the unchanged inputs."""
         return Needs()
 
     def describe(self) -> str:
@@ -149,9 +149,9 @@ class Term(nn.Module, ABC):
     def passes(self, num_tokens: int) -> float:
         """Returns the term's additional cost, in forward passes.
 
-        The clean pass and its backward pass are not included. A forward pass costs 1. A backward pass costs 1 for the
-        gradient of embeddings alone, and 2 for the gradient of embeddings and weights. Differentiating through a
-        backward pass costs 2 more.
+        The forward pass over the unchanged inputs, which all terms share, and its backward pass are not included. A
+        forward pass costs 1. A backward pass costs 1 for the gradient of embeddings alone, and 2 for the gradient of
+        embeddings and weights. Differentiating through a backward pass costs 2 more.
 
         Args:
             num_tokens: number of explainable tokens of an example.
@@ -168,7 +168,9 @@ class Term(nn.Module, ABC):
         return type(self).example_weights is not Term.example_weights
 
     def prepare(self, task: Task) -> Any:
-        """Returns what can be computed before the clean pass, such as the result of a search or a detached target.
+        """Returns what can be computed before the clean pass (the forward pass over the unchanged inputs).
+
+        Examples are the result of a search and a detached target.
 
         The network is in train mode when `prepare` is called. An implementation therefore puts the network in eval mode
         for its computations (`functional.network.modes.frozen`), and returns tensors without an autograd graph.

@@ -57,5 +57,5 @@ def smaller(minima: Mapping[str, float], values: Mapping[str, float]) -> dict[st
         >>> smaller({"train/igr": 2.0}, {"train/igr": 1.5, "val/igr": 3.0})
         {'train/igr': 1.5, 'val/igr': 3.0}
     """
-    known = {name: value for name, value in values.items() if value == value}  # False for NaN
+    known = {name: value for name, value in values.items() if value == value}  # without NaN, which differs from itself
     return {**minima, **{name: min(value, minima.get(name, value)) for name, value in known.items()}}

@@ -194,8 +194,8 @@ class ExplanationGuidance(Term):
 
     def passes(self, num_tokens: int) -> float:
         made = self.method.passes(num_tokens, 1)
-        # a backward pass costs 1, and the loss's gradient through it costs 2; a forward pass costs 1, and the loss's
-        # gradient through it costs 2
+        # in units of a forward pass: a forward or backward pass of the method costs 1, and the training's backward pass
+        # through it costs 2. A forward pass that the method shares with the objective costs nothing more
         return 3.0 * made.backward + (0.0 if self.method.shares_pass else 3.0 * made.forward)
 
     def example_weights(self, batch: Batch) -> Tensor:

@@ -27,7 +27,7 @@ class NormalizedScores(NamedTuple):
     """
 
     values: Tensor  # [B, K, T] normalized scores, 0 at padding
-    logs: Tensor  # [B, K, T] logarithms of these scores, 0 at padding
+    logs: Tensor  # [B, K, T] logarithms of the normalized scores, 0 at padding
 
 
 def normalized_scores(
@@ -35,7 +35,8 @@ def normalized_scores(
 ) -> NormalizedScores:
     """Returns the scores of the tokens in `mask`, after `sign`, `scaling` and `normalization` in this order.
 
-    A row in which all scores are 0 stays 0, except with "softmax". Scores in half precision are converted to float32.
+    If all scores of a text for a class are 0, they stay 0, except with "softmax". Scores in half precision are
+    converted to float32.
 
     Args:
         scores: [B, K, T].
@@ -59,7 +60,7 @@ def normalized_scores(
     if normalization == "sum":
         scores = normalize(scores, mask)
     elif normalization == "l2":
-        norm = torch.linalg.vector_norm(scores, dim=-1, keepdim=True)  # its derivative at 0 is 0
+        norm = torch.linalg.vector_norm(scores, dim=-1, keepdim=True)  # if the norm is 0, its derivative is 0, not NaN
         scores = scores / norm.masked_fill(norm == 0, 1.0)
     return NormalizedScores(scores, restrict(scores.clamp_min(SMALLEST).log(), mask))
 
@@ -69,8 +70,8 @@ def rationale_target(evidence: Tensor, *, target: Target, dtype: torch.dtype = t
 
     Args:
         evidence: [B, K, T] bool.
-        target: the target of an evidence token: 1 for "binary", or 1 / (number of evidence tokens in the row) for
-            "distribution".
+        target: the target of an evidence token: 1 for "binary", or 1 / (number of evidence tokens of this text and
+            class) for "distribution".
         dtype: dtype of the result.
 
     Example:

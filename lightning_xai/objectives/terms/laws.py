@@ -1,4 +1,4 @@
-"""The laws that every term must keep. `check_term` checks them for a term from any package.
+"""The laws: properties that every term must have. `check_term` checks them for terms of any package.
 
 The checks use texts with a planted solution: one token determines the label, and is the rationale.
 """
@@ -27,7 +27,7 @@ MakeTerm = Callable[[], Term]
 
 
 def check_term(make: MakeTerm) -> None:
-    """Checks that a term keeps the laws that this package's own terms keep.
+    """Checks a term against the laws: properties that all terms of this package have.
 
     Args:
         make: function that builds the term: the term's class, or, for example, `lambda: MyTerm(weight=0.5)`. The term
@@ -101,9 +101,9 @@ def other_terms_keep_their_numbers(make: MakeTerm) -> None:
     """In train mode with dropout, adding a term changes neither the objective's own loss nor the terms after it.
 
     Two objectives are compared: one with only the term `_SecondPass`, and one with the checked term before
-    `_SecondPass`. Both compute embeddings, because `_SecondPass` requests them. If only one objective
-    computed them, all later random numbers could differ: with a network whose `embedding` is "module", computing
-    embeddings draws additional dropout masks.
+    `_SecondPass`. Both compute embeddings, because `_SecondPass` requests them. Embeddings in only one objective could
+    change all of its later random numbers, since some networks (with `embedding` "module") draw additional dropout
+    masks when they compute embeddings.
     """
     checked = make()
     batch = _batch(checked)
@@ -131,8 +131,9 @@ LAWS = (
 class _SecondPass(Term):
     """The loss of a second forward pass, which draws new dropout masks.
 
-    Some outputs that a term can request change the random numbers of the first forward pass. This term requests all of
-    these outputs, so the requests of the checked term change nothing more.
+    If a term requests certain outputs of the first forward pass, such as embeddings, the first pass draws other random
+    numbers. This term requests all of these outputs, so an objective that contains it draws the same random numbers
+    whatever outputs its other terms request.
     """
 
     def needs(self, network: Classifier) -> Needs:

@@ -107,8 +107,8 @@ def worst_variable(
             start,
             search,
             step_rule=step_rule,
-            # The gradient with respect to Z is proportional to epsilon. With an epsilon of 1e-5 and without this scale,
-            # the gradient would be smaller than AdamW's own epsilon, and Z would hardly change.
+            # The gradient with respect to Z is proportional to the bound `epsilon`, so it is divided by this bound.
+            # Otherwise, with a bound of 1e-5, it would be smaller than AdamW's own epsilon, and Z would hardly change.
             gradient_scale=1 / epsilon,
         )
 

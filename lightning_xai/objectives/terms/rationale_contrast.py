@@ -30,7 +30,7 @@ class RationaleContrast(Term):
     """The contrast between two logits of the gold class: for the human rationale alone, and for the rest of the text.
 
     For the first logit, the fill token replaces all tokens outside the rationale; for the second, it replaces the
-    rationale. Special tokens are never replaced. Texts without evidence for their class do not count. The paper
+    rationale. Special tokens are never replaced. Texts without evidence for their class are left out. The paper
     compares networks trained with different factors of the classification loss (`task_weight`) and of this term
     (`weight`).
 

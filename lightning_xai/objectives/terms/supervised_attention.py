@@ -21,7 +21,8 @@ class SupervisedAttention(Term):
 
     Edin et al. (2024) train their supervised baseline, B_S, with this auxiliary loss.
 
-    Only gold classes with evidence count. The evidence of a class is compared with the attention for the same class.
+    The loss covers only gold classes with evidence. It compares the evidence of a class with the attention for the same
+    class.
 
     Args:
         weight: factor of the divergence, as in `Term`. The published value, 2.5, is for the reduction "paper". Since

@@ -160,7 +160,7 @@ def correlations_with(frame: pd.DataFrame, y: str) -> dict[str, Correlation]:
 
 
 def scatter_panels(quantities: pd.DataFrame, frame: pd.DataFrame, y: str) -> list[PointPanel]:
-    """Returns a scatter plot of `y` against each in-domain quantity. The title of a plot is the correlation."""
+    """Returns one scatter plot of `y` for each in-domain quantity. The title of a plot is the correlation."""
     panels = []
     for x, pearson in correlations_with(frame, y).items():
         points = paired_runs(quantities, x, y)

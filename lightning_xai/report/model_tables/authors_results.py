@@ -25,7 +25,7 @@ METRICS = {
 }  # fmt: skip
 # the authors' special_token_results.csv: name of a model -> its name in this package
 _MODELS = {r"B$_{\text{Sup}}$": "B_S", r"B$_{\text{Uns}}$": "B_U", "FM": "TM"}
-# column with the share of "special tokens" (tokens without a letter or digit) -> among which tokens: top 5 or evidence
+# columns with the fraction of "special tokens" (tokens without a letter or digit) among the top 5 or in the evidence
 _SHARES = {"special_token_rate": "top_5", "ground_truth_special_token_rate": "evidence"}
 _ZEROED = "_no_special"  # suffix of columns with results after the scores of "special tokens" were set to 0
 _NO_PERCENTAGES = {"entropy", "kl_divergence"}  # columns that are not percentages

@@ -66,7 +66,7 @@ def _approaches(rows: pd.DataFrame, unsupervised: str, supervised: str | None) -
 
 
 def _by_model(rows: pd.DataFrame, metrics: dict[str, int]) -> list[Boxes]:
-    """Returns a panel for each metric, with a group for each model and a box for each method in `METHODS`."""
+    """Returns a panel of box plots for each metric: a group of boxes for each model, a box for each method."""
     panels = []
     for metric, scale in metrics.items():
         groups = {}
@@ -80,9 +80,9 @@ def _by_model(rows: pd.DataFrame, metrics: dict[str, int]) -> list[Boxes]:
 
 
 def _symbols(rows: pd.DataFrame) -> list[PointPanel]:
-    """Returns the panels of Figure 4 of Edin et al. (2024), from the results of the runs of B_U.
+    """Returns the panels of Figure 4 of Edin et al. (2024), from the results of the unsupervised baseline B_U.
 
-    The dashed line shows which share of the evidence tokens have no letter or digit.
+    The dashed line shows the percentage of evidence tokens that have no letter or digit.
     """
     shares = rows[rows["metric"] == EVIDENCE_SHARE]["value"]
     label = "top five tokens that have no letter or digit [%]"

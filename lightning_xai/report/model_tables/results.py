@@ -118,7 +118,7 @@ def _read_run(folder: Path, model: str, split: str, preset: str, preset_file: st
         rows.append((model, folder.name, part, row["method"], metric, row["value"]))
     for _, row in explained.drop_duplicates("method").iterrows():
         costs = {name: row[name] for name in _COSTS}
-        # tables of older versions lack these columns
+        # results tables that older versions of this package wrote lack the columns with numbers of segments
         segments = {name: row[name] for name in _SEGMENTS if name in explained and pd.notna(row[name])}
         if segments:
             costs |= segments | {_GAIN: row["version_segments"] / row["encoded_segments"]}
@@ -127,7 +127,7 @@ def _read_run(folder: Path, model: str, split: str, preset: str, preset_file: st
 
 
 def _remedy(rows: pd.DataFrame, split: str, preset_file: str | None) -> str:
-    """Returns advice for the user if the results of a run, `rows`, have none for the wanted preset on a split."""
+    """Returns advice for the user if a run has results (`rows`), but none for the given split and the wanted preset."""
     with_presets = rows[rows["preset"] != ""]
     if with_presets.empty:
         return (

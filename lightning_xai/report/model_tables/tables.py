@@ -175,7 +175,7 @@ def _line(cells: list[str]) -> str:
 
 
 def _marked(cell: str) -> str:
-    """Returns the Markdown for a cell, in which bold type replaces the mark * and underlining replaces the mark _."""
+    """Returns a cell in Markdown: the mark * makes the mean bold, and the mark _ underlines it."""
     number, plus_minus, deviation = cell.rstrip("*_").partition("+-")
     number = f"**{number}**" if "*" in cell else number
     number = f"<u>{number}</u>" if "_" in cell else number

@@ -50,8 +50,8 @@ def require_whole(file: Path) -> None:
     """
     with file.open("rb") as stream:
         head = stream.read(2)
-    # a checkpoint is a zip file with its index at the end, so an incomplete file has no index; after a power cut, all
-    # bytes of a file may be 0
+    # a checkpoint is a zip file with its index at the end, so an incomplete file has no index. After a power cut,
+    # all bytes of a file may be 0
     if head.strip(b"\0") == b"" or head == b"PK" and not zipfile.is_zipfile(file):
         raise ValueError(
             f"{file} is incomplete ({file.stat().st_size:,} bytes): remove it and run fit again, which trains from the "

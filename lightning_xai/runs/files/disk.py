@@ -19,7 +19,7 @@ REMEDIES = {
     errno.ENOTDIR: "a part of this path is a file, so choose another path",
     errno.EISDIR: "remove the folder with this name, or choose another name",
 }
-OF_WRITING = {  # used only if writing failed; when reading fails, these errors have other causes
+OF_WRITING = {  # used only if a file could not be written; in reading, these errors have other causes
     errno.ENOENT: "choose a folder that can be created",
     errno.EEXIST: "a part of this path is a file, so choose another path",
 }

@@ -114,7 +114,7 @@ def other_encoding(
         probable = "latin-1" if codec_of(encoding) == "utf-8-sig" else "utf-8"
     wrong = _wrong_place(path, encoding)
     if probable == "latin-1" and wrong is not None and any(0x80 <= byte < 0xA0 for byte in wrong[2]):
-        probable = "cp1252"  # in cp1252, these bytes are quotes or dashes; in latin-1, control characters
+        probable = "cp1252"  # bytes 0x80 to 0x9f are quotes or dashes in cp1252, but control characters in latin-1
     first_wrong = "" if wrong is None else f"; the first wrong line is line {wrong[0]}"
     if error is None:
         place = f"byte {first.find(0)} is 0"

@@ -89,7 +89,7 @@ def set_aside(folder: Path) -> None:
     """
     try:
         folder.rename(folder.with_name(f"{folder.name}.{secrets.token_hex(4)}{BAD}"))
-    except FileNotFoundError:  # another process was faster
+    except FileNotFoundError:  # another process has already renamed the folder
         return
 
 
@@ -122,7 +122,7 @@ def _remove(path: Path) -> None:
 
 
 def _rename(partial: Path, folder: Path) -> bool:
-    """Renames a folder; returns False if another process was faster."""
+    """Renames a folder. Returns False if another process has already given its own folder this name."""
     try:
         os.rename(partial, folder)
     except OSError as error:

@@ -73,7 +73,7 @@ class Lock:
             with contextlib.suppress(OSError):
                 try:
                     _remove(self.file, self._contents, self._owner)
-                except OSError:  # no claim could be made, because the disk is full
+                except OSError:  # the disk is full, so `_remove` could not write its claim
                     if _contents(self.file) == self._contents:
                         self.file.unlink()
 
@@ -153,7 +153,7 @@ def require_free(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_S
                 try:
                     require_free(_claim(file, now[0]), patience=patience)
                 except Taken:
-                    if time.monotonic() - claimed >= patience:  # the process with the claim may have been paused
+                    if time.monotonic() - claimed >= patience:  # the process that claimed the stale lock may be paused
                         raise
                 time.sleep(CLAIMED_SECONDS)
             first = None
@@ -197,7 +197,7 @@ def follow(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_SECONDS
 
 
 def remove_claims(file: Path) -> None:
-    """Removes the claims that killed processes left beside a lock file. This process must own the lock.
+    """Removes the claims (`*.stale`) that killed processes left beside a lock file. This process must own the lock.
 
     Example:
         >>> import tempfile
@@ -208,7 +208,7 @@ def remove_claims(file: Path) -> None:
         >>> [path.name for path in file.parent.iterdir()], release()
         (['owner.lock'], None)
     """
-    own = _claim(file, _contents(file) or b"")  # this claim is kept, because it may be from a running process
+    own = _claim(file, _contents(file) or b"")  # the claim on the present lock stays: its process may be running
     for claim in {*file.parent.glob(f"{file.name}.*{CLAIM}")} - {own}:
         claim.unlink(missing_ok=True)
 

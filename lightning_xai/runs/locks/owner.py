@@ -99,7 +99,7 @@ class Owner:
         return f"process {self.pid} on {self.host} since {self.since} ({self.command})"
 
     def shares_processes_with(self, this_process: Owner) -> bool:
-        """Returns whether both processes see the same pids: same machine and container, and no reboot in between."""
+        """Returns whether owner and `this_process` see the same pids: one machine and container, no reboot since."""
         place = (self.host, self.boot, self.namespace)
         return all(place) and place == (this_process.host, this_process.boot, this_process.namespace)
 
@@ -174,7 +174,7 @@ def _state_and_start(pid: int) -> tuple[str, str] | None:
         stat = (PROC / str(pid) / "stat").read_text()
     except OSError:
         return None
-    after_name = stat.rpartition(")")[2].split()  # the name in parentheses may contain anything
+    after_name = stat.rpartition(")")[2].split()  # the program's name, in parentheses, may contain " " and ")"
     return after_name[0], after_name[19]
 
 

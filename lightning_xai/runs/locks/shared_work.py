@@ -66,11 +66,12 @@ def found_or_made(find: Callable[[], Result | None], make: Callable[[], Result],
 
 
 def remove_dead_locks(folder: Path) -> None:
-    """Removes from a folder the lock files of killed processes, and their claims (locks on the removal of a lock).
+    """Removes the lock files of killed processes from a folder.
 
-    A process that cannot be checked, for example on another machine, counts as alive. A lock file remains if its owner
-    is killed after making the result and before releasing the lock. No other process takes this lock, because the
-    result exists.
+    A process leaves a lock file if it is killed after it has made the result and before it releases the lock. Since the
+    result exists, no other process would ever take this lock and thereby remove it. Claims, which are locks on the
+    removal of a lock, are removed in the same way. A process that cannot be checked, for example on another machine,
+    counts as alive.
 
     Example:
         >>> import tempfile
@@ -84,7 +85,7 @@ def remove_dead_locks(folder: Path) -> None:
     """
     this_process = Owner.of_this_process()
     for file in [*folder.glob("*.lock"), *folder.glob(f"*.lock.*{CLAIM}")]:
-        with contextlib.suppress(OSError, Taken):  # another process was faster, or the file is another user's
+        with contextlib.suppress(OSError, Taken):  # another process was faster with this file, or another user owns it
             owner = Owner.from_json(file.read_bytes())
             if owner is not None and owner.is_running(this_process) is False:
                 require_free(file)

@@ -61,7 +61,7 @@ class RaggedWriter:
         description = self.path / STORE_FILE
         if description.exists() and metadata is not None:
             check_metadata(self.path, metadata)
-        elif rank == 0 or not description.exists():  # if process 0 has no rows, another process writes it
+        elif rank == 0 or not description.exists():  # if process 0 has no rows, another process writes this file
             write_json(description, with_format(metadata or {}))
         rows = complete_rows(self.path, rank)
         self._file = values_file(self.path, rank, bits=bits)
@@ -144,7 +144,7 @@ class RaggedStore:
         number = self._index.dtype.type
         if not np.iinfo(number).min <= index <= np.iinfo(number).max:
             return None
-        # `number(index)`, because NumPy would convert the whole array to int64 to search for a Python integer
+        # `number(index)` has the array's type. For a Python integer, NumPy would convert the whole array to int64
         begin, end = (int(self._index.searchsorted(number(index), side=side)) for side in ("left", "right"))
         within = begin + int(self._target[begin:end].searchsorted(target)) if end > begin else end
         if within == end or self._target[within] != target:
@@ -202,7 +202,7 @@ def check_metadata(path: Path, metadata: dict[str, Any]) -> None:
 
 
 def stores_in(folder: Path, depth: int = 1) -> list[Path]:
-    """Returns the sorted paths, relative to `folder`, of the stores that are `depth` levels below `folder`.
+    """Returns the sorted paths of the stores (folders of RaggedWriters) `depth` levels below `folder`, relative to it.
 
     Example:
         >>> import tempfile
@@ -215,7 +215,7 @@ def stores_in(folder: Path, depth: int = 1) -> list[Path]:
 
 
 def is_store(path: Path) -> bool:
-    """Returns whether a folder holds a store.
+    """Returns whether a folder is a store, in which RaggedWriters have stored rows.
 
     Example:
         >>> is_store(Path("no/such/folder"))

@@ -29,9 +29,9 @@ def values_file(folder: Path, rank: int, *, bits: bool = False) -> Path:
 
 
 def sizes_of(lengths: np.ndarray, file: Path) -> np.ndarray:
-    """Returns how much of a file of values each row takes: the number of values (float32), or of bytes (bits).
+    """Returns the size of each row in the file of values: in values if they are float32, in bytes if they are bits.
 
-    The offsets in the index are counted in the same way.
+    The index counts its offsets in the same unit.
 
     Example:
         >>> sizes_of(np.array([9]), Path("0.bits")).tolist(), sizes_of(np.array([9]), Path("0.values")).tolist()

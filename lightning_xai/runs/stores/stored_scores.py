@@ -16,7 +16,7 @@ from lightning_xai.runs.stores.store import RaggedStore, is_store, stores_in
 TOKEN_MASKS = "tokens"  # subfolder of a store of scores: which tokens may be explained
 TEXT_HASHES = "hashes"  # subfolder of a store of scores: hashes of the texts
 CLASS_NAMES = "class_names"  # key of a store's metadata: the names of the classes 0, 1, ...
-NO_CLASS = 0  # class in the keys of token masks and hashes, which are the same for all classes
+NO_CLASS = 0  # placeholder for the class in the keys of token masks and text hashes, which all classes share
 
 
 def text_hash(input_ids: np.ndarray) -> np.ndarray:
@@ -77,7 +77,7 @@ class StoredScores(RaggedStore):
         """
         stored_names = self.metadata.get(CLASS_NAMES)
         if stored_names is not None and class_names is not None and stored_names != class_names:
-            # an error only if the same names are in another order: different names may mean the same classes
+            # Different names may mean the same classes, so they are no error. The same names in another order are one.
             if sorted(stored_names) == sorted(class_names):
                 raise ValueError(
                     f"{self.path} holds scores of classes in the order {stored_names[:10]}, not {class_names[:10]}: "
@@ -146,10 +146,12 @@ class StoredScores(RaggedStore):
                 )
 
     def token_masks(self) -> RaggedStore:
-        """Returns the store of token masks, with keys (index, NO_CLASS). A mask is 1 where a token may be explained.
+        """Returns a store with a token mask for each example. A mask is 1 where a token may be explained.
+
+        The store's keys are (example index, NO_CLASS), because the masks are the same for all classes.
 
         Raises:
-            ValueError: the mask of an example is missing, as in stores of earlier versions.
+            ValueError: the mask of an example is missing. Earlier versions of this package stored no masks.
         """
         folder = self.path / TOKEN_MASKS
         masks = RaggedStore(folder) if is_store(folder) else None

@@ -205,8 +205,8 @@ def test_settings_without_a_fingerprint_are_refused_by_name(tmp_path):
             return super().load() if tmp_path else {}
 
     for source, message in (
-        (Local(), r"Local uses variables of the function around it \(tmp_path\), so it has no fingerprint: pass"),
-        (Handles(handle=open(os.devnull)), "Handles.handle is of type TextIOWrapper, which has no fingerprint: give"),
+        (Local(), r"Local uses variables of the function around it \(tmp_path\), so its code cannot be hashed"),
+        (Handles(handle=open(os.devnull)), "Handles.handle is of type TextIOWrapper, which cannot be hashed"),
     ):
         with pytest.raises(ValueError, match=message):
             EncodedSource(source, WORDS, str(tmp_path)).corpus("train")

@@ -103,7 +103,7 @@ def test_a_monitor_or_bound_without_rationales_in_validation_is_refused(tmp_path
     monitors = [EarlyStopping("val/loss"), EarlyStopping("val/guidance"), EarlyStopping("val/log_loss")]
     for objective, callback in ((joint, monitors[0]), (joint, monitors[1]), (bounded, monitors[2])):
         trainer = quiet_trainer(tmp_path, max_epochs=1, callbacks=[callback])
-        with pytest.raises(ValueError, match="no validation example counts for the term guidance"):
+        with pytest.raises(ValueError, match="no validation example has a weight above 0 in the term guidance"):
             trainer.fit(objective, datamodule=data)
     quiet_trainer(tmp_path, max_epochs=1, callbacks=[monitors[2]]).fit(joint, datamodule=data)
 

@@ -134,7 +134,7 @@ def test_expected_weight_is_the_mean_over_the_training_split(tiny_plm_ca, tmp_pa
 
 def test_training_split_without_any_evidence_is_an_error_before_training(tmp_path):
     objective = b_s(tiny_classifier("plm_ca", num_classes=3))
-    with pytest.raises(ValueError, match="no training example counts for the term attention"):
+    with pytest.raises(ValueError, match="no training example has a weight above 0 in the term attention"):
         quiet_trainer(tmp_path, max_epochs=1).fit(objective, datamodule=evidence_data(8, signals_per_document=(0, 0)))
 
 
@@ -151,7 +151,7 @@ def test_data_without_rationales_is_an_error(tiny_plm_ca):
 def test_epoch_without_any_evidence_is_an_error(tiny_plm_ca, tmp_path):
     data = loader(2, **DATA)
     remove_evidence(data)
-    with pytest.raises(ValueError, match="no training example of this epoch counted for the term attention"):
+    with pytest.raises(ValueError, match="no example of this epoch has a weight above 0 in the term attention"):
         quiet_trainer(tmp_path, max_epochs=1).fit(b_s(tiny_plm_ca), data)
 
 
