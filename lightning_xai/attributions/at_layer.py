@@ -82,8 +82,8 @@ class AtLayer(AttributionMethod):
         name = type(method).__name__
         if not method.needs_attentions or method.passes(1, 1).backward:
             raise ValueError(
-                f"{name} cannot explain the states after one layer: choose Attention, AttentionRollout, ALTI, GlobEnc "
-                "or DecompX"
+                f"{name} cannot explain the states after an inner layer: choose Attention, AttentionRollout, ALTI, "
+                "GlobEnc or DecompX"
             )
         if layer < 0:
             raise ValueError(f"layer is {layer}: give the index of an encoder layer, counted from 0")

@@ -147,7 +147,7 @@ class DecompXReverse(DifferentiableAttribution):
         rules = FrozenCoefficients(detached=not create_graph or self.coefficients == "detached")
         layer = model.encoder_layers()[0]
         bias = layer.value.bias if self.value_bias else None
-        factors: list[Tensor] = []  # the first layer's input and its value bias, to be multiplied by their gradients
+        factors: list[Tensor] = []  # input and value bias of the first layer; each is multiplied by its gradient
         sources: list[Tensor] = []  # the logits are differentiated with respect to these tensors
 
         def states(hidden: Tensor) -> Tensor:

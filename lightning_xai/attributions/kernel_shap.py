@@ -34,7 +34,7 @@ def size_shares(num_units: int) -> np.ndarray:
     """
     sizes = np.arange(1, num_units // 2 + 1)
     shares = (num_units - 1) / (sizes * (num_units - sizes))
-    shares[2 * sizes < num_units] *= 2  # adds the equal weight of size M - s, unless s = M / 2
+    shares[2 * sizes < num_units] *= 2  # sizes s and M - s have the same weight; here they are added
     return shares / shares.sum()
 
 

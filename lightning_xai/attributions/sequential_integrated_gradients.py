@@ -100,7 +100,7 @@ class SequentialIntegratedGradients(AttributionMethod):
         return self.line_scores(model, inputs, targets)
 
     def line_scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
-        """Returns scores [B, K, T], computed from gradients on the lines even if there is a closed form."""
+        """Returns scores [B, K, T] from gradients between baselines and input, even if a closed form exists."""
         start, end = (embeds.detach() for embeds in path_ends(model, inputs, "fill"))
         gradients = single_token_path_gradients(
             model, inputs, targets, PathEnds(start, end), self._points, chunk_size=self.chunk_size

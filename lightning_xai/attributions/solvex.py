@@ -37,12 +37,12 @@ def signed_ranks(ranks: Tensor, effects: Tensor, exists: Tensor) -> Tensor:
         >>> signed_ranks(torch.tensor([[2, 1, 0]]), torch.tensor([[0.5, 0.2, -0.1]]), torch.ones(1, 3).bool())
         tensor([[ 1.5000,  0.5000, -0.5000]], dtype=torch.float64)
     """
-    # a row with N < M units also tries offsets above N - 1/2. This does no harm: every offset of at least N - 1/2 makes
-    # all results of the row negative, and argmax takes the smallest of these offsets
+    # offsets above N - 1/2 are needless for a row with N < M units: as N - 1/2 does, they make all scores negative.
+    # They are never chosen, because argmax returns the first of equal values
     offsets = torch.arange(ranks.shape[1] + 1, dtype=torch.float64) - 0.5
     shifted = ranks.double().unsqueeze(1) - offsets.unsqueeze(1)  # [P, M + 1, M]
     agree = (shifted.sign() == effects.sign().unsqueeze(1)) & exists.unsqueeze(1)
-    best = agree.sum(dim=-1).argmax(dim=1)  # argmax returns the first of equal values
+    best = agree.sum(dim=-1).argmax(dim=1)
     return (ranks - offsets[best].unsqueeze(1)).masked_fill(~exists, 0)
 
 

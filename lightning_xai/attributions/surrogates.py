@@ -203,9 +203,9 @@ def _solve_centered(gram: Tensor, moments: Tensor, exists: Tensor) -> Tensor:
     Each row of `gram` must sum to 0. Rows of units that do not exist in an example must be 0; these units score 0.
     """
     largest = gram.diagonal(dim1=1, dim2=2).amax(dim=1).view(-1, 1, 1)
-    # the null space of `gram` contains the vector that is 1 at all existing units and, for each missing unit, the
-    # vector that is 1 only there. `moments` are orthogonal to these vectors, so giving them a positive eigenvalue
-    # does not change the scores. It makes the matrix invertible, unless the null space contains further vectors
+    # the null space of `gram` contains the indicator of all existing units, and the indicator of each missing unit.
+    # `regular` has a positive eigenvalue for these vectors instead of 0, which makes it invertible, unless the null
+    # space contains further vectors. The scores stay the same, because `moments` are orthogonal to the indicators
     together = (exists.unsqueeze(1) & exists.unsqueeze(2)) / exists.sum(dim=1).clamp(min=1).view(-1, 1, 1)
     regular = gram + largest * (together + torch.diag_embed((~exists).to(gram)))
     factor, failed = torch.linalg.cholesky_ex(regular)

@@ -94,8 +94,8 @@ class Stability(ExplainedCallback):
     def on_preflight(self, preflight: PreflightRun) -> None:
         """Checks, before this run starts, for which examples each of the other runs has stored scores.
 
-        Each other run must have scores for every example that this run certainly explains, and for no example that this
-        run does not explain. On multi-label data, a run may find no class to explain in an example.
+        The examples with scores must be the examples that this run will explain. On multi-label data, some of these
+        examples may lack scores, because a run may find no class to explain in an example.
         """
         if "test" in preflight.stages and not is_dry_run(preflight.trainer):
             for split, method in self._scores:

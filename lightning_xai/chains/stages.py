@@ -75,7 +75,7 @@ class Chain:
         """Returns the chain to which a run's folder belongs, and the run's stage in this chain."""
         for stage in stages[1:]:
             root = RunFolder(run).root_of_stage(stage.name)
-            # if no root has begun, `run` is itself a root, whose folder merely has the name of a stage
+            # without such a folder, `run` is a root, and its folder has the name of a stage only by chance
             if root is not None and root.has_begun:
                 return cls(root, stages), stage
         return cls(RunFolder(run), stages), stages[0]
@@ -148,9 +148,8 @@ class Chain:
         if not stage.erasures:
             if data.erasures is not None:
                 raise ValueError(
-                    f"{run.path} begins a chain, so no tokens of its data may be erased, but erasures is "
-                    f"{data.erasures}: run the first stage of the chain that wrote these erasures, or set "
-                    "erasures to null"
+                    f"{run.path} begins a chain, so no tokens of its data may be erased, but `erasures` is "
+                    f"{data.erasures}: set it to null, or run the first stage of the chain that wrote this file"
                 )
             return
         folder, facts = self.erasures(stage.erasures), self._erasure_facts(stage)
@@ -207,8 +206,8 @@ class Chain:
         if trained_on != facts:
             raise ValueError(
                 f"{run.path} trained on other erasures ({trained_on}) than {self.erasures(stage.erasures)} holds now "
-                f"({facts}): remove that run and all other runs that an earlier chain with the root {self.root.path} "
-                "has left, or choose another --experiment"
+                f"({facts}): remove that run and all other stages of the earlier chain of {self.root.path}, "
+                "or choose another --experiment"
             )
 
     def _check_settings(self, stage: Stage) -> None:

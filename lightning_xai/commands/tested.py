@@ -62,11 +62,11 @@ def facts_of_test(
 
 
 def recall_results(run: RunFolder, settings: Mapping[str, Any], trainer: Trainer) -> None:
-    """Makes the results table of an earlier test with the same evaluation settings the run's current table again.
+    """Restores the results table of an earlier test that had the same evaluation settings.
 
-    This happens only if the run still has that table, and if that test evaluated the run's best checkpoint. It does not
-    happen with several processes, because they could see different tables. It does not happen in a chain either,
-    because the tests of a chain also write other files.
+    The table is restored only if the run still has it, and if that test evaluated the run's best checkpoint. With
+    several processes, nothing is restored, because they could see different tables. In a chain, nothing is restored
+    either, because the tests of a chain also write other files.
 
     Example:
         >>> from pathlib import Path

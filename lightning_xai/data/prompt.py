@@ -131,7 +131,7 @@ class PromptEncoder(TokenizerEncoder):
                 )
         leaked = next((text for text in evaluated if text in texts), None) if texts else None
         if leaked is not None:
-            raise ValueError(f"the shot {leaked[:40]!r} is in a split that is evaluated: give one that only train has")
+            raise ValueError(f"the shot {leaked[:40]!r} is also in a validation or test split: give another shot")
         self._build()
 
     def fit(self, examples: Iterable[dict[str, Any]]) -> None:

@@ -85,7 +85,7 @@ class VocabularyEncoder(FastTokenizerEncoder):
 
     Args:
         words: the vocabulary. By default, the vocabulary is built from the training rows and stored in every
-            checkpoint. A number n stands for the words "w0" to "w{n-1}", which the source Planted uses.
+            checkpoint. A number n stands for the words "w0" to "w{n-1}", which are the words of the source `Planted`.
         max_length, fill, explain_pair: as in FastTokenizerEncoder.
         split: "whitespace" splits texts at white space. "punctuation" also separates punctuation from letters and
             digits, so that "film!!" becomes "film" and "!!".

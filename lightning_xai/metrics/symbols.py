@@ -14,7 +14,7 @@ from lightning_xai.types import Attribution, Batch
 
 
 class SymbolShare(ReadsSymbols, AttributionMetric):
-    """Share in [0, 1] of symbols, separately for all tokens, evidence tokens and top tokens.
+    """Three shares of symbols in [0, 1]: among all tokens, among evidence tokens and among top tokens.
 
     A symbol is a token without an ASCII letter or digit. The share among all tokens counts each text once. The other
     two shares count a text once for each explained class. Special tokens of the tokenizer do not count.

@@ -100,7 +100,7 @@ class DualAscent(nn.Module):
         """Updates the multipliers by one step of their optimizer.
 
         Args:
-            violations: [n] loss - bound of each constraint; must be the same on all processes.
+            violations: [n], for each constraint, its loss minus its bound; must be the same on all processes.
             rate_factor: factor of the learning rate in this step.
         """
         optimizer = self._optimizer or self._made()

@@ -62,8 +62,9 @@ def require_validation_examples(name: str, data: Any, weights: Callable[[Batch],
     if not any(bool((weights(batch) > 0).any()) for batch in examples(data, VALIDATION)):
         raise ValueError(
             f"no validation example has a weight above 0 in the term {name}, so val/{name} is NaN, and so is val/loss "
-            "if it contains this term. The best checkpoint, early stopping or a bound depends on one of these values: "
-            "use validation data with rationales, or monitor another value and set `validate: false` for the term"
+            "if it contains this term. The choice of the best checkpoint, early stopping or a validation bound needs "
+            "one of these values: use validation data with rationales, or monitor another value and set `validate: "
+            "false` for the term"
         )
 
 

@@ -50,7 +50,7 @@ class Search:
 
     @property
     def independent_of_batch(self) -> bool:
-        """Whether the search for an example ends without regard to the other examples of the micro-batch.
+        """Whether the number of search steps of an example is independent of the other examples of the micro-batch.
 
         Example:
             >>> Search(num_steps=20, tolerance=0.1, stop="batch").independent_of_batch

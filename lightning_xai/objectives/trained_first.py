@@ -36,7 +36,7 @@ class TrainedFirst:
 
     @property
     def is_trained_here(self) -> bool:
-        """Whether `path` is a YAML file, so that the network is first trained in a separate run."""
+        """Whether a separate run trains the network first, which is the case if `path` is a YAML file."""
         return self.path.endswith(".yaml")
 
     def runs_before(self, trainer: Trainer) -> list[str]:

@@ -10,7 +10,7 @@ import regex
 
 TextDirection = Literal["left", "right"]  # side on which lines start: "right" for Arabic and Hebrew
 
-# characters that change the direction of the text after them: embeddings, overrides and isolates
+# characters that change the writing direction of the text after them (Unicode embeddings, overrides and isolates)
 TURNS_DIRECTION = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _JOINERS = frozenset("\u200c\u200d")  # some emoji and Persian words need these
 _RIGHT = frozenset(["R", "AL"])
@@ -98,19 +98,16 @@ def piece_levels(directions: Sequence[TextDirection | Literal["number"] | None],
     """
     left, number = (0, 2) if base == "left" else (2, 2)
     levels: list[int] = []
-    # the direction of the last word, or `base` before the first word; a number has the direction of the word before it
-    before = strong = base
+    before = base  # direction of the last word; a number has the direction of the word before it
     for place, own in enumerate(directions):
-        if own == "number" and strong == "right":
+        if own == "number" and before == "right":
             levels.append(number)
-            before = "right"
         elif own is not None:
             before = "left" if own == "number" else own
-            strong = before
             levels.append(left if before == "left" else 1)
         else:
             following = next((known for known in directions[place + 1 :] if known), base)
-            following = strong if following == "number" else following
+            following = before if following == "number" else following
             levels.append(left if (before if before == following else base) == "left" else 1)
     return levels
 

@@ -34,7 +34,7 @@ class RunFacts:
 
 @dataclass(frozen=True)
 class FactsOfTest:
-    """Facts about the test that a command starts. The commands `validate` and `predict` have the same facts.
+    """Facts about the test, validation or prediction that a command starts.
 
     Attributes:
         checkpoint: hash of the tested checkpoint. It becomes a column of the results table.

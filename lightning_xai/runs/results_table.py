@@ -189,7 +189,7 @@ class ResultsTable:
         return kept
 
     def keep_pages(self, settings: Mapping[str, Any]) -> None:
-        """Moves the heatmaps of the table on the disk away if `write` is about to rename that table."""
+        """Renames the folder of heatmaps, if `write` is about to rename the table to which the heatmaps belong."""
         if stem := self._stem_of_earlier(settings):
             self.move_pages(stem)
 

@@ -14,9 +14,9 @@ from lightning_xai.runs.format import with_format
 def begin_run(run: RunFolder, settings: Mapping[str, Any]) -> None:
     """Records that a run starts. If the folder already holds a run, checks that it may continue with these settings.
 
-    A run may continue with other evaluation settings, but not with other training settings. A run without a checkpoint
-    is trained from the start. Results of an earlier training in its folder are kept: their table and their folder of
-    heatmaps are renamed, with the hash of the earlier checkpoint added to their names.
+    A run may continue with other evaluation settings, but not with other training settings. If the folder has
+    no checkpoint, the training starts anew. If it still has results of a checkpoint that was removed, they are kept:
+    their table and their folder of heatmaps are renamed, with the hash of that checkpoint added to their names.
 
     Raises:
         ValueError: the folder holds a finished or resumable run in another format or with other training settings (the

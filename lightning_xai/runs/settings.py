@@ -17,7 +17,7 @@ INCIDENTAL_OF_TRAINER = {"default_root_dir", "logger", "enable_progress_bar", "e
 ERASURES = "data.init_args.erasures"
 ERASURE = "data.init_args.erasure"
 CACHE_DIR = "data.init_args.cache_dir"  # does not affect results: encoded data are the same in every folder
-# the test examples depend on these arguments of the data module. An entry stands for all arguments that begin with it
+# arguments of the data module on which the test examples depend, with all dotted names that begin with one of these
 TEST_DATA_ARGUMENTS = ("source", "encoder", "max_examples", "extra_test_splits", "erasure")
 
 

@@ -50,7 +50,7 @@ def test_scores_at_the_last_layer_are_those_of_the_method(method: AttributionMet
 
 @pytest.mark.parametrize("method", [Gradient(), AttInGrad()], ids=["Gradient", "AttInGrad"])
 def test_methods_that_need_the_whole_network_are_refused(method):
-    with pytest.raises(ValueError, match="cannot explain the states after one layer: choose Attention"):
+    with pytest.raises(ValueError, match="cannot explain the states after an inner layer: choose Attention"):
         AtLayer(method, 0)
 
 

@@ -159,7 +159,7 @@ def test_a_wrong_prompt_is_refused(folder, arguments, message):
 
 
 def test_a_shot_from_an_evaluated_split_is_refused(folder):
-    with pytest.raises(ValueError, match="'so dull' is in a split that is evaluated"):
+    with pytest.raises(ValueError, match="'so dull' is also in a validation or test split"):
         prompt_encoder(folder).take_classes(CLASSES, ["fine", SHOTS[1]["text"]])
 
 

@@ -242,9 +242,9 @@ class PreflightRun:
     ) -> Iterator[tuple[str, Batch]]:
         """Yields (split, texts) for each split on which a method is tried.
 
-        A method that needs passes through the network gets short texts. It is tried on the first split, and on another
-        split only if this split has texts of a new form (see `text_forms`), such as pairs. A method without passes may
-        look up stored scores of whole texts, so it gets the whole texts of every split.
+        If the method runs the network, the texts are short. Then it is tried on the first split, and on another split
+        only if this split has texts of a new form (see `text_forms`), such as pairs. If the method does not run the
+        network, it may look up stored scores of whole texts, so the texts are whole and come from every split.
 
         Args:
             splits: the splits whose texts the method explains.

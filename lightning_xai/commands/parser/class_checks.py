@@ -78,15 +78,15 @@ class ChecksClasses:
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         """Raises an ArgumentError with a one-line message. The parser calls this method if the input is wrong."""
         parser: Any = super()
-        # each message must be rewritten exactly once. So the parser of a nested class leaves this to the outermost one,
-        # and a message that a subcommand's parser has already rewritten stays as it is
+        # each message must be rewritten exactly once. So the parser of a nested class leaves the message as it is: the
+        # outermost parser rewrites it. A message that a subcommand's parser has rewritten stays as it is
         is_explained = self._is_nested or getattr(ex, "is_explained", False)
         try:
             parser.error(message if is_explained else explained(message, self), ex)
         except ArgumentError as error:
             error.is_explained = not self._is_nested  # type: ignore[attr-defined]
             raise
-        raise AssertionError("the parser raises or exits")
+        raise AssertionError("the error method of a parser must raise an error or exit, but it returned")
 
     def dump(self, *args: Any, **kwargs: Any) -> str:
         """Returns a configuration as text, with omegaconf's interpolations resolved.
@@ -245,7 +245,7 @@ class _Argument:
         if isinstance(value, type):
             bases = [base for hint in members if get_origin(hint) is type for base in get_args(hint)]
         if not bases:
-            raise ValueError(f"{self.key} names {path}, but does not take a class: remove this name")
+            raise ValueError(f"{self.key} is set to the class {path}, but does not take a class: give another value")
         require_derived(value, bases, key=self.key, class_path=path)
 
 

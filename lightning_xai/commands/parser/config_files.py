@@ -23,7 +23,8 @@ def find_config(name: str, folders: Sequence[Path] = ()) -> str:
     Searches the working directory, `folders`, ./configs and the shipped configurations, in this order.
 
     Raises:
-        ValueError: there is no such file. The message names the right option if a shipped part has this name.
+        ValueError: there is no such file. If it is a shipped file for another option, such as --data, the message
+            names this option.
 
     Example:
         >>> Path(find_config("roar.yaml")).name

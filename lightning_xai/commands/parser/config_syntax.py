@@ -15,7 +15,7 @@ from lightning_xai.runs.files.text_files import read_text
 
 ENDINGS = (".yaml", ".yml")
 OF_RUNS = ("model", "data", "trainer", "checkpoint")  # entries that only the configuration of a run has
-PARTS = ("data", "model.network", "trainer.callbacks")  # settings whose files describe parts of a run
+PARTS = ("data", "model.network", "trainer.callbacks")  # settings whose value may be the name of a YAML file
 DEEPEST = 50  # largest allowed depth of nested mappings and lists
 
 

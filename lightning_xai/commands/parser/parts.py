@@ -19,7 +19,7 @@ _PACKAGE = Path(__file__).parents[2]
 # configs/ is inside the package in a wheel, and beside the package in a git checkout
 SHIPPED = next(folder for folder in (_PACKAGE / "configs", _PACKAGE.parent / "configs") if folder.is_dir())
 
-# kind of part (last word of its option: "network" for --model.network) -> subfolders of configs/ with such files
+# option without its first words, such as "network" for --model.network -> subfolders of configs/ with its files
 FOLDERS: dict[str, tuple[str, ...]] = {
     "data": ("data",),
     "network": ("network",),

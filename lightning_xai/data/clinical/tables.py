@@ -80,7 +80,7 @@ def read_table_rows(folder: Path, name: str, columns: Sequence[str]) -> Iterator
     except csv.Error as error:
         raise ValueError(f"{path}, after line {line}: {error}; the file is cut off or damaged") from error
     except UnicodeError as error:
-        raise other_encoding(path, "utf-8", error, has_option=False) from None  # the cause would quote a note
+        raise other_encoding(path, "utf-8", error, has_option=False) from None  # the cause would show a note's text
     finally:
         csv.field_size_limit(limit)
 

@@ -125,7 +125,7 @@ class CorpusCache:
             note_use(folder)
             return corpus
         except (ValueError, OSError) as error:
-            say(f"a damaged corpus is encoded again now, so you need not do anything ({error})")
+            say(f"the stored encoding of a corpus is damaged, so the corpus is encoded again: nothing to do ({error})")
             set_aside(folder)
             return None
 

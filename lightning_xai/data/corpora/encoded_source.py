@@ -222,7 +222,7 @@ class EncodedSource:
         for row in counted.over(read_rows(rows, index), lambda row: 1):
             check_example(row, split, num_classes, multilabel)
             yield row
-        self._check_unchanged()  # raises an error if the files changed. The corpus then gets no final name
+        self._check_unchanged()  # if the files changed, an error is raised before the corpus gets its final name
 
     def _check_unchanged(self) -> None:
         if self._source_facts(verify=False) != self.facts:

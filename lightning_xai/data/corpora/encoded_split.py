@@ -88,12 +88,12 @@ class EncodedSplit(Dataset[Items]):
 
     @property
     def lengths(self) -> np.ndarray:
-        """[number of examples] number of tokens of each example."""
+        """The number of tokens of each example, shape [number of examples]."""
         return self._of_rows(self.corpus.lengths) if self._lengths is None else self._lengths
 
     @property
     def index(self) -> np.ndarray:
-        """[number of examples] the row number of each example in the full split, ascending."""
+        """The row number of each example, shape [number of examples] in the full split, ascending."""
         return self.corpus.index if self._rows is None else self.corpus.index[self._rows]
 
     @property

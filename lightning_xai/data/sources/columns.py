@@ -121,7 +121,7 @@ class ColumnSource(TextSource):
         if not isinstance(rows, Dataset):
             return _TableSplit(rows, None)
         feature = rows.features[self.columns["labels"]]
-        # the cells of a multi-label column are lists, and the feature of the lists' items has the class names
+        # a multi-label column has a feature for its lists, which contains the feature with the class names
         feature = getattr(feature, "feature", feature)
         names = list(feature.names) if isinstance(feature, ClassLabel) else None
         # `with_format(None)` gives plain Python values, even if the data set on disk is set to return tensors

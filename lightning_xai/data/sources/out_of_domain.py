@@ -107,9 +107,9 @@ class OutOfDomain(TextSource):
             the class: single-label rows of this class are dropped, and multi-label rows only lose this label.
 
     Raises:
-        ValueError: `others` is empty or has the name of a split of `source`; another option has a name that is not in
-            `others`; or single-label and multi-label sources are mixed. `load` raises the error if a source lacks the
-            split that is read, or has a class without a counterpart.
+        ValueError: `others` is empty, or one of its names is a split of `source`; `splits`, `max_lengths` or
+            `classes` has a name that is not in `others`; or single-label and multi-label sources are mixed. `load`
+            raises the error if a source lacks the split that is read, or has a class without a counterpart.
 
     Example:
         >>> from lightning_xai.data.sources.planted import Planted

@@ -13,8 +13,8 @@ def check_given_row(row: Any, multilabel: bool) -> None:
     """Checks the types of a row before it is stored in a Hugging Face Dataset, which would turn a label 1.7 into 1.
 
     Raises:
-        ValueError: the row is not a dict, its labels or rationales have another format than TextSource describes, or a
-            class number, or the start or end of a span, is not a whole number.
+        ValueError: the row is not a dict; its labels or rationales do not have the format that TextSource describes; or
+            a class number or an end of a span is not a whole number.
 
     Example:
         >>> check_given_row({"text": "good", "labels": 1, "id": "a"}, multilabel=False)

@@ -123,7 +123,7 @@ def read_json_rows(path: Path, *, encoding: str = "utf-8", field: str | None = N
 
 
 def _values_of_lines(path: Path, encoding: str) -> Iterator[tuple[Any, bool]]:
-    """Yields the value of each line, and whether the line may hold an escaped surrogate, which is half a character."""
+    """Yields the value of each line, and whether the line may contain an escaped surrogate (half a character)."""
     for number, line in enumerate(text_lines(path, encoding), start=1):
         if line.strip():
             yield _parsed(line, path, number), _has_escapes(line)

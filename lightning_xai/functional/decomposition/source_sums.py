@@ -127,10 +127,10 @@ def mixtures_suffice(layer: FrozenLayer, following: EncoderLayer, rule: BiasRule
 
 
 def decompose_mixtures(layer: FrozenLayer, attended: Attended, rule: BiasRule, weights: Tensor) -> list[Tensor]:
-    """Returns W mixtures (weighted sums) of the layer's output states, each as a sum of one vector per source.
+    """Decomposes W mixtures (weighted sums) of the layer's output states into one vector for each source token.
 
-    The result is a list of chunks [W, c, D], each with the vectors of c sources. The vectors include the sources'
-    shares of the biases.
+    The result is a list of chunks [W, c, D], each with the vectors of c sources. For each mixture, the vectors of all
+    sources sum to the mixture. They include the sources' shares of the biases.
 
     With gradients off, the tensors in `attended` are overwritten.
 

@@ -140,8 +140,8 @@ class FrozenCoefficients(Rules):
     def linear(self, result: Tensor) -> Tensor:
         """Returns the value of `result` as a linear function of the states, with its autograd graph.
 
-        Without a second run (see the class), this is the value in the forward pass. Otherwise, it is the value in the
-        second run, and a function of the states of the second run.
+        If there is a second run (see the class), value and graph are those of the second run. Otherwise, they are those
+        of the forward pass.
 
         Raises:
             ValueError: `result` is not a linear function of the states; the message names the non-linear function.

@@ -1,4 +1,4 @@
-"""Reads the arguments of torch's norms and attention function, and computes attention scores before the softmax."""
+"""Reads the arguments of torch's normalization and attention functions, and computes attention before the softmax."""
 
 from __future__ import annotations
 

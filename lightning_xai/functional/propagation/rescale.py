@@ -82,7 +82,9 @@ class Rescale(Rules):
         return self._nonlinear(func, name, factors, args, kwargs)
 
     def _nonlinear(self, func: Callable, name: str, factors: int, args: tuple, kwargs: dict) -> Any:
-        """Applies a function that is not linear in its tracked arguments (those with a value for input and baseline).
+        """Applies a function that is not linear in its tracked arguments.
+
+        A tracked argument has two values: one for the input and one for the baseline.
 
         Args:
             func: the function.

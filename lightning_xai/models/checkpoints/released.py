@@ -188,7 +188,9 @@ def _read_weights(file: Path) -> dict[str, Any]:
     with file.open("rb") as stream:
         head = stream.read(512)
     if head.lstrip().startswith(b"<"):
-        raise ValueError(f"{file} is a web page: confirm the download on that page, and save the weights as this file")
+        raise ValueError(
+            f"{file} is a web page instead of weights: open it in a browser, confirm the download there, and replace it"
+        )
     if head.startswith(b"PK") and not zipfile.is_zipfile(file) or not head:
         raise ValueError(f"{file} is cut off after {file.stat().st_size:,} bytes: download it again")
     saved = read_tensors(file)

@@ -16,8 +16,8 @@ from transformers import GenerationConfig, PretrainedConfig
 
 from lightning_xai.runs.progress import say
 
-# finds names of settings in code: config.name, getattr(config, "name") and kwargs.pop("name"). Config classes use the
-# last form for former names of settings
+# finds names of settings in code: config.name, getattr(config, "name") and kwargs.pop("name"). Config classes use
+# kwargs.pop to read settings under their old names
 _READ = re.compile(r"""config\.(\w+)|config,\s*["'](\w+)|kwargs\.(?:pop|get|setdefault)\(\s*["'](\w+)""")
 _GENERIC = {
     "model_type", "name_or_path", "attn_implementation", "experts_implementation", "torch_dtype", "per_layer_config",

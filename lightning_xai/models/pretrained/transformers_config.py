@@ -149,7 +149,7 @@ def refuse_quantized(config: PretrainedConfig, path: str) -> None:
         method = settings.get("quant_method") if isinstance(settings, dict) else None
         raise ValueError(
             f"{path} has quantized weights ({method or 'see quantization_config'}), which have no gradients: give the "
-            "float32 or bfloat16 model that was quantized"
+            "float32 or bfloat16 model from before the quantization"
         )
 
 

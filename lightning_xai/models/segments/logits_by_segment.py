@@ -182,7 +182,9 @@ class _Texts:
     def _segments(
         self, segmented: SegmentedVersions, segments: Tensor, pad_id: int
     ) -> tuple[TextInputs, Tensor | None]:
-        """Returns n segments of up to S' tokens as inputs [n, S'], after erasure, and the embed_mask of `erase`."""
+        """Erases tokens of n segments. Returns the segments as inputs [n, S'], and the embed_mask of `erase`.
+
+        S' is the number of tokens of the longest segment."""
         columns, keep = segment_columns(
             segmented,
             segments,

@@ -26,7 +26,7 @@ class GuidedRows(NamedTuple):
         [[[False, True, False]]]
     """
 
-    targets: Tensor  # [B, K] long, the classes; gold classes where `mask` is True
+    targets: Tensor  # [B, K] long, classes; those where `mask` is True are gold classes
     mask: Tensor  # [B, K] bool, True for each (example, class) pair that is included in the loss
     evidence: Tensor  # [B, K, T] bool, True at evidence tokens
 

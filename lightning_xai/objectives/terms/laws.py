@@ -152,7 +152,7 @@ def _name(term: Term) -> str:
 
 
 def _objective(term: Term) -> Supervised:
-    """Returns Supervised with the term, named "checked", on a tiny network in float64 without dropout."""
+    """Returns Supervised on a tiny network in float64 without dropout. The term has the name "checked" there."""
     network = tiny_plm_ca(multilabel=term.suits_multilabel, dropout=0.0).double()
     objective = Supervised(network, terms={"checked": term})
     return objective.train()

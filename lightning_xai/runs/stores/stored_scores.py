@@ -77,7 +77,7 @@ class StoredScores(RaggedStore):
         """
         stored_names = self.metadata.get(CLASS_NAMES)
         if stored_names is not None and class_names is not None and stored_names != class_names:
-            # Different names may mean the same classes, so they are no error. The same names in another order are one.
+            # Different names are accepted: they may mean the same classes. Equal names in another order are an error.
             if sorted(stored_names) == sorted(class_names):
                 raise ValueError(
                     f"{self.path} holds scores of classes in the order {stored_names[:10]}, not {class_names[:10]}: "

@@ -116,7 +116,7 @@ def test_a_damaged_corpus_is_made_anew_and_its_readers_are_not_disturbed(tmp_pat
         (reader.folder / "manifest.json").write_text("{")
     again = planted(tmp_path).corpus("train")
     assert [again.example(i) for i in range(12)] == wanted == [reader.example(i) for i in range(12)]
-    assert "a damaged corpus is encoded again" in capsys.readouterr().out
+    assert "the stored encoding of a corpus is damaged, so the corpus is encoded again" in capsys.readouterr().out
 
 
 def test_verifying_finds_a_flipped_bit(tmp_path):

@@ -109,7 +109,7 @@ def test_weights_without_an_entry_are_refused(tmp_path, entry):
 def test_a_web_page_in_place_of_the_weights_is_named(tmp_path):
     folder, _ = write_released(tmp_path)
     (folder / "best_model.pt").write_text("<!DOCTYPE html><html><body>Quota exceeded</body></html>")
-    with pytest.raises(ValueError, match="best_model.pt is a web page: confirm the download"):
+    with pytest.raises(ValueError, match="best_model.pt is a web page instead of weights"):
         load_trained(str(folder))
 
 
