@@ -30,6 +30,9 @@ def bound_facts(run: RunFolder, objective: Any) -> dict[str, Any]:
     is_met = run.checkpoint("best") is not None
     if not is_met:
         say(f"{run.path}: no epoch met the bounds, so there is no best checkpoint, and nothing is tested")
+        for name, limit in objective.constraints.items():
+            if (smallest := objective.minima.get(f"val/{name}")) is not None:
+                say(f"  {name}: smallest loss in validation {smallest:.4g}, must be below {limit.validation_limit:.4g}")
     return {"bound_met": is_met, "bounds": objective.bounds}
 
 

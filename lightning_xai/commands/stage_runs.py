@@ -65,7 +65,7 @@ def run_stages(argv: list[str], callbacks: Sequence[Callback] = ()) -> XAICLI:
         if not stack:
             ends = cli.subcommand == "fit" and not cli.is_dry and not callbacks
             shown = run_to_explain(cli.run, callbacks_of(cli.trainer))
-            if ends and shown.best_checkpoint is not None:
+            if ends and shown.best_checkpoint is not None and not shown.missed_its_bounds:
                 say(next_step(shown.path))
             return cli
         del cli  # frees the run's network and the memory maps of its data

@@ -10,7 +10,6 @@ from lightning_xai.runs.settings import changed_settings
 
 BoundPreset = Literal["paper", "code"]
 LOGGED_STEPS = 50  # the authors' code logs the training loss only once in 50 batches
-MARGIN = 1.5  # the bound in training is this multiple of the smallest training loss
 # settings that affect how small a loss can get. They must be the same in the constrained run and in the runs that find
 # its bounds
 SHARED = (
@@ -43,11 +42,13 @@ def bound_run(run: RunFolder, name: str, seed: int) -> RunFolder:
     return RunFolder(folder.with_name(f"{folder.name}_bounds") / name / f"seed{seed}")
 
 
-def bounds_from(minima: Sequence[Mapping[str, float]], name: str, preset: BoundPreset = "paper") -> Bounds:
+def bounds_from(
+    minima: Sequence[Mapping[str, float]], name: str, preset: BoundPreset = "paper", margin: float = 1.5
+) -> Bounds:
     """Returns the bounds of a loss, computed from runs that minimized only this loss.
 
-    The bound in training is 1.5 times the mean, over these runs, of the smallest training loss. The bound in validation
-    is the mean, over these runs, of the smallest validation loss.
+    The bound in training is `margin` times the mean, over these runs, of the smallest training loss. The bound in
+    validation is the mean, over these runs, of the smallest validation loss.
 
     Args:
         minima: for each run, a dictionary of its smallest losses: "train/<name>" -> the smallest mean over a training
@@ -56,6 +57,7 @@ def bounds_from(minima: Sequence[Mapping[str, float]], name: str, preset: BoundP
         name: name of the loss.
         preset: which training losses are used. "paper" takes means over epochs. "code" takes losses of single
             micro-batches, as the authors' code does; the bound in training is then smaller.
+        margin: factor of the smallest training loss; 1.5 in the paper.
 
     Raises:
         ValueError: `preset` is "code", but a run has fewer than 50 steps.
@@ -76,7 +78,7 @@ def bounds_from(minima: Sequence[Mapping[str, float]], name: str, preset: BoundP
             f"of {name} has fewer steps: set `bound_preset: paper`, or train for more steps"
         )
     train, validation = (sum(found[f"{part}/{name}"] for found in minima) / len(minima) for part in (source, "val"))
-    return Bounds(round(MARGIN * train, 12), round(validation, 12))
+    return Bounds(round(margin * train, 12), round(validation, 12))
 
 
 def check_same_settings(run: RunFolder, other: RunFolder, name: str) -> None:

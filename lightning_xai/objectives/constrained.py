@@ -58,6 +58,9 @@ class Constrained(Supervised):
         bound_seeds: number of runs, each with another seed, from which each bound "auto" is computed.
         bound_preset: the training losses from which `bounds_from` computes each bound "auto": "paper" uses means over
             epochs, "code" the losses of single micro-batches.
+        bound_margin: factor of the smallest training loss that gives a bound "auto"; 1.5 in the paper. The paper trains
+            for 15 epochs or more, after which losses are smaller in training than in validation. In a short training,
+            choose a factor near the 1.1 of validation: else alpha may fall to 0 before an epoch meets the bounds.
         only: name of a constraint. If given, only the loss of this constraint is minimized, and nothing is constrained.
             The runs that find a bound "auto" set this option.
         **kwargs: arguments of `Supervised`.
@@ -97,6 +100,7 @@ class Constrained(Supervised):
         gradient_clip_val: float | None = None,
         bound_seeds: int = 3,
         bound_preset: BoundPreset = "paper",
+        bound_margin: float = 1.5,
         only: str | None = None,
         **kwargs: Any,
     ) -> None:
@@ -114,11 +118,14 @@ class Constrained(Supervised):
             raise ValueError(f"gradient_clip_val is {gradient_clip_val}: give a number above 0, or null")
         if bound_seeds < 1:
             raise ValueError(f"bound_seeds is {bound_seeds}: give at least 1")
+        if not 1 <= bound_margin < math.inf:
+            raise ValueError(f"bound_margin is {bound_margin}: give at least 1, since no loss gets below its minimum")
         if only is not None and only not in constraints:
             raise ValueError(f"`only` is {only!r}, which is no constraint: choose one of {', '.join(constraints)}")
         self.automatic_optimization = False
         self.bound_seeds = bound_seeds
         self.bound_preset: BoundPreset = bound_preset
+        self.bound_margin = bound_margin
         self.only = only
         self.constraints = constraints
         self.dual = DualAscent(len(constraints), dual_optimizer, averaging)
@@ -197,7 +204,7 @@ class Constrained(Supervised):
                 )
             minima_by_term.setdefault(name, []).append(read_checkpoint(str(run.checkpoint("last")))["minima"])
         for name, minima in minima_by_term.items():
-            self.constraints[name] = Constraint(*bounds_from(minima, name, self.bound_preset))
+            self.constraints[name] = Constraint(*bounds_from(minima, name, self.bound_preset, self.bound_margin))
 
     @property
     def bounds(self) -> dict[str, list[float | None]]:
@@ -214,7 +221,7 @@ class Constrained(Supervised):
         limit = self.constraints.get(name)
         if self.only is not None:
             return "alone" if name == self.only else "0"
-        return super().shown_weight(name) if limit is None else f"at most {limit.bound:g}"
+        return super().shown_weight(name) if limit is None else limit.shown
 
     def final_weights(self) -> dict[str, float]:
         return {name: weight for name, weight in super().final_weights().items() if name not in self.constraints}

@@ -46,9 +46,19 @@ class Constraint:
 
     def is_met(self, validation_loss: float) -> bool:
         """Returns whether a loss in validation is below 1.1 times the validation bound."""
+        return validation_loss < self.validation_limit
+
+    @property
+    def validation_limit(self) -> float:
+        """1.1 times the validation bound. The loss in validation must be below it."""
         bound = self.bound if self.validation_bound is None else self.validation_bound
         assert bound != "auto", "the bound is not known yet"
-        return validation_loss < 1.1 * bound
+        return 1.1 * bound
+
+    @property
+    def shown(self) -> str:
+        """A few words for the user, with the bound in training and the limit in validation."""
+        return f"at most {self.bound:g}, in validation below {self.validation_limit:g}"
 
 
 class DualAscent(nn.Module):

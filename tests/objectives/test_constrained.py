@@ -239,6 +239,16 @@ def test_bound_of_the_preset_code_needs_fifty_steps():
         bounds_from([{"train/size": 1.0, "val/size": 1.0}], "size", "code")
 
 
+def test_margin_multiplies_the_smallest_training_loss_only():
+    minima = [{"train/size": 0.2, "val/size": 0.3}, {"train/size": 0.4, "val/size": 0.5}]
+    assert bounds_from(minima, "size", margin=1.1) == (pytest.approx(0.33), pytest.approx(0.4))
+
+
+def test_margin_below_one_is_refused():
+    with pytest.raises(ValueError, match="bound_margin is 0.9: give at least 1"):
+        Constrained(tiny_classifier("bert"), {"size": Constraint("auto")}, {"size": LogitSize()}, bound_margin=0.9)
+
+
 def test_validation_alone_needs_no_known_bound_and_meets_none(tmp_path):
     for bound in ("auto", 100.0):
         objective = Constrained(tiny_classifier("plm_ca"), {"size": Constraint(bound)}, {"size": LogitSize()})

@@ -23,6 +23,7 @@ from lightning_xai.runs.encoder_facts import tokenizer_at
 from lightning_xai.runs.files.checkpoint_files import require_whole
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.format import FORMAT, format_of, is_current
+from lightning_xai.runs.progress import say
 
 _HF_CLASSIFIER = "lightning_xai.models.hf_classifier.HFClassifier"
 
@@ -226,6 +227,8 @@ def _load_checkpoint(path: str, *, trust_remote_code: bool) -> TrainedNetwork:
     prefix = "network."
     load_weights(network, {key.removeprefix(prefix): state[key] for key in state if key.startswith(prefix)}, path)
     threshold = float(state.get("decision_threshold", 0.5))
+    if RunFolder(Path(path)).missed_its_bounds:
+        say(f"{path}: no epoch met the bounds, so there is no best checkpoint, and the last one is used")
     return TrainedNetwork(network, checkpoint.get("class_names"), threshold, stored_encoder(checkpoint))
 
 
