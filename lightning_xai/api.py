@@ -107,7 +107,9 @@ class Run:
 
     def __init__(self, loaded: TrainedRun) -> None:
         self.loaded = loaded
-        loaded.explainer("Random", text_pair="")  # raises ValueError if the network has no class names
+        # built only for its checks: raises ValueError if, for example, the network has no class names. `text_pair` is
+        # given, because a network that reads pairs of texts needs one
+        loaded.explainer("Random", text_pair="")
 
     def __repr__(self) -> str:
         return (
@@ -213,7 +215,7 @@ class Run:
             examples: table with the columns `text` and `label` (name of a class) or, for multi-label data, `labels` (a
                 list of names, or names joined by ";"). The columns `rationales`, `text_pair` and `id` are optional.
                 `ColumnSource` describes the cells.
-            methods: as `method` in `explain`, except that methods given by class name also get their default pooling.
+            methods: as `method` in `explain`, except that a method given by its short name keeps its default pooling.
             preset: name of a file in configs/presets ("edin", "er", ...), path of such a file, or an
                 AttributionEvaluation.
             validation: table in the same format as `examples`. Presets such as "eraser" tune thresholds on this table.
@@ -246,4 +248,4 @@ class Run:
 def _say_cut(truncated: list[bool]) -> None:
     """Prints a line if texts are longer than the network reads."""
     if number := sum(truncated):
-        say(f"of {number} of {quantity(len(truncated), 'text')}, the network reads only the beginning")
+        say(f"the network reads only the beginning of {number} of {quantity(len(truncated), 'text')}")

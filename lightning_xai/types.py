@@ -260,7 +260,9 @@ class Predict(Protocol):
 
 
 class Selector(ABC):
-    """Base class of objects that rate attributions, so that the best can be chosen. Attribution metrics are selectors.
+    """Base class of objects that rate attributions, so that a method can choose the best of several candidates.
+
+    Attribution metrics are selectors. `AMLAttribution`, for example, chooses among the scores of its steps.
 
     Example:
         >>> class Shortest(Selector):

@@ -29,7 +29,7 @@ _LEAF_BYTES = {"cpu": 2**28, "accelerator": 2**32}
 def best_candidates(values: Tensor, *, higher_is_better: bool) -> Tensor:
     """Returns the column index [R] of the best of N candidates in each of R rows.
 
-    If several candidates are equally good, the first is chosen. If all values of a row are NaN, column 0 is chosen.
+    NaN counts as the worst value. If several candidates are equally good, or all are NaN, the first is chosen.
 
     Args:
         values: [R, N], a metric's value for each candidate.
@@ -241,7 +241,7 @@ class AMLAttribution(AttributionMethod):
     def _candidates(
         self, model: Classifier, trained: TrainedScorer, inputs: TextInputs, scorer_inputs: ScorerInputs, y: Tensor
     ) -> Tensor:
-        """Returns the candidates [R, n + 1, T]: the scores before tuning and after each of n steps."""
+        """Returns the candidates [R, n + 1, T] of R texts: the scores before tuning and after each of n steps."""
         rows = tuned_rows(trained.scorer, self.tuned, len(inputs))
         lr = trained.lr if self.lr is None else self.lr
         optimizer = torch.optim.AdamW(rows.leaves, lr=lr, weight_decay=trained.weight_decay)
@@ -289,7 +289,7 @@ def give_texts(methods: Iterable[AttributionMethod], texts: TextRows | None) -> 
 
     Args:
         methods: the methods that a run evaluates.
-        texts: function (split, row) -> text; None if the texts are not known.
+        texts: function (split, row) -> RowText (a text and its explainable tokens); None if the texts are not known.
 
     Example:
         >>> give_texts([AMLAttribution(scorer=None)], None)

@@ -29,8 +29,9 @@ class AttInGrad(OnePassAttribution):
     """Scores tokens by attention times the L2 norm of InputXGradient, both from the same forward pass.
 
     The attention is the score that `Attention` gives. If the classification head attends to tokens, this score is the
-    head's weight on the token for the class. Otherwise, the score is an attention weight of the last encoder layer,
-    averaged over attention heads.
+    head's weight on the token for the class. Otherwise, the head reads the state of one token or the mean of all
+    states. The score is then the last encoder layer's attention from the tokens that the head reads, averaged over
+    these tokens and over attention heads.
 
     Passes: one forward pass, and one backward pass for each class.
 

@@ -224,7 +224,7 @@ class DifferentiableAttribution(AttributionMethod):
 
     @property
     def shares_pass(self) -> bool:
-        """Whether `from_pass` computes the scores from the given forward pass alone, without making another pass."""
+        """Whether `from_pass` computes the scores from the given forward pass, and makes no other forward pass."""
         return False
 
     @abstractmethod
@@ -232,7 +232,7 @@ class DifferentiableAttribution(AttributionMethod):
         """Returns scores [B, K, T]. With `create_graph`, a loss on the scores has gradients for the weights."""
 
     def needs(self, model: Classifier) -> Needs:
-        """Returns what a forward pass of `model` must provide so that `from_pass` can compute scores for a loss."""
+        """Returns what a forward pass of `model` must provide for `from_pass` if a loss is computed from the scores."""
         return Needs(own_attentions=self.needs_attentions)
 
     def from_pass(self, forward_pass: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:
@@ -277,7 +277,7 @@ class OnePassAttribution(DifferentiableAttribution):
 
     @abstractmethod
     def needs(self, model: Classifier) -> Needs:
-        """Returns what a forward pass of `model` must provide so that `from_pass` can compute scores for a loss."""
+        """Returns what a forward pass of `model` must provide for `from_pass` if a loss is computed from the scores."""
 
     @abstractmethod
     def from_pass(self, forward_pass: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:

@@ -195,9 +195,10 @@ class Cached(AttributionMethod):
 
 
 def _check_classes(stored: list[str] | None, names: list[str], path: str) -> None:
-    """Raises ValueError if the store's class names `stored` are in another order than the data's class names `names`.
+    """Raises ValueError if the store's class names `stored` contradict the data's class names `names`.
 
-    If `stored` is None, the store has no class names, and nothing is checked.
+    They do if the same names are in another order, or if `class_positions` cannot tell which classes correspond.
+    Nothing is checked if `stored` is None (the store has no class names), or if the lists have no name in common.
     """
     positions = None if stored is None else class_positions(stored, names, path)
     if stored is not None and positions is not None and positions != list(range(len(names))):

@@ -41,9 +41,11 @@ class Captum(AttributionMethod):
     """Scores tokens by an algorithm from captum.
 
     Gradient algorithms explain the embeddings that `Classifier.embed` returns. Layer algorithms explain the output of a
-    layer. Both give D values per token, which are then pooled. Perturbation algorithms replace the ids of explainable
-    tokens by the fill token; special tokens and padding are never replaced. The explained output is the logit of a
-    class. Algorithms that draw random numbers run one example at a time; the seed depends on the example's index.
+    layer. Both give D values per token, which are then pooled. There are two exceptions: LayerGradCam gives one value
+    per token, and of LayerFeatureAblation's D equal values per token, the first is taken. Perturbation algorithms
+    replace the ids of explainable tokens by the fill token; special tokens and padding are never replaced. The
+    explained output is the logit of a class. LayerActivation has no explained output, so all classes get the same
+    scores. Algorithms that draw random numbers run one example at a time; the seed depends on the example's index.
 
     Passes: the passes that captum makes; the table in captum_algorithms.py gives their number.
 
@@ -53,9 +55,10 @@ class Captum(AttributionMethod):
         wrapped: the algorithm whose scores NoiseTunnel averages over noisy inputs; None for other algorithms.
         layer: name of the layer that a layer algorithm explains, such as "transformer.bert.encoder.layer.0". The layer
             must return one state per token. If None, the embeddings are explained.
-        pooling: how the D values of a token become one score (see `pool`). Perturbation algorithms do not use it.
-        baseline: "fill" replaces explainable tokens by the encoder's fill token; "zero" sets all embeddings to 0.
-            Perturbation algorithms always use "fill".
+        pooling: how the D values of a token become one score (see `pool`). Perturbation algorithms, LayerGradCam and
+            LayerFeatureAblation do not use it.
+        baseline: "fill" replaces explainable tokens by the encoder's fill token; "zero" sets all embeddings to 0,
+            except those of a prompt. Perturbation algorithms always use "fill".
         seed: seed of the random draws, at least 0.
         delta_tolerance: largest completeness error, in logits, that causes no warning; None for no check. Only
             algorithms for which captum computes this error (its convergence delta) are checked. An instance warns at

@@ -56,7 +56,8 @@ class EmbeddingInput(nn.Module):
 def checked_layer(model: Classifier, name: str, num_tokens: int) -> Iterator[nn.Module]:
     """Context manager that yields a layer of a network, and checks the layer's outputs within the context.
 
-    A forward pass raises ValueError if the layer's output is not a tensor [B, T, D] with T = `num_tokens`.
+    A forward pass raises ValueError unless the layer returns a tensor [B, T, D] with T = `num_tokens`, or a tuple whose
+    first entry is such a tensor.
 
     Raises:
         ValueError: the network has no layer with this name.

@@ -134,7 +134,10 @@ class CoalitionAttribution(AttributionMethod):
         return Passes(forward=self.num_coalitions(num_tokens) if num_tokens else 0, backward=0)
 
     def erased_units(self, num_units: int) -> Tensor:
-        """Returns [N, M] bool, True where a coalition erases a unit, for an example with `num_units` >= 1 units."""
+        """Returns [N, M] bool, True where a coalition erases a unit of the example with index 0.
+
+        The example has M = `num_units` >= 1 units.
+        """
         return ~self.coalitions(num_units, 0).keep
 
     def _groups(self, units: Tensor, inputs: TextInputs) -> Iterator[tuple[list[int], list[Coalitions]]]:

@@ -88,8 +88,9 @@ def decompose_segment(
 ) -> tuple[Tensor, Tensor]:
     """Divides R states, which are weighted sums of a segment's token states, among the S tokens of the segment.
 
-    Returns vectors [R, S, D], one per state and token, and states [R, D]. A state is usually the sum of its vectors.
-    With the bias rule "token", the vectors are [R, S + 1, D]; the last vector of each state stands for all biases.
+    Returns vectors [R, S, D], one per state and token, and states [R, D]. A state is the sum of its vectors, unless
+    `rules` drop biases (`bias` "none"), omit the feed-forward blocks or use "relu". With the bias rule "token", the
+    vectors are [R, S + 1, D]; the last vector of each state stands for all biases.
 
     Args:
         layers: the network's first layers, or all of them. The states after the last of these layers are decomposed.
@@ -160,8 +161,8 @@ def decompose_text(
 ) -> tuple[Tensor, Tensor]:
     """Divides the logits, and the R states that the classification head reads, among T tokens.
 
-    Returns vectors [R, T, D] that usually sum to the states, and shares [R, T, C or 1] that usually sum to the logits.
-    With the bias rule "token", there are T + 1 vectors and shares, the last of them for all biases together.
+    Returns vectors [R, T, D] and shares [R, T, C or 1], which sum to the states and the logits (with the exceptions of
+    `decompose_segment`). With the bias rule "token", there are T + 1 vectors and shares, the last for all biases.
 
     Args:
         layers: all layers of the encoder.

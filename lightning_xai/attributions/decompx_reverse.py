@@ -199,7 +199,7 @@ class DecompXReverse(DifferentiableAttribution):
             def values(output: Tracked) -> Tensor:
                 if bias is None:
                     return output
-                assert output.second_run is not None  # the value vectors in a second run, whose input is 0
+                assert output.second_run is not None  # value vectors in the second run, in which the layer's input is 0
                 return track(output.plain(), rules, output.second_run - bias)
 
             inputs, targets = inputs.map(torch.clone), targets.clone()

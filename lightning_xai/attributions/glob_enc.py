@@ -62,7 +62,7 @@ class GlobEnc(DifferentiableAttribution):
     Reference: Modarressi et al. (2022), "GlobEnc: Quantifying Global Token Attribution by Incorporating the Whole
     Encoder Layer in Transformers", arXiv 2205.03286, variant N_Enc.
     Differs: the released code computes a vector for every pair of tokens. Here the norms of these vectors are computed
-    from inner products between attention heads, without the vectors themselves.
+    without the vectors: from the inner products between the vectors that a source sends through its attention heads.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

@@ -110,8 +110,8 @@ def expected_gradients(
         samples = range(num_samples)[chunk]
         points, noise = draw(samples)
         line = (end - start).unsqueeze(1) + noise.to(end)  # [B, n, T, D], or [B, 1, T, D] without noise
-        # `stretch` is 0, and is added to the points of all samples. By the chain rule, its gradient is therefore the
-        # product of `line` and the embeddings' gradient, summed over all samples
+        # `stretch` is 0. It is added to the point of every sample, and the sum is multiplied by `line`. By the chain
+        # rule, the gradient of `stretch` is therefore `line` times the embeddings' gradient, summed over all samples
         stretch = torch.zeros_like(end).unsqueeze(1).requires_grad_()
         embeds = start.unsqueeze(1) + (points.to(end) + stretch) * line
         gradients = class_gradients(
@@ -199,7 +199,8 @@ class GradientSHAP(DifferentiableAttribution):
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
         max_rows = rows_per_forward(self.chunk_size, inputs.input_ids.shape[1], inputs.device, differentiated=True)
         parts = []
-        # only a few examples are explained at a time, so that memory holds only their embeddings
+        # a few examples are explained at a time, so that memory holds the embeddings of their inputs and baselines, and
+        # not those of the whole batch
         for rows in even_slices(len(inputs), max(max_rows // self.num_samples, 1)):
             group = inputs[rows].trim()
             start, end = path_ends(model, group, self.baseline)

@@ -57,8 +57,8 @@ class IntegratedGradients(DifferentiableAttribution):
         quadrature: the quadrature rule, which sets the points and their weights (see `quadrature_points`).
         pooling: how the D values of a token become one score (see `pool`); only "sum" makes scores complete.
         multiply_by_inputs: False leaves out the factor (input - baseline), as in the results of Edin et al. (2024).
-        baseline: "fill" replaces explainable tokens by the encoder's fill token and keeps the others; "zero" sets all
-            embeddings to 0.
+        baseline: "fill" replaces explainable tokens by the encoder's fill token and keeps the others; "zero" sets the
+            embeddings of all tokens to 0, except for the tokens of a prompt.
         chunk_size: largest number of rows (examples times points) in one forward pass (internal_batch_size in captum).
             By default, it is chosen for the device. Scores do not depend on it.
         delta_tolerance: largest completeness error, in logits, that causes no warning; None for no check. An instance
@@ -144,7 +144,10 @@ class IntegratedGradients(DifferentiableAttribution):
         return torch.cat(deltas)
 
     def _groups(self, inputs: TextInputs) -> list[slice]:
-        """Returns slices of examples whose points fit in one forward pass, so that memory holds few embeddings."""
+        """Returns slices of examples. The points of a slice fit in one forward pass, unless one example has too many.
+
+        So memory holds the embeddings of only a few examples at a time.
+        """
         max_rows = rows_per_forward(self.chunk_size, inputs.input_ids.shape[1], inputs.device, differentiated=True)
         return list(even_slices(len(inputs), max(max_rows // self.num_steps, 1)))
 
@@ -163,7 +166,7 @@ class IntegratedGradients(DifferentiableAttribution):
     def _deltas(
         self, model: Classifier, inputs: TextInputs, targets: Tensor, ends: PathEnds, gradients: list[Tensor]
     ) -> Tensor:
-        """Returns the completeness errors [B, K] of K path gradients [B, T, D]."""
+        """Returns the completeness errors [B, K]. `gradients` has a path gradient [B, T, D] for each of K classes."""
         sums = torch.stack([((ends.end - ends.start) * gradient).sum(dim=(1, 2)) for gradient in gradients], dim=1)
         return sums - target_differences(model, inputs, targets, ends)
 

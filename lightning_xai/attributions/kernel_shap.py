@@ -75,8 +75,8 @@ def shapley_coalitions(num_units: int, num_samples: int, generator: np.random.Ge
     with the sizes of a pair if all remaining samples were drawn at random. If e is at least the number of the pair's
     coalitions, all of these coalitions are enumerated, and the next pair follows. Otherwise, all remaining samples are
     drawn at random from the kernel, restricted to this pair and later pairs. Each drawn coalition is followed by its
-    complement, and all drawn coalitions have equal weights. If `num_samples` is at least 2^M - 2, all coalitions are
-    enumerated.
+    complement, except for the last one if the number of drawn coalitions is odd. All drawn coalitions have equal
+    weights. If `num_samples` is at least 2^M - 2, all coalitions are enumerated.
 
     Example:
         >>> keep, weights = shapley_coalitions(3, 6, np.random.default_rng(0))
@@ -104,7 +104,9 @@ def shapley_coalitions(num_units: int, num_samples: int, generator: np.random.Ge
 
 
 class KernelSHAP(CoalitionAttribution):
-    """Scores units by their Shapley values: the average contribution of a unit to the output over all coalitions.
+    """Scores units by their Shapley values: the change of the output when a unit joins the units that a text keeps.
+
+    The change is averaged over all coalitions of other units, with Shapley's weights.
 
     Scores sum to the output for the text minus the output for the text without any unit, whatever the number of
     samples. The scores are exact if all coalitions are evaluated, and an approximation otherwise.

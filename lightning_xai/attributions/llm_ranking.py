@@ -38,7 +38,7 @@ class Ranked(NamedTuple):
 
 
 def mentioned_words(answer: str) -> list[str]:
-    """Returns the words of an answer in order, without list numbers, and without punctuation around the words.
+    """Returns an answer's words in order, in lower case, without list numbers and punctuation around the words.
 
     Example:
         >>> mentioned_words('1. "Great" (adjective)\\n2) film\\n- fun, dull')
@@ -95,10 +95,10 @@ class LLMRanking(AttributionMethod):
     """Scores words by the ranks that an instruction-tuned language model gives them. The explained network is not used.
 
     The language model reads the text and the name of the class. Its answers are decoded greedily, one text at a time.
-    Words are separated by white space. Words that the answer does not mention get a score of 0. Words of the answer
-    that are not in the text are dropped. `counts` holds the numbers of ranked words, of dropped words, of answers
-    without any word of the text, and of all answers. These numbers are printed after 1, 2, 4, 8, ... answers. All
-    tokens of a word get the word's score.
+    Words are separated by white space. If the answer ranks n words of the text, the first scores 1 and the last 1/n.
+    Words that the answer does not mention get a score of 0. Words of the answer that are not in the text are dropped.
+    `counts` holds the numbers of ranked words, of dropped words, of answers without any word of the text, and of all
+    answers. These numbers are printed after 1, 2, 4, 8, ... answers. All tokens of a word get the word's score.
 
     The text is decoded from the explainable tokens, so special tokens and prompts are left out.
 

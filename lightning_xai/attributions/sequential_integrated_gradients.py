@@ -88,7 +88,7 @@ class SequentialIntegratedGradients(AttributionMethod):
         return few
 
     def _closed_form(self) -> Occlusion | None:
-        """Returns Occlusion if it gives the same scores, otherwise None."""
+        """Returns Occlusion if it gives the same scores (with pooling "sum" and multiply_by_inputs), otherwise None."""
         if self.pooling == "sum" and self.multiply_by_inputs:
             return Occlusion(chunk_size=self.chunk_size)
         return None

@@ -120,7 +120,7 @@ class Solvex(AttributionMethod):
 
     @property
     def selected_on(self) -> str:
-        """Name of the metric that the search optimizes."""
+        """Name of the erasure metric that this method optimizes."""
         return {"comp": "comprehensiveness", "suff": "sufficiency"}.get(self.metric, "comprehensiveness+sufficiency")
 
     def for_preflight(self) -> Solvex:
@@ -195,8 +195,8 @@ class Solvex(AttributionMethod):
         if not num_tokens:
             return Passes(forward=1, backward=0)
         sets = most_sets(num_tokens, num_targets, beam_size=self.beam_size, exact_up_to=self.exact_up_to)
-        # all texts with one unit erased are evaluated before the search. The search for "comp" or "comp_suff" therefore
-        # evaluates `num_tokens` fewer erased texts
+        # a text has at most `num_tokens` units. Its versions with one unit erased are evaluated before the search, so
+        # the search for "comp" or "comp_suff" does not evaluate these `num_tokens` versions again
         versions = {"comp": sets - num_tokens, "suff": sets, "comp_suff": 2 * sets - num_tokens}[self.metric]
         return Passes(forward=1 + num_tokens + versions, backward=0)
 
@@ -204,7 +204,8 @@ class Solvex(AttributionMethod):
 def _probabilities_of(model: Classifier) -> Evaluate:
     """Returns a function that computes the probabilities of erased inputs, in float64 on the CPU.
 
-    In float32, different probabilities close to 1 may round to the same number.
+    The network's logits are converted to float64 before the softmax or sigmoid. In float32, different probabilities
+    close to 1 may round to the same number.
     """
 
     def probabilities(logits: Tensor) -> Tensor:

@@ -138,7 +138,8 @@ def _solve_signed(gram: np.ndarray, moments: np.ndarray, signs: np.ndarray, alph
     solution = torch.linalg.solve_ex(system, torch.from_numpy(moments[chosen] - alpha * signs[chosen])).result.numpy()
     if not (np.sign(solution) == signs[chosen]).all():  # also true if the system is singular, since its solution is NaN
         return None
-    # at the optimum, the gradient is alpha * sign for chosen units, and its magnitude is at most alpha for other units
+    # `gradient` is the negative gradient of the squared error. At the optimum, it is alpha * (sign of the coefficient)
+    # for chosen units, which have a nonzero coefficient, and its magnitude is at most alpha for the other units
     gradient = moments - gram[:, chosen] @ solution
     gradient[chosen] -= alpha * signs[chosen]
     bounds = np.full_like(gradient, alpha)

@@ -28,9 +28,9 @@ class AttributionCacheWriter(ExplainedCallback):
     subfolder `tokens` holds a token mask for each example: 1 where a token may be explained, 0 elsewhere. The subfolder
     `hashes` holds a hash of each example's token ids, so that `Cached` notices if the texts have changed.
 
-    Scores that are already stored, for example by an interrupted test, are not written again. A test also stores the
-    scores of the validation split, because a later test that reads the scores with `Cached` may tune thresholds on this
-    split.
+    Scores that are already stored, for example by an interrupted test, are not written again. If a test includes the
+    validation split (`tune_on_validation` of the data), the scores of this split are stored, too, because a later test
+    that reads the scores with `Cached` may tune thresholds on this split.
 
     Args:
         cache_dir: folder of the stores; by default `attributions` in the run's folder.

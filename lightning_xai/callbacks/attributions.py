@@ -43,8 +43,9 @@ class ComputeAttributions(Callback):
     """Explains every evaluated batch and passes the attributions to later callbacks, the receivers.
 
     A receiver is a callback that defines `on_explained(explained: ExplainedBatch)` and is listed between this callback
-    and the next ComputeAttributions. Receivers may come from other packages, and are called in the order of
-    `trainer.callbacks`. If `max_examples` excludes all examples of a batch, no receiver is called for this batch.
+    and the next callback that computes attributions. Receivers may come from other packages, and are called in the
+    order of `trainer.callbacks`. If `max_examples` excludes all examples of a batch, no receiver is called for this
+    batch.
 
     The callback runs in `validate`, `test` and `predict`, with any Trainer. Attributions are computed in float32 and
     outside inference mode. Afterwards, the network's train or eval modes, and `requires_grad` of its parameters, are as
@@ -61,8 +62,8 @@ class ComputeAttributions(Callback):
         num_top: number of explained classes per example if `targets` is "topk".
         max_examples: only the first `max_examples` examples of each split are explained, to limit the cost. If None,
             all examples are explained.
-        during_fit: whether to also explain during the validations of a fit. False by default, because attributions
-            cost more than the training itself.
+        during_fit: whether to also explain during the validations of a fit. False by default, because explaining may
+            take longer than the training itself.
 
     Raises:
         ValueError: `methods` is empty.

@@ -25,7 +25,8 @@ class ChangedClasses:
     """
 
     def __init__(self) -> None:
-        self._differs: dict[str, dict[int, bool]] = {}  # split -> index of the example -> whether its classes differ
+        # split -> index of the example -> whether the classes predicted in the two precisions differ
+        self._differs: dict[str, dict[int, bool]] = {}
 
     def add(
         self,

@@ -43,8 +43,8 @@ class CostPerExample(TypedDict):
     """A method's mean passes and seconds per example, and its largest growth in memory in MiB. NaN means unknown.
 
     Some networks cut texts into segments, and encode a segment only once even if several erased versions of a text
-    contain it. For these networks, there are two more values: the mean number of segments in an erased version, and the
-    mean number of segments that are encoded for it.
+    contain it. If a method evaluates erased versions with such a network, there are two more values: the mean number of
+    segments in an erased version, and the mean number of segments that are encoded for it.
     """
 
     forward_passes: float

@@ -44,7 +44,8 @@ class AttributionEvaluation(ExplainedCallback):
     Args:
         preset: name of this list of metrics; a part of every log tag.
         metrics: metrics to compute. For each pair of a split and a method, the metrics are copied.
-        max_examples: only the first `max_examples` explained examples of each split are measured. None: no limit.
+        max_examples: an explained example is measured only if it is among the first `max_examples` examples of its
+            split. None: no limit.
         during_fit: whether to also measure during the validations of a fit.
 
     Raises:
@@ -122,7 +123,8 @@ class AttributionEvaluation(ExplainedCallback):
 
         Raises nothing if the `callbacks` contain a preflight that will leave out these metrics.
         """
-        if any(getattr(callback, "leaves_out", False) for callback in callbacks):  # only Preflight defines it
+        # only Preflight has `leaves_out`: True if it leaves out methods and metrics that fail
+        if any(getattr(callback, "leaves_out", False) for callback in callbacks):
             return
         for metric in self.metrics:
             refuse_tuning(self.preset, metric)

@@ -37,7 +37,9 @@ def checkpoint_layers(network: nn.Module, *, enabled: bool = True) -> int:
 
 
 def second_derivatives(network: Classifier, inputs: TextInputs) -> list[Tensor]:
-    """Returns the gradients of |d(sum of logits) / d(embeddings)|^2 with respect to the encoder's trainable weights.
+    """Returns the gradients of |d(sum of logits) / d(embeddings)|^2 with respect to weights of the transformer.
+
+    These are the trainable weights of `network.transformer` on which the squared norm depends.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -59,8 +61,9 @@ class GradientCheckpointing(Callback):
 
     A training step makes one more forward pass and needs far less memory, which helps with texts of thousands of
     tokens. The same holds for each step in the searches that PGD and TokenMasking make. Losses and gradients stay the
-    same, even with dropout. Explanations still store all activations. If the objective differentiates twice, setup
-    checks on a short text that checkpointing does not change the second derivatives.
+    same, even with dropout. Attribution methods still store all activations, because they run in eval mode. If the
+    objective differentiates twice, setup checks on a short text that checkpointing does not change the second
+    derivatives.
 
     Raises:
         ValueError: at the setup of a fit, if no layer of the network supports checkpointing, or if checkpointing

@@ -73,7 +73,7 @@ class Heatmaps(ExplainedCallback):
         self.max_image_tokens = max_image_tokens
         self.pages: list[Path] = []  # the pages that this process has written since the last setup
         self._documents: dict[str, dict[int, ExplainedDocument]] = {}  # split -> index of the example -> document
-        self._not_all_drawn: set[str] = set()  # splits with explained examples that are not drawn
+        self._not_all_drawn: set[str] = set()  # splits in which some explained examples get no heatmap
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         super().setup(trainer, pl_module, stage)
@@ -189,7 +189,8 @@ class Heatmaps(ExplainedCallback):
 
     def _say_if_limited_away(self, trainer: Trainer, limit: int | float, option: str, splits: list[str]) -> None:
         """Prints which splits have no page because the trainer's `limit` on batches excludes their first documents."""
-        if isinstance(limit, float) and limit == 1.0 or is_dry_run(trainer):  # 1.0 is no limit, 1 is one batch
+        # 1.0 is no limit, 1 is one batch. A dry run writes no pages anyway
+        if isinstance(limit, float) and limit == 1.0 or is_dry_run(trainer):
             return
         drawn = {split for part in gather(list(self._documents)) for split in part}
         missing = [split for split in splits if split not in drawn and (self.splits is None or split in self.splits)]

@@ -30,7 +30,7 @@ def progress_bar() -> ProgressBar:
 class _TrainingProgress(ProgressBar):
     """Base class of both progress displays. Prints a line with the validation metrics at the end of every epoch.
 
-    Only the first process prints.
+    A validation before the end of an epoch also prints such a line. Only the first process prints.
     """
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class _TrainingProgress(ProgressBar):
 
 
 class PlainProgress(_TrainingProgress):
-    """Shows progress as plain lines: about every 30 s, and at the end of each training epoch.
+    """Shows progress as plain lines: about every 30 s, after each validation, and at the end of each training epoch.
 
     Args:
         first: seconds from the start of a training or evaluation to its first line.
@@ -139,7 +139,7 @@ class PlainProgress(_TrainingProgress):
 
 
 class TerminalProgress(_TrainingProgress, TQDMProgressBar):
-    """A progress bar with the loss and the monitored validation metric, and a line of text after every epoch.
+    """A progress bar with the loss and the monitored validation metric. Each validation and epoch adds a line of text.
 
     Example:
         >>> TerminalProgress().is_enabled

@@ -42,7 +42,9 @@ def data_lines(summary: dict[str, Any]) -> list[str]:
 
 
 class RunSummary(Callback):
-    """Prints the run's folder, objective, network, number of parameters, seed and device, and the sizes of the data.
+    """Prints facts about the run and the sizes of the data when the run starts.
+
+    The facts are the run's folder, objective, network, number of parameters, seed, device and precision.
 
     If a command makes several runs, a later run leaves out lines about the data that an earlier run has printed.
 

@@ -65,8 +65,8 @@ class Verbalizers(Callback):
 
     The values are the fraction of texts for which each class is predicted, the mean probability that the next token is
     a verbalizer, and an accuracy for each fill token: the accuracy on texts in which this token replaces every
-    explainable token. If this accuracy is far from chance, the fill token is itself evidence for a class, so erasing
-    tokens by replacing them with this fill token is not neutral.
+    explainable token. If this accuracy is far from chance, the filled texts still hold evidence for or against their
+    classes, so erasing tokens by replacing them with this fill token is not neutral.
 
     Args:
         fills: fill tokens: "mask", "pad", "unk" or any string that the tokenizer turns into exactly one token. Each

@@ -90,7 +90,7 @@ class ROAR(ChainCallback):
     scores the tokens of all splits for the gold class, and the tokens with the highest scores are erased. The next run
     trains on the remaining tokens, its best checkpoint scores them, and so on. Erased tokens stay erased and count
     toward the amounts erased later. The baseline "random" erases each example's tokens in random order. Finished runs
-    are never repeated: the same command continues an interrupted chain.
+    are not trained again: the same command continues an interrupted chain.
 
     When all runs are finished, `roar.csv` is written to the root's folder, with the columns seed, method, amount,
     split, metric, value, control, amount_unit and run. All methods share the runs at 0 and 100 percent, whose results

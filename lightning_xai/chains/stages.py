@@ -33,7 +33,7 @@ class Stage:
         group: name of a group of stages that take about the same time.
         erasures: name of the folder that stores which tokens are erased; "" if nothing is erased.
         removal: how the data module removes erased tokens: "mask", "delete" or "positions" (see `remove_tokens`).
-        writer: name of the stage that chooses and stores the erased tokens; "" for the root.
+        writer: name of the stage that chooses and stores the erased tokens; "" if the root does this.
         config: configuration file whose settings override those of the command; None if the stage has no such file.
 
     Example:
@@ -75,7 +75,7 @@ class Chain:
         """Returns the chain to which a run's folder belongs, and the run's stage in this chain."""
         for stage in stages[1:]:
             root = RunFolder(run).root_of_stage(stage.name)
-            # without such a folder, `run` is a root, and its folder has the name of a stage only by chance
+            # if no root has begun there, `run` is a root itself, and its folder has a stage's name only by chance
             if root is not None and root.has_begun:
                 return cls(root, stages), stage
         return cls(RunFolder(run), stages), stages[0]
@@ -119,7 +119,7 @@ class Chain:
         return not settings or not run.settings or is_evaluated_with(run, settings)
 
     def _first_alike(self, stage: Stage) -> RunFolder:
-        """Returns the first run that began with the configuration file of `stage`; if there is none, the root's run."""
+        """Returns the first run that has begun and has the `config` of `stage`; if there is none, the root's run."""
         alike = (self.run(other) for other in self.stages if other.config == stage.config)
         return next((run for run in alike if run.has_begun), self.root)
 
@@ -275,7 +275,10 @@ class Chain:
         return None if left is None else left / 60
 
     def progress(self, stage: Stage, name: str, scores_with: ScoresWith | None = None) -> str:
-        """Returns a line such as "ROAR stage 7 of 38: gradient, 30 %, about 12 min left"."""
+        """Returns a line such as "ROAR stage 7 of 38: gradient, 30 %, about 12 min left", where `name` is "ROAR".
+
+        For `scores_with`, see `minutes_left`.
+        """
         left = self.minutes_left(stage, scores_with)
         known = "" if left is None else f", about {left:.0f} min left" if left >= 1 else ", under 1 min left"
         return f"{name} stage {self.stages.index(stage) + 1} of {len(self.stages)}: {stage.title}{known}"

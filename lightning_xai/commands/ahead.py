@@ -16,8 +16,8 @@ def say_ahead(trainer: Trainer, module: LightningModule, data: Any) -> None:
 
     If the fit first needs other runs, such as a teacher's training, the summary is printed before these runs.
 
-    Prints nothing if no test follows the fit. Also prints nothing with several processes or on a GPU, because the
-    network is not on its device yet.
+    Prints nothing if no test follows the fit, or if the trainer has no callback Forecast. Also prints nothing on a GPU,
+    because the network is not on its device yet, and with several processes, because they cannot communicate yet.
 
     Args:
         trainer: the trainer of the fit.

@@ -14,7 +14,8 @@ def bound_facts(run: RunFolder, objective: Any) -> dict[str, Any]:
     """Returns facts for the manifest of a trained run: "bounds", and "bound_met" (whether the run met its bounds).
 
     Returns {} if the objective has no bounds, or if the run only serves to find a bound. The best checkpoint is
-    chosen only among epochs that meet the bounds, so a run without a best checkpoint did not meet them.
+    chosen only among epochs that meet the bounds, so a run without a best checkpoint did not meet them. For such a run,
+    this function prints that there is no best checkpoint, and the smallest validation loss of every constraint.
 
     Args:
         run: the run, whose training has ended.

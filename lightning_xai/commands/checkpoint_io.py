@@ -26,7 +26,10 @@ class WholeCheckpointIO(TorchCheckpointIO):
     """
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
-        """Saves a checkpoint atomically, or with Lightning's own method if the path is remote, such as s3://."""
+        """Saves a checkpoint atomically.
+
+        Lightning's own method saves it if the path is remote, such as s3://, or if `storage_options` are given.
+        """
         if "://" in str(path) or storage_options is not None:
             super().save_checkpoint(checkpoint, path, storage_options)
         else:

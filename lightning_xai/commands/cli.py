@@ -143,7 +143,7 @@ class XAICLI(LightningCLI):
         self._dump_config()
         self.settings = run_settings(self.config_dump)
         self.run.check_format()
-        if self.subcommand != "fit":  # Lightning warns that the best score is lost, but only a fit uses it
+        if self.subcommand != "fit":  # silences the warning that the best score is lost: only a fit uses this score
             warnings.filterwarnings("ignore", message="The dirpath has changed from")
         if self.subcommand == "fit" and not self.is_dry and config.stage is None:
             own_run(self.run, is_first=is_first())
@@ -152,7 +152,7 @@ class XAICLI(LightningCLI):
         self._portable_config = config.clone()
         for key in ("checkpoint.dirpath", "trainer.default_root_dir", "ckpt_path"):
             self._portable_config[key] = None  # another run that reads the saved file must not use this run's folder
-        # the command line of a chain's stage has --follow_up=false, which must not be saved as a setting of the stage
+        # a chain starts its stages with --follow_up=false (start no other runs), which must not be saved as a setting
         self._portable_config.follow_up |= "--follow_up=false" in self._args
         config.checkpoint.dirpath = str(self.run.checkpoints_dir)
 
@@ -191,11 +191,11 @@ class XAICLI(LightningCLI):
         return trainer
 
     def fit(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
-        """Runs or resumes the fit, and then tests its best checkpoint. Does neither if another run must come first."""
+        """Unless another run must come first, fits or resumes, and tests the best checkpoint if `test_after_fit`."""
         config = self.config.fit
         if config.stage is not None:
             self.next_run = chain_in(callbacks_of(self.trainer)).overrides(config.stage, self.run)
-            self.is_done = True  # the run of the stage that --stage names replaces this run
+            self.is_done = True  # instead of this run, the command runs `next_run`, the stage that --stage names
             return
         recall_results(self.run, self.settings, self.trainer)
         run, is_tested = self.run, not config.test_after_fit or is_evaluated_with(self.run, self.settings)
@@ -280,7 +280,7 @@ class XAICLI(LightningCLI):
         self.trainer.test(self.model, datamodule=self.datamodule, ckpt_path=self._begin(path), verbose=False)
 
     def _end(self, table: pd.DataFrame | None, pages: list[Path]) -> None:
-        """Prints the tables at the end of a subcommand. After a fit, sets `next_run` for the run that follows."""
+        """Prints `table`, if any, and the paths of files and `pages`. After a fit, sets `next_run` to the next run."""
         self.is_done = True
         if self.trainer.is_global_zero and table is not None:
             written = self.results.test.table if self.results.test is not None else self.run.results_table

@@ -41,7 +41,7 @@ def explain_command(argv: list[str]) -> None:
 def with_method_lists(argv: list[str], known: Mapping[str, type[AttributionMethod]]) -> list[str]:
     """Returns a command line in which "--method A,B" is replaced by "--method=[A, B]", the parser's form of a list.
 
-    A method gets the arguments that `signed_arguments` returns for it.
+    A method that is given by its class name gets the arguments that make its scores signed (see `signed_arguments`).
 
     Args:
         argv: the command line.
@@ -106,8 +106,8 @@ def explain(
         method: one attribution method, as a class name (AttInGrad) or a class_path, or several class names separated by
             commas (AttInGrad,DecompXReverse). The default is IntegratedGradients with signed scores, which sum to the
             logit for the text minus the logit for the baseline. A method that is given by its name alone gets signed
-            scores if its argument `pooling` allows them; `--method.pooling l2` gives magnitudes instead. The sum of
-            Gradient's scores has no meaning.
+            scores if its argument `pooling` allows them; `--method.pooling l2` gives magnitudes instead. Gradient keeps
+            its magnitudes, because the sum over the elements of a token's gradient has no meaning.
         num_classes: on multi-label data, at least this many of the most probable classes are explained, even if the
             network does not predict them. All predicted classes are always explained.
         html: HTML page to write for `text` or `text_file`; by default explain.html in the run's folder, or in the

@@ -10,7 +10,8 @@ from pathlib import Path
 from lightning_xai.commands.garbage import without_collections
 from lightning_xai.commands.overview import COMMANDS, overview, unknown_command
 
-INSTALLED = ("torch", "lightning", "jsonargparse", "transformers", "numpy")  # packages that pip installs with this one
+# packages that pip installs with this one. If one is missing, Python runs outside the environment of lightning_xai
+INSTALLED = ("torch", "lightning", "jsonargparse", "transformers", "numpy")
 
 
 def main(argv: list[str] | None = None) -> None:

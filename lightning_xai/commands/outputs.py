@@ -18,7 +18,7 @@ EXPLANATIONS = (".html", ".jsonl")  # in a model's folder, only files with these
 
 
 def refuse_inputs(option: str, output: Path, inputs: Mapping[str, Path], model: Path | None = None) -> None:
-    """Raises ValueError if an output would overwrite an input of the command or a file of the model.
+    """Raises ValueError if an output would overwrite an input of the command or a file of the model, or is a folder.
 
     An input is recognized even if the output is another path to the same file, such as a link.
 
@@ -104,7 +104,7 @@ def write_output(file: Path, write: Callable[[TextIO], object]) -> None:
         write_text(file)
     else:
         place = file.resolve()
-        remove_partial_files(place.parent, place.name, owned=False)  # left by a killed command
+        remove_partial_files(place.parent, place.name, owned=False)  # left by a killed command on this machine
         write_whole(place, write_text)
 
 

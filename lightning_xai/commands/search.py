@@ -76,7 +76,7 @@ def search(plan: SearchPlan, argv: Sequence[str], *, experiment: str) -> None:
     """
     whole = _command_of_run(plan, [f"--experiment={experiment}", *argv])
     command = _with_options(whole, plan)
-    with quiet("Running in `fast_dev_run` mode"):  # hides an irrelevant message: SearchedRun trains nothing
+    with quiet("Running in `fast_dev_run` mode"):  # hides a message about the dry run: SearchedRun trains nothing
         run = SearchedRun(arguments_of_trials(plan, [f"--experiment={experiment}", *argv]), plan)
     take(run.run.path / FOLDER_LOCK)
     directions = run.directions
@@ -147,7 +147,10 @@ def _carry_out(study: Study, trial: Trial, command: list[str], root: RunFolder) 
     except Pruned:
         run.write_manifest(status=PRUNED)
         study.prune(trial)
-        say(f"{run.path} is pruned: its validation value is worse than the median of earlier trials at the same step")
+        say(
+            f"{run.path} is pruned: its best validation value so far is worse than the median value of earlier trials "
+            "at the same step"
+        )
     else:
         values = {tag: best_value(run.validations_file, tag, mode) for tag, mode in study.directions.items()}
         study.finish(trial, values)
@@ -155,7 +158,7 @@ def _carry_out(study: Study, trial: Trial, command: list[str], root: RunFolder) 
 
 
 def _has_values(run: RunFolder, values: Mapping[str, Any]) -> bool:
-    """Returns whether a run was trained with these values of the searched settings."""
+    """Returns whether a run was trained with these values. Searched settings that the run lacks are ignored."""
     settings = run.settings or {}
     return all(settings.get(key, value) == value for key, value in values.items())
 

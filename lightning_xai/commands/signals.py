@@ -70,6 +70,7 @@ class EndOnSigterm(Callback):
 
     Lightning's own handler waits for the end of the batch, and then ends the process with code 0. With several
     processes, that handler starts a collective operation; if another process is in a different one, both wait forever.
+    If the cluster requeues jobs itself (`auto_requeue`), Lightning's handler stays in place.
 
     Example:
         >>> before = signal.getsignal(signal.SIGTERM)
@@ -103,8 +104,8 @@ class EndOnSigterm(Callback):
 def _terminate(number: int, frame: FrameType | None, launcher: Any = None) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second SIGTERM would interrupt the clean-up
     if launcher is not None:
-        # the launcher's other processes are killed only when this process exits. If one of them ended earlier, the
-        # launcher would kill this process too
+        # this process kills the other processes of the launcher only at its own exit. If one of them ended now, the
+        # launcher would kill this process, too, before its clean-up
         atexit.register(launcher.kill, signal.SIGKILL)
     raise Terminated
 

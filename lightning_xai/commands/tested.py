@@ -56,7 +56,8 @@ def facts_of_test(
         return FactsOfTest(checkpoint, run.results_table)
     if command == "test":
         return FactsOfTest(checkpoint, table_of_test(run, checkpoint, settings))
-    best = run.best_checkpoint  # its file is hashed only if the run has no results table
+    # a results table already names the checkpoint of the run. Only without a table is the best checkpoint hashed
+    best = run.best_checkpoint
     best_hash = checkpoint_hash(str(best)) if best is not None and not run.is_tested else None
     return FactsOfTest(checkpoint, table_of_prediction(run, checkpoint, settings, best_hash))
 
@@ -64,9 +65,12 @@ def facts_of_test(
 def recall_results(run: RunFolder, settings: Mapping[str, Any], trainer: Trainer) -> None:
     """Restores the results table of an earlier test that had the same evaluation settings.
 
-    The table is restored only if the run still has it, and if that test evaluated the run's best checkpoint. With
-    several processes, nothing is restored, because they could see different tables. In a chain, nothing is restored
-    either, because the tests of a chain also write other files.
+    The table is restored only if the run still has it, and if that test evaluated the run's best checkpoint. If the
+    current table already has these settings, only heatmaps that a killed test has moved away are restored.
+
+    Nothing is restored in a dry run or before the training has ended. With several processes, nothing is restored,
+    because they could see different tables. In a chain, nothing is restored either, because the tests of a chain also
+    write other files.
 
     Example:
         >>> from pathlib import Path

@@ -16,7 +16,8 @@ def best_validation_losses(run: RunFolder, names: tuple[str, ...]) -> dict[str, 
         names: names of losses, such as "log_loss" and the name of a term.
 
     Raises:
-        ValueError: the run did not log one of the losses in validation.
+        ValueError: the run did not log one of the losses in validation, or up to its best checkpoint, it never logged
+            all of them at the same step.
 
     Example:
         >>> from pathlib import Path
@@ -27,8 +28,9 @@ def best_validation_losses(run: RunFolder, names: tuple[str, ...]) -> dict[str, 
     if file is None:
         return None
     checkpoint = torch.load(file, map_location="cpu", weights_only=True, mmap=True)
-    # Lightning logs values under this step. `global_step` counts optimizer steps, and is smaller if the objective
-    # accumulates gradients itself
+    # Lightning logs a value under the number of training batches so far, `_batches_that_stepped` (batches over which
+    # Lightning accumulates gradients count as one). `global_step` counts the optimizer's steps, and is smaller if the
+    # objective accumulates gradients itself
     counters = checkpoint.get("loops", {}).get("fit_loop", {}).get("epoch_loop.state_dict", {})
     step = counters.get("_batches_that_stepped", checkpoint["global_step"])
     events = EventAccumulator(str(run.path), size_guidance={"scalars": 0})

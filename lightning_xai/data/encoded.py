@@ -29,7 +29,7 @@ class Encoded:
     rationales: dict[int, np.ndarray] = field(default_factory=dict)  # class -> [T] bool, True at evidence tokens
     evidence_kept: float | None = None  # fraction of evidence characters that were not truncated; None without evidence
     truncated: bool = False
-    # class -> number of evidence tokens, for the classes whose evidence was all truncated
+    # class -> number of truncated evidence tokens, for the classes whose evidence was all truncated
     evidence_cut: dict[int, int] = field(default_factory=dict)
 
     def __len__(self) -> int:

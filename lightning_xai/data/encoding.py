@@ -228,15 +228,16 @@ class TokenizerEncoder(FastTokenizerEncoder):
     """Encodes texts with the tokenizer of a pretrained model.
 
     Args:
-        path: a folder, a Hugging Face hub id, or "package:NAME/FOLDER" for a folder in an installed package. On the
-            command line, None means the tokenizer of the network.
-        max_length: as in FastTokenizerEncoder. On the command line, None means the length with which the network was
+        path: a folder, a Hugging Face hub id, or "package:NAME/FOLDER" for a folder in an installed package. The
+            command line replaces None by the path of the network's tokenizer.
+        max_length: as in FastTokenizerEncoder. The command line replaces None by the length with which the network was
             trained.
         fill, explain_pair: as in FastTokenizerEncoder.
         trust_remote_code: whether Python code in the folder at `path` may run.
 
     Raises:
-        ValueError: `path` or `max_length` is None, or there is no tokenizer at `path`.
+        ValueError: `path` or `max_length` is None, for example in Python code, where no command line replaces None; or
+            there is no tokenizer at `path`.
 
     Example:
         >>> import tempfile

@@ -44,7 +44,7 @@ def apply_erasures(
     unk_token_id: int | None = None,
     encoder: EncoderFacts | None = None,
 ) -> EncodedSplit:
-    """Erases the tokens that the store `<folder>/<split>` marks, and returns the split's examples without them.
+    """Returns the split's examples, in which the tokens that the store `<folder>/<split>` marks are erased.
 
     For each example, the store has a row [T] under the key (index, 0): 1 for a token to erase, 0 for any other token.
 

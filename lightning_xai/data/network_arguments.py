@@ -41,7 +41,7 @@ class NetworkArguments:
 
     @property
     def vocab_size(self) -> int:
-        """Number V of token ids, which is the number of rows in a network's embedding table."""
+        """Number V of token ids. A network's embedding table needs at least V rows."""
         self._ensure_fitted_encoder()
         return self.encoder.vocab_size
 

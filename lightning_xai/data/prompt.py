@@ -187,7 +187,7 @@ class PromptEncoder(TokenizerEncoder):
         return [e if len(e) else OneSpecialToken([self._empty_id], e.overflowing) for e in batch.encodings], []
 
     def _with_lead(self, example: dict[str, Any]) -> dict[str, Any]:
-        """Returns the example with `self._lead` before its text, and with its evidence spans shifted accordingly.
+        """Returns the example with `self._lead` before its text, unless this is empty, and shifts the evidence spans.
 
         `self._lead` holds the template's spaces just before the text, or "" if the tokenizer itself adds a space.
         """

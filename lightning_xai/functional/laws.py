@@ -1,4 +1,7 @@
-"""Functions for laws (checks of required properties): they make random texts, and compare results and states."""
+"""Functions for laws (checks of required properties).
+
+They make random texts, compare tensors, and find what a call has changed in a network or in the process.
+"""
 
 from __future__ import annotations
 

@@ -172,7 +172,7 @@ class AttributionMetric(Metric, Selector, ABC):
         return dict(zip(self.columns, records.nanmean(dim=0), strict=True))
 
     def tune(self) -> dict[str, float]:
-        """Returns settings tuned on this metric's validation rows. If it raises ValueError, the metric is left out."""
+        """Returns settings tuned on this metric's validation rows. If it raises ValueError, results lack the metric."""
         return {}
 
     def tune_from(self, validation: AttributionMetric) -> None:
@@ -252,7 +252,7 @@ class AttributionMetric(Metric, Selector, ABC):
         return torch.zeros_like(attribution.target_mask)
 
     def sync(self, *args: Any, **kwargs: Any) -> None:
-        """Synchronizes states. A rank without rows sends empty tensors, or gather would hang (torchmetrics #2463)."""
+        """Synchronizes states. A rank without rows sends empty tensors; else gather would hang (torchmetrics #2463)."""
         if not self.keys:
             self.keys.append(torch.zeros(0, 2, dtype=torch.long, device=self.device))
             self.records.append(torch.zeros(0, len(self.columns), dtype=torch.float64, device=self.device))

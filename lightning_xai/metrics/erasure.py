@@ -114,7 +114,7 @@ class ErasureMetric(AttributionMetric):
         return float(num_methods * len(set(self.sizes.of(torch.tensor([num_units]))[0].tolist())))
 
     def erased_units(self, num_units: int) -> Tensor:
-        """Ranks M units at random. Returns [J, M] bool: for each number k of top units, True at the erased units."""
+        """Ranks M units at random. Returns [J, M] bool: for each k, True at the units that this metric then erases."""
         ranks = torch.randperm(num_units, generator=torch.Generator().manual_seed(0))
         top = ranks < self.sizes.of(torch.tensor([num_units])).T
         return top if self.erases_top else ~top

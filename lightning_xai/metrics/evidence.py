@@ -66,8 +66,8 @@ def evidence_cut_of(attribution: Attribution, batch: Batch, *, match: Match = "c
 class EvidenceMetric(AttributionMetric):
     """Base class of metrics that compare scores with evidence in each row (example, class).
 
-    Rows without evidence are skipped. The value `num_evidence_cut` is the number of skipped rows that lost all their
-    evidence to truncation.
+    Rows without evidence are skipped. `compute` returns, as `num_evidence_cut`, the number of skipped rows that lost
+    all their evidence to truncation.
 
     Args:
         match: which rationales count as evidence for a class; `align_rationale` describes the options.

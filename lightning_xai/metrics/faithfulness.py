@@ -109,7 +109,8 @@ class Sufficiency(_ProbabilityDrop):
     """Drop in the probability when only the k most important units are kept; lower is better.
 
     Args:
-        sizes: see ErasureMetric. A Window of w units keeps the w - k most important units.
+        sizes: see ErasureMetric. With a `Window` of w units, the w - k most important units are kept in place of the k
+            most important ones.
         relative: whether the drop is divided by the probability for the whole input.
         clipped: whether negative drops are set to 0.
         without_units: the drop that is recorded if no unit is kept: "measured" is the drop when only the special tokens

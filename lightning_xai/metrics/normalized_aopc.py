@@ -180,7 +180,7 @@ class NormalizedAOPC(AttributionMetric):
             rows: the R rows.
             ranks: [R, T] rank of each token's unit.
             num_units: [R] number of units of each row's text.
-            predict: the network.
+            predict: returns the network's probabilities.
         """
         probs = predict(predict.inputs).cpu()
         keep = self._kept(ranks, num_units)

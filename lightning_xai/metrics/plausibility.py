@@ -164,7 +164,7 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
         self.selections = tuple(f"{part}_" for part in parts if part in ("predicted", "missed"))
         zeroed = [f"zeroed_{name}" for name in names] if "zeroed" in parts else []
         self.columns = (*names, *zeroed, *(["part"] if self.selections else []))
-        self.columns += ("uncut",) if "with_cut" in parts else ()  # "uncut": NaN if all evidence of a row was truncated
+        self.columns += ("uncut",) if "with_cut" in parts else ()  # "uncut": 1, NaN if truncation cut off all evidence
 
     @property
     def num_compared(self) -> int:
@@ -189,7 +189,7 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
         return torch.cat(records, dim=-1)
 
     def _add_cut_rows(self, records: Tensor, attribution: Attribution, batch: Batch) -> Tensor:
-        """Fills in records of rows that lost all evidence to truncation. Returns [B, K]: NaN in these rows, else 1."""
+        """Fills in `records` of rows that lost all evidence to truncation. Returns the column "uncut" [B, K]."""
         num_evidence = evidence_cut_of(attribution, batch, match=self.match)
         rows = (num_evidence > 0) & attribution.target_mask
         if rows.any():
@@ -216,7 +216,7 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
         return torch.cat([torch.stack([single.double() for single in singles], dim=1), *counts], dim=1)
 
     def _counts(self, records: Tensor) -> dict[str, Tensor]:
-        """Returns, for each name in `widths`, the columns [n, width] of the n records that contain no NaN."""
+        """Leaves out records with NaN. Returns, for each name in `widths`, the columns [n, width] of the n others."""
         defined = records[~records.isnan().any(dim=1)]
         return dict(zip(self.widths, defined.split(list(self.widths.values()), dim=1), strict=True))
 
@@ -238,13 +238,13 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
         return values
 
     def _records_of(self, part: Part | Literal["all"], records: Tensor) -> Tensor:
-        """Returns the records [n, num_compared] for a part: "all", or one of the variants in the argument `parts`."""
+        """Returns the rows and columns of `records` for "all" or for a part in `self.parts`: [rows, num_compared]."""
         if part == "zeroed":
             return records[:, self.num_compared : 2 * self.num_compared]
         return records[self._rows_of(part, records), : self.num_compared]
 
     def _rows_of(self, part: str, records: Tensor) -> Tensor:
-        """Returns [n] bool: True for the rows of a part, which is "all" or a variant in the argument `parts`."""
+        """Returns [n] bool, True for those of n records that count for "all" or for a part in `self.parts`."""
         if part == "with_cut" or "uncut" not in self.columns:
             rows = torch.ones(len(records), dtype=torch.bool, device=records.device)
         else:

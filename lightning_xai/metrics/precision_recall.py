@@ -45,7 +45,8 @@ def span_ids(evidence: Tensor) -> Tensor:
 def spans_above(scores: Tensor, evidence: Tensor, thresholds: Tensor) -> tuple[Tensor, Tensor]:
     """Returns how many spans have a score above each of G thresholds, and how many tokens these spans have.
 
-    Both results are [R, G]. A span is a maximal run of True in `evidence` [R, T].
+    Both results are [R, G]. A span is a maximal run of True in `evidence` [R, T]. Its score is the largest of its
+    tokens' scores.
 
     Example:
         >>> scores, evidence = torch.tensor([[0.9, 0.0, 0.1, 0.4]]).double(), torch.tensor([[True, False, True, True]])

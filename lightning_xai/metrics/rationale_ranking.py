@@ -33,7 +33,8 @@ def recall_at_annotated(scores: Tensor, evidence: Tensor, mask: Tensor) -> Tenso
 class RationaleRanking(EvidenceMetric):
     """AUROC, average precision, and recall at the number of evidence tokens, each averaged over examples.
 
-    Rows without evidence are skipped. AUROC is undefined for a row in which every token is evidence.
+    Rows without evidence are skipped. AUROC is undefined for a row in which every token is evidence, so the mean AUROC
+    leaves out such rows.
 
     Args:
         rank_special: whether special tokens are ranked, too; they count as tokens that are not evidence.

@@ -23,7 +23,7 @@ class ReadsSymbols:
         [2]
     """
 
-    symbol_mask: Tensor | None = None  # [V] bool
+    symbol_mask: Tensor | None = None  # [V] bool, True for the ids of symbols
 
     @property
     def needs_symbols(self) -> bool:

@@ -20,7 +20,7 @@ class SymbolShare(ReadsSymbols, AttributionMetric):
     two shares count a text once for each explained class. Special tokens of the tokenizer do not count.
 
     Args:
-        k: number of top tokens of each row.
+        k: number of top tokens of each row. A row is a text with one explained class.
         evidence_only: whether to skip rows whose class has no evidence in the text.
         ties: which of two tokens with equal scores ranks higher, the "first" or the "last" in the text.
         sign: sign of the scores that are ranked; `with_sign` describes the options.

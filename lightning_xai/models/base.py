@@ -156,7 +156,8 @@ class Classifier(nn.Module, ABC):
         If `inputs_embeds` [B, T, D] is given, it replaces `embed(inputs)`.
 
         Raises:
-            ValueError: attentions are requested, but `set_attention("eager")` was not called.
+            ValueError: attentions are requested, but `set_attention("eager")` was not called or padding is on the left;
+                or `inputs_embeds` and `inputs` differ in the number of rows or tokens.
         """
 
     @property

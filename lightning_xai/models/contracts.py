@@ -13,7 +13,7 @@ from lightning_xai.models.base import Classifier
 from lightning_xai.types import TextInputs
 
 # largest accepted change of a logit, as a fraction of (largest absolute logit + _FLOOR). Rounding errors of float32 are
-# a hundred times smaller
+# a hundred times smaller. _FLOOR keeps the accepted change above 0 if all logits are 0
 TOLERANCE = 1e-4
 _FLOOR = 1e-2
 _LENGTHS = (7, 4)  # numbers of tokens in the two texts

@@ -143,7 +143,11 @@ class HFClassifier(HuggingFaceClassifier):
         return TransformerCall(arguments, inputs_embeds, inputs.attention_mask)
 
     def head_output(self, output: Any, inputs: TextInputs, columns: Tensor | None) -> HeadOutput:
-        """Returns the transformer's own logits, the weight of each token in the pooled state, and hidden states."""
+        """Returns the transformer's own logits, the weight of each token in the pooled state, and hidden states.
+
+        Column t of the weights and of the hidden states belongs to column t of `inputs`. The base class describes the
+        arguments.
+        """
         readout = pooling_readout(inputs.attention_mask, pooling=self.pooling, dtype=self.embedding_matrix.dtype)
         states = output.hidden_states
         if states is not None:
@@ -156,7 +160,7 @@ class HFClassifier(HuggingFaceClassifier):
         # a network that is built from a config with a pad id does not train the embedding of the token with this id.
         if arguments["config"] is not None:
             arguments["config"]["pad_token_id"] = self._given_pad_id
-            arguments["head_dropout"] = None  # already contained in the config
+            arguments["head_dropout"] = None  # the entry "config" contains this probability
         return arguments
 
     def head_layers(self) -> list[Callable[[Tensor], Tensor]]:
@@ -164,7 +168,10 @@ class HFClassifier(HuggingFaceClassifier):
 
     @torch.no_grad()
     def differences_from_transformer(self) -> list[str]:
-        """Returns a message if logits differ from the transformer's own logits, for example due to wrong positions."""
+        """Returns a message if the logits differ from those of a direct call of `transformer` with token ids.
+
+        They differ, for example, if this class passes wrong positions to the transformer.
+        """
         inputs = random_inputs(self, [7])
         with evaluation_mode(self):
             bare = self.transformer(inputs.input_ids, attention_mask=inputs.attention_mask.long()).logits

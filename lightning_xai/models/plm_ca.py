@@ -225,8 +225,8 @@ class PLMCA(HuggingFaceClassifier):
         if self.mask_mode == "legacy":
             lengths = inputs.attention_mask.sum(dim=1)
             columns_of_padding, is_padding = last_segment_padding(lengths, segment_length=self.segment_length)
-            # a class attends to at most S padding tokens of a text, so only S columns of padding are added. With
-            # all columns, the largest tensors could be twice as large
+            # a class attends to at most S padding tokens of a text, so only S columns of `padded` are added. If all
+            # its N * S columns were added, the largest tensors could be twice as large
             padding = take_columns(padded[-1], columns_of_padding.clamp(max=padded[-1].shape[1] - 1))  # [B, S, D]
             tokens, keep = torch.cat([tokens, padding], dim=1), torch.cat([keep, is_padding], dim=1)
         queries = self.class_queries if classes is None else self.class_queries[classes]
@@ -262,8 +262,8 @@ class PLMCA(HuggingFaceClassifier):
         """Returns last hidden states [U, S', D] of segments, and a mask [U, S'] of the states that classes attend to.
 
         Args:
-            segments: U segments, each as a text of at most `segment_length` tokens with padding on the right. With
-                mask_mode "legacy", a segment with fewer tokens must be the last segment of its text.
+            segments: U segments, each as a text of at most `segment_length` tokens, padded on the right to S' columns.
+                In mask_mode "legacy", S' is always `segment_length`, and only a text's last segment may be shorter.
             embed_mask: bool, of the shape of `segments.input_ids`; where it is False, embeddings are set to 0.
         """
         embeds = None if embed_mask is None else self.embed(segments) * embed_mask.unsqueeze(-1)
@@ -277,7 +277,7 @@ class PLMCA(HuggingFaceClassifier):
     def version_logits(self, inputs: TextInputs, versions: Versions, classes: Tensor, **options: Any) -> Tensor | None:
         """Returns the logits [R, K] for R versions of texts. A version has some tokens erased; see `ForVersions`.
 
-        Each distinct segment is encoded once. Returns None in training mode, or if there are too many classes.
+        Versions share encoded segments. Returns None in training mode, or if a text's classes need too much memory.
         """
         return None if self.training else logits_by_segment(self, inputs, versions, classes, **options)
 

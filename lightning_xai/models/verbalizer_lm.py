@@ -92,7 +92,7 @@ class VerbalizerLM(HuggingFaceClassifier):
         self.transformer.config.use_cache = False
         head: Any = language_model.get_output_embeddings()
         is_tied = head.weight is self.embedding_matrix
-        # maps states [D] to logits [V]; None if the embedding table does this
+        # the layer that maps states [D] to logits [V]; None if its only weights are the embedding table
         self.output = None if is_tied and head.bias is None else head
         rows = self.embedding_matrix.shape[0]
         self.verbalizers = _checked_verbalizers(verbalizers, num_classes, rows)
@@ -150,7 +150,8 @@ class VerbalizerLM(HuggingFaceClassifier):
         columns = call.num_prompt_columns
         trains = torch.is_grad_enabled() and any(parameter.requires_grad for parameter in self.parameters())
         if self.training or trains:
-            # the cache notices new weights only by their `_version`, which a fused optimizer does not raise
+            # the cache notices a change of weights in place only by their `_version`, which a fused optimizer does not
+            # raise. So training empties the cache
             self.forget_prompt()
             return False  # stored keys and values have no graph, so weights would get no gradient from the prompt
         if not self.prompt_cache or columns < _FEWEST_COLUMNS:

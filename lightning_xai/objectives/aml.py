@@ -80,8 +80,8 @@ class AML(Objective):
     Differs: in the authors' code, the scorer starts with the explained network's weights (`scorer.start: explained`).
     """
 
-    # cost of a training step in forward passes: 1 for the prediction, 3 for the scorer (1 forward, 2 backward), and 2
-    # for each of two masked passes (1 forward, 1 backward to the embeddings only)
+    # cost of a training step in forward passes: 1 for the prediction, 3 for the scorer (its forward pass costs 1, its
+    # backward pass 2), and 2 for each of two masked passes (the backward pass, which stops at the embeddings, costs 1)
     own_passes = 1 + 3 + 2 * 2
 
     def __init__(

@@ -55,7 +55,7 @@ class Objective(LightningModule, ABC):
         val_metrics: classification metrics on the validation split, reset after every validation.
         test_metrics: name of a test split -> classification metrics on this split, in the order of the test loaders.
         test_results: name of a test split -> pair of a dictionary (metric name -> value) and the number of examples.
-        own_passes: cost of a training step without terms, in forward passes. A forward pass costs 1, a backward pass 2.
+        own_passes: cost of a training step in forward passes (a backward pass costs 2), without a subclass's `terms`.
 
     Raises:
         ValueError: a number is out of range, or the loss contains a gradient although the network was compiled.
@@ -143,7 +143,7 @@ class Objective(LightningModule, ABC):
 
     @property
     def step_seed(self) -> int:
-        """A seed for the current training step: the same on all processes, and in resumed and uninterrupted runs."""
+        """A seed for the current micro-batch: the same on all processes, and in resumed and uninterrupted runs."""
         num_batches = self.trainer.fit_loop.total_batch_idx if self._trainer else 0
         return (self.run_seed + 1_000_003 * num_batches) % 2**63
 
@@ -196,7 +196,7 @@ class Objective(LightningModule, ABC):
             say(line)
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
-        # every step has its own seed, so that a resumed run draws the same dropout masks as an uninterrupted run
+        # every micro-batch has its own seed, so a resumed run draws the same dropout masks as an uninterrupted run
         torch.manual_seed((self.step_seed + self.global_rank) % 2**63)
 
     def evaluate(self, batch: Batch) -> dict[str, Tensor]:
@@ -297,4 +297,4 @@ class Objective(LightningModule, ABC):
             say("the checkpoint does not store the network's architecture: only the shapes of weights are compared")
         if "encoder" in checkpoint:
             self.take_encoder(stored_encoder(checkpoint), str(self.trainer.ckpt_path or "the checkpoint"))
-        self.network.weight_gaps = WeightGaps()  # no weight is missing: the checkpoint has all of them
+        self.network.weight_gaps = WeightGaps()  # the checkpoint has all trained weights: none is left at random

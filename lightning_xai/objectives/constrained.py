@@ -38,9 +38,9 @@ class Constrained(Supervised):
     and processes of the network's step. With the constraint "task", the classification loss is constrained, and the
     unconstrained terms are minimized.
 
-    An epoch can become the best checkpoint only if every constrained loss in validation is below 1.1 times its
-    `validation_bound`. Among epochs with equal values of the monitored metric, the latest is the best. If no epoch
-    meets the bounds, the run ends without a best checkpoint and is not tested.
+    An epoch can become the best checkpoint only if every constrained loss in validation is below 1.1 times the
+    `validation_bound` of its Constraint. Among epochs with equal values of the monitored metric, the latest is the
+    best. If no epoch meets the bounds, the run ends without a best checkpoint and is not tested.
 
     Gradient accumulation and gradient clipping are arguments of this class, because this class calls the optimizer
     itself. Lightning then refuses the trainer's own options for accumulation and clipping.
@@ -56,10 +56,10 @@ class Constrained(Supervised):
         accumulate_grad_batches: number of micro-batches in an optimizer step.
         gradient_clip_val: largest L2 norm of the network's gradient; None for no clipping.
         bound_seeds: number of runs, each with another seed, from which each bound "auto" is computed.
-        bound_preset: the training losses from which `bounds_from` computes each bound "auto": "paper" uses means over
-            epochs, "code" the losses of single micro-batches.
-        bound_margin: factor of the smallest training loss that gives a bound "auto"; 1.5 in the paper. The paper trains
-            for 15 epochs or more, after which losses are smaller in training than in validation. In a short training,
+        bound_preset: the training losses from which each bound "auto" is computed: "paper" uses means over epochs,
+            "code" the losses of single micro-batches.
+        bound_margin: in training, a bound "auto" is this factor times the smallest loss; 1.5 in the paper. The paper
+            trains for 15 epochs or more; losses are then smaller in training than in validation. In a short training,
             choose a factor near the 1.1 of validation: else alpha may fall to 0 before an epoch meets the bounds.
         only: name of a constraint. If given, only the loss of this constraint is minimized, and nothing is constrained.
             The runs that find a bound "auto" set this option.

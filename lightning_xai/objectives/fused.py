@@ -7,14 +7,14 @@ from typing import Any
 import torch
 from torch.optim import Adam, AdamW, Optimizer
 
-DEVICES = ("cpu", "cuda", "mps", "xpu")  # device types for which PyTorch has fused kernels
+DEVICES = ("cpu", "cuda", "mps", "xpu")  # device types for which PyTorch has fused kernels of Adam and AdamW
 
 
 def use_fused_kernel(optimizer: Optimizer) -> None:
     """Turns on the fused kernel of Adam or AdamW for each parameter group whose devices have such a kernel.
 
-    Does nothing for other optimizers, or if one of the optimizer's arguments `fused`, `foreach`, `capturable` and
-    `differentiable` is already set.
+    Does nothing for other optimizers. A group in which `fused`, `foreach`, `capturable` or `differentiable` is already
+    set keeps its settings. If a group is fused, also by its own setting, `_raise_versions` runs after every step.
 
     Example:
         >>> import torch

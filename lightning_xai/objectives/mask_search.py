@@ -24,7 +24,9 @@ INITIAL_MASK = 2.0  # sigmoid(2) = 0.881
 
 
 def mask_sizes(masks: Tensor, token_mask: Tensor, *, sparsity: Sparsity) -> Tensor:
-    """Returns the sizes [B] of `masks` [B, T, 1 or D]: their means or sums over the tokens in `token_mask` [B, T].
+    """Returns the sizes [B] of `masks` [B, T, 1 or D].
+
+    The size of a mask is the mean or the sum of its values over the tokens in `token_mask` [B, T] and all dimensions.
 
     Example:
         >>> masks, token_mask = torch.tensor([[[0.5], [0.25], [1.0]]]), torch.tensor([[True, True, False]])
@@ -85,8 +87,8 @@ def sparse_variable(
             values,
             start,
             search,
-            # the mean over D dimensions divides gradients by D. This factor undoes the division; otherwise, gradients
-            # could be so small that AdamW's epsilon would shorten the steps
+            # with sparsity "mean", the mean over D dimensions divides gradients by D. This factor undoes the division;
+            # otherwise, gradients could be so small that AdamW's epsilon would shorten the steps
             gradient_scale=width,
         )
 

@@ -35,8 +35,9 @@ from lightning_xai.types import Batch
 class TokenMasking(ComposedObjective):
     """Distills a teacher into a student whose predictions hardly change when most tokens are masked (TM).
 
-    A search in eval mode finds a mask for every example. Where the mask is below 0.5, the token's embedding is replaced
-    by the fill token's embedding. If `mask` is "dimension", this is done for each embedding dimension separately.
+    For every example, a search in eval mode finds a small mask that hardly changes the predicted probabilities. Where
+    the mask is below 0.5, the token's embedding is replaced by the fill token's embedding. If `mask` is "dimension",
+    this is done for each embedding dimension separately.
 
     The student minimizes |p_student(x) - p_teacher(x)| + masked_weight * |p_student(x) - p_student(masked x)|, summed
     over classes and averaged over examples.
@@ -139,14 +140,15 @@ class TokenMasking(ComposedObjective):
         if stage != "fit" and not measures_terms:
             return
         path = self._source.trained_path(self._trainer)
-        trusted = bool(self.network.init_args.get("trust_remote_code"))  # the teacher uses the same code as the student
+        trusted = bool(self.network.init_args.get("trust_remote_code"))  # the student's setting holds for its teacher
         trained = load_trained(path, trust_remote_code=trusted)
         if self.data_module is not None:
             align_classes(trained.network, trained.class_names, self.data_module.class_names, path)
         teacher = trained.network
         if stage == "fit":
-            # without the teacher's vocabulary (`learned`), this call only compares the tokenizers of teacher and data.
-            # The data cannot take over the vocabulary anymore, because the texts are already encoded as token ids
+            # `take_encoder` compares the tokenizers of teacher and data. It would also pass the teacher's learned
+            # vocabulary to the data. This is too late, because the texts are already encoded as token ids, so `learned`
+            # is empty
             self.take_encoder(trained.encoder and {**trained.encoder, "learned": {}}, path)
             copy_weights(teacher, self.network, path)
         teacher.eval().requires_grad_(False)

@@ -34,9 +34,9 @@ def cluster_bounds(text: str) -> list[int]:
 
 
 def printable(text: str) -> str:
-    """Replaces each character that controls a terminal or the writing direction by a space.
+    """Replaces each character that is not printable by a space, so that texts cannot control a terminal.
 
-    Line feeds and joiners are kept.
+    Characters that change the writing direction are not printable either. Line feeds and joiners are kept.
 
     Example:
         >>> printable("a\\x1b[31mb\\u202ec")

@@ -27,7 +27,7 @@ class GlyphRun(NamedTuple):
     Attributes:
         text: the characters of the part.
         font: the font. Characters that no font has are drawn in the first font, as boxes.
-        scale: factor by which the glyphs are scaled; below 1 for a font whose glyphs are pictures of one fixed size,
+        scale: factor by which the glyphs are scaled: 1, except for a font whose glyphs are pictures of one fixed size,
             such as colored emoji.
 
     Example:
@@ -103,7 +103,8 @@ def _font(file: str, size: int) -> tuple[ImageFont.FreeTypeFont, float]:
     """Returns a font, and the factor by which its glyphs must be scaled to have the font size `size`.
 
     Raises:
-        OSError: the file is not a font, or its glyphs are pictures whose sizes are not in `_BITMAP_SIZES`.
+        OSError: the file is not a font, or its glyphs are pictures whose sizes are neither `size` nor in
+            `_BITMAP_SIZES`.
     """
     for tried in (size, *_BITMAP_SIZES):
         try:

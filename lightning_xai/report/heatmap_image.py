@@ -114,7 +114,8 @@ def placed_lines(pieces: Sequence[Piece], width: float) -> Iterator[list[PlacedP
         x = 0.0 if base == "left" else width - sum(placed.width for placed in line)
         arranged = []
         for place in visual_order(levels):
-            # brackets in a piece with letters are mirrored when the piece is drawn
+            # brackets in right-to-left text are shown mirrored. In a piece with letters, they are mirrored when the
+            # piece is drawn. In other pieces, they are mirrored here
             is_mirrored = levels[place] % 2 == 1 and directions[place] is None
             shown = mirrored(line[place].shown) if is_mirrored else line[place].shown
             arranged.append(line[place]._replace(x=x, shown=shown))

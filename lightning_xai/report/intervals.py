@@ -37,7 +37,7 @@ def with_intervals(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
 
 
 def percent_curve(name: str, points: pd.DataFrame, x: str, role: Role = "curve") -> Curve:
-    """Returns a curve through means, with their intervals, in percent.
+    """Returns a curve through means, with their intervals. Means and intervals are multiplied by 100.
 
     Args:
         name: name of the curve.

@@ -44,7 +44,7 @@ def results_tables(results: pd.DataFrame, width: int | None = None) -> str:
         reason = f", {cut} of them because truncation removed their evidence" if cut else ""
         title = f"{split}, preset {preset} (explanations: {counted} counted, up to {skipped} skipped{reason})"
         missing = _is_left_out(rows)
-        # rows that have a value come first, because the cost of a method is read from its first row
+        # rows that were left out come last, because the cost of a method is read from its first row
         rows = _grouped(pd.concat([rows[~missing], rows[missing]]))
         # without any value, `_table` says that no metric is defined, so no note needs to say this
         undefined = undefined_notes(rows) if rows["value"].notna().any() else []

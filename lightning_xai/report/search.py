@@ -81,7 +81,9 @@ def setting_text(value: Any) -> str:
 
 
 def value_text(value: Any) -> str:
-    """Returns a value of a metric or setting as text: a float with four decimals, "-" for None and NaN.
+    """Returns a value of a metric or setting as text; "-" for None and NaN.
+
+    A float has four decimals or, if its magnitude is below 0.001, three significant digits.
 
     Example:
         >>> value_text(0.56796), value_text(2e-05), value_text("sdpa"), value_text(None)

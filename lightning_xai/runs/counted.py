@@ -17,7 +17,7 @@ ERASE_LINE = "\r\x1b[K"
 
 
 class Counted:
-    """Counts finished items. The first process shows their number.
+    """Counts the items that this process has finished. Only the first process shows its count.
 
     Args:
         title: description of the loop; each line starts with it.

@@ -171,7 +171,7 @@ class RunFolder:
 
     @property
     def erasures_dir(self) -> Path:
-        """Folder that records which tokens to erase in later runs of the chain, in subfolders `<name>/<split>`."""
+        """Folder that records which tokens to erase in later stages, in subfolders `<Stage.erasures>/<split>`."""
         return self.path / "erasures"
 
     @property
@@ -181,7 +181,7 @@ class RunFolder:
 
     @property
     def validations_file(self) -> Path:
-        """File with the validation metrics at each step, if this run is a trial of a search."""
+        """File with the metrics of every validation and its step, if this run is a trial of a search."""
         return self.path / "validations.json"
 
     @property

@@ -8,7 +8,9 @@ MAX_BYTES = 200  # file systems allow 255 bytes in each part of a path, includin
 
 
 def check_name(kind: str, name: str, *, nested: bool = False) -> None:
-    """Raises ValueError if a name, used as a path, could lead out of its folder or is invalid on some file system.
+    """Raises ValueError if a name cannot safely be used as a path.
+
+    The path could lead out of its folder, be taken for an option of a program, or be invalid on some file system.
 
     Args:
         kind: what the name is for, such as "split", for messages.

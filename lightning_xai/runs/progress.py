@@ -49,7 +49,8 @@ LOGGERS = (
     "lightning.fabric.utilities.rank_zero",
     "lightning.fabric.utilities.seed",
 )
-# one set of printed lines for each active `quiet` context, so the list is empty outside of commands
+# one entry for each active `quiet` context, so the list is empty outside of commands. An entry is the set of the
+# command's printed lines: a context inside another one has the same set
 _SAID: list[set[str]] = []
 
 

@@ -14,6 +14,8 @@ Value = TypeVar("Value")
 def rank() -> int:
     """Returns the rank of this process, even before the process group exists.
 
+    Before the group exists, the result is the rank within the node if LOCAL_RANK is set, but RANK is not.
+
     Example:
         >>> rank()
         0
@@ -30,7 +32,7 @@ def is_first() -> bool:
         >>> is_first()
         True
     """
-    # if RANK is not set, `rank` returns the rank within the node, so one process on every node has the rank 0
+    # if RANK is not set, `rank` may return the rank within the node, so one process on every node may have the rank 0
     on_first_node = "RANK" in os.environ or int(os.environ.get("NODE_RANK", 0)) == 0
     return rank() == 0 and on_first_node
 

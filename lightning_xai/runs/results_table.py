@@ -174,7 +174,9 @@ class ResultsTable:
         return settings
 
     def write(self, table: pd.DataFrame, settings: Mapping[str, Any]) -> ResultsTable | None:
-        """Writes the three files, each atomically. The parquet file comes last: if it exists, the table is complete.
+        """Writes the CSV, JSON and parquet files, each atomically.
+
+        The parquet file comes last. If it exists, the table is complete.
 
         If an earlier table has other evaluation settings, it is first renamed to `<stem>_<hash of its settings>`.
 
@@ -214,7 +216,8 @@ class ResultsTable:
         for old, new in [(self.csv, target.csv), (self.parquet, target.parquet)]:
             if old.exists():
                 old.replace(new)
-        if target.exists and not target.csv.exists():  # a kill during an earlier move has lost the CSV file
+        # a kill during an earlier move has lost the CSV file, so it is made again from the parquet file
+        if target.exists and not target.csv.exists():
             write_whole(target.csv, partial(read_table(target.parquet).to_csv, index=False))
         self.settings_file.unlink(missing_ok=True)
         return target
@@ -234,7 +237,8 @@ class ResultsTable:
         if stem := self._stem_of_earlier(settings):
             self.move_pages(stem)
             self.move(stem)
-        if recalled or not self.csv.exists():  # a killed call may have moved only some of the files
+        # if the current table has no CSV file, a killed call may have moved only some files; `move` moves the rest
+        if recalled or not self.csv.exists():
             kept.move(self.stem)
         for page in sorted(kept.heatmaps_dir.glob("*.html")):
             target = self.heatmaps_dir / page.name
@@ -243,15 +247,18 @@ class ResultsTable:
                 page.replace(target)
 
     def _is_older(self, page: Path) -> bool:
-        """Returns whether a page is older than the table. A test draws its pages just before it writes its table."""
+        """Returns whether a page is older than the table; True if there is no table.
+
+        A test draws its pages just before it writes its table.
+        """
         return not self.exists or page.stat().st_mtime <= self.parquet.stat().st_mtime
 
     def move_pages(self, stem: str) -> None:
         """Moves the table's pages with heatmaps to the folder for `stem`, the table's new file name without extension.
 
-        A moved page replaces a page of the same name in that folder. There is one exception: a page that is newer than
-        the table does not replace a page but is removed, because a killed test with other evaluation settings may have
-        drawn it.
+        If that folder has a page of the same name, the moved page replaces it. There is one exception: if the page to
+        be moved is newer than the table, it is removed instead, because a killed test with other evaluation settings
+        may have drawn it.
         """
         target = ResultsTable(self.folder, stem).heatmaps_dir
         for page in sorted(self.heatmaps_dir.glob("*.html")):

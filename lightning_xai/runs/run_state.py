@@ -79,8 +79,9 @@ def is_evaluated_with(run: RunFolder, settings: Mapping[str, Any]) -> bool:
         >>> is_evaluated_with(RunFolder(Path("no/such/run")), {})
         False
     """
-    # `begin_run` of another process may write the old settings to the table and then new settings to the manifest. The
-    # manifest is read first; otherwise, its new settings could be mistaken for the settings of the old table
+    # a table without settings was made with those of the manifest. `begin_run` of another process may write them into
+    # the table, and then new settings into the manifest. So the manifest must be read before the table: in the other
+    # order, the new settings could be mistaken for those of the table
     begun = run.settings
     made_with = run.results_table.settings or begun or settings
     return run.is_tested and not changed_evaluation(made_with, settings)

@@ -53,7 +53,7 @@ def data_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def preflight_key(settings: Mapping[str, Any]) -> str:
-    """Returns a text that identifies the methods, the network and the data (before tokens are erased) of a run.
+    """Returns a text that identifies a run's callbacks, model, precision, accelerator, and data (before erasure).
 
     Example:
         >>> preflight_key({"data.init_args.erasure": "mask", "model.size": 2, "experiment": "a"})

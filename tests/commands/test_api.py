@@ -145,7 +145,7 @@ def test_texts_that_are_cut_are_counted(run, capsys):
     texts = ["w1 w2", " ".join(["w7"] * 100)]
     for read in (run.predict, lambda texts: run.explain(texts, "Random")):
         read(texts)
-        assert capsys.readouterr().out == "of 1 of 2 texts, the network reads only the beginning\n"
+        assert capsys.readouterr().out == "the network reads only the beginning of 1 of 2 texts\n"
         read(texts[:1])
         assert capsys.readouterr().out == ""
 

@@ -262,7 +262,7 @@ def test_threshold_that_no_split_tunes_is_refused_before_the_fit(tmp_path):
     config = tiny_config(callbacks=[METHODS, str(ROOT / "configs" / "presets" / "edin.yaml")])
     config["data"]["init_args"]["tune_on_validation"] = False
     message = refusal("fit", "--config", save(config, tmp_path / "untuned.yaml"), "--runs_dir", tmp_path / "runs")
-    assert "tunes its threshold on the validation split" in message
+    assert "must be tuned on the validation split" in message
     assert "set data.init_args.tune_on_validation to true, or choose a preset that tunes nothing" in message
     assert not list((tmp_path / "runs").rglob("*.ckpt"))
 

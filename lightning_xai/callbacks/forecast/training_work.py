@@ -19,7 +19,7 @@ class TrainingWork(NamedTuple):
         84.0
     """
 
-    num_examples: int  # number of examples in the batches of all steps
+    num_examples: int  # number of examples that this process reads in all steps
     mean_tokens: float  # mean number of tokens of an example
     passes: float  # cost of a step, in forward passes
     may_stop: bool  # whether a callback may end the training early
@@ -33,7 +33,7 @@ def step_passes(module: LightningModule, num_tokens: int) -> float:
     """Returns the cost of a training step, in forward passes: the sum of the costs of the objective and its terms.
 
     Args:
-        module: the objective. A module of another package counts as one forward and one backward pass.
+        module: the objective. A module of another package costs 3: 1 for a forward pass and 2 for a backward pass.
         num_tokens: number of explainable tokens of an example.
 
     Example:

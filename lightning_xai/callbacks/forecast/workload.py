@@ -195,7 +195,7 @@ def _mean_targets(source: Any, rows: Any, num_classes: int) -> float:
 
 
 class EvaluationProgress:
-    """Displays which part of an evaluation (a method or metric) processes which examples, and measures its time.
+    """Displays which part of an evaluation (a method or metric) processes which examples. Measures each part's time.
 
     Args:
         trainer: the trainer, whose progress bar is used for the display.
@@ -248,9 +248,10 @@ class EvaluationProgress:
 
 @contextmanager
 def timed_part(source: Any, name: str, text: str, share: float) -> Iterator[None]:
-    """Runs the `with` block in `source.progress.part`, which displays `text` and measures the time.
+    """Runs the `with` block in `source.progress.part`, which displays `text` and measures the time of the block.
 
-    If `source`, a callback that computes attributions, has no `progress`, nothing is displayed or measured.
+    If `source`, a callback that computes attributions, has no `progress`, nothing is displayed or measured. For `name`,
+    `text` and `share`, see `EvaluationProgress.part`.
 
     Example:
         >>> with timed_part(object(), "eraser/iou", "eraser/iou measures random on", 1.0):

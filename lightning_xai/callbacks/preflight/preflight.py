@@ -209,7 +209,9 @@ class Preflight(Callback):
 
 
 def failures_message(failures: Sequence[Failure], network: str, *, skip_unfit: bool, remedy: str = SKIP_UNFIT) -> str:
-    """Returns a one-line message that lists all failures, and names the option that leaves them out.
+    """Returns a one-line message that lists all failures.
+
+    If `skip_unfit` is False and all failures can be left out, the message also names the option that does so, `remedy`.
 
     Example:
         >>> failures_message([Failure("method alti (ALTI)", "it has no layers")], "BiLSTM", skip_unfit=True)

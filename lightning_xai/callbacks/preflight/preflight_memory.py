@@ -47,7 +47,8 @@ class PreflightMemory:
 
     Attributes:
         tried: key -> the pairs (stage of the trainer, split) that were tried.
-        failures: key -> description of each method or metric that failed and was left out -> its failure.
+        failures: key -> the failures of the methods and metrics that were left out, as a dict from a description of
+            the method or metric to its failure.
 
     Example:
         >>> PreflightMemory().tried

@@ -83,7 +83,10 @@ def try_metrics(preflight: PreflightRun, evaluation: Any) -> None:
 
 
 def _try_scores(preflight: PreflightRun, evaluation: Any, metric: AttributionMetric) -> None:
-    """Tries a metric on the scores of all methods together. If this fails, tries it on each method's scores alone."""
+    """Tries a metric on the scores of all methods together. If this fails, tries it on each method's scores alone.
+
+    If `preflight` replays an earlier preflight, the metric is not tried again. Its failures are looked up by method.
+    """
     scores = preflight.scores.get(id(evaluation.source), {})
     together = replace(preflight, failures={}, errors=[], leave_out={})
     if not preflight.replays and together.attempt("all methods", partial(_measure_scores, preflight, metric, scores)):
@@ -143,7 +146,11 @@ def _remove(metrics: list[Any], metric: Any) -> None:
 
 
 def refuse_tuning(preset: str, metric: AttributionMetric) -> None:
-    """Raises ValueError if a metric needs a threshold that is tuned on the validation split.
+    """Raises ValueError if a metric needs tuning. Call this if the validation split, which tunes it, is not evaluated.
+
+    Args:
+        preset: name of the metric's evaluation, for the message.
+        metric: the metric. It may tune a threshold or the size of a rationale.
 
     Example:
         >>> from lightning_xai.metrics.complexity import Entropy
@@ -151,7 +158,7 @@ def refuse_tuning(preset: str, metric: AttributionMetric) -> None:
     """
     if metric.needs_tuning:
         raise ValueError(
-            f"{preset}/{metric.name} tunes its threshold on the validation split, which this run does not evaluate: "
+            f"{preset}/{metric.name} must be tuned on the validation split, which this run does not evaluate: "
             "set data.init_args.tune_on_validation to true, or choose a preset that tunes nothing"
         )
 

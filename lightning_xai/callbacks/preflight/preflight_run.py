@@ -184,7 +184,7 @@ class PreflightRun:
 
     @property
     def fits(self) -> bool:
-        """Whether the preflight precedes a fit, so that the network is still untrained."""
+        """Whether methods and metrics are tried before a fit, when the network is still untrained."""
         return "fit" in self.stages
 
     def stages_of(self, callback: object) -> list[str]:
@@ -201,7 +201,8 @@ class PreflightRun:
     ) -> bool:
         """Calls `function`. Returns True if it raises no error; otherwise records the error and returns False.
 
-        If a subject fails more than once, its first failure is kept.
+        If a subject fails more than once, its first failure is kept. If `replays` is True, `function` is not called,
+        and the result is True unless the earlier preflight recorded a failure of the subject.
 
         Args:
             subject: description of what is tried, unique in the run.
@@ -264,7 +265,7 @@ class PreflightRun:
             known |= forms
 
     def longest(self, splits: Sequence[str]) -> Batch:
-        """Returns the longest example of the splits, as a batch."""
+        """Returns the example with the most tokens in the splits, as a batch."""
         data = data_of(self.trainer)
         lengths = {split: data.split(split).lengths for split in splits}
         longest = max(splits, key=lambda split: int(lengths[split].max()))

@@ -77,7 +77,8 @@ def explained_examples(preflight: PreflightRun, source: Any, split: str) -> np.n
     """
     trainer, data = preflight.trainer, data_of(preflight.trainer)
     index, most = data.split(split).index, getattr(source, "max_examples", None)
-    if not hasattr(data, "sampler"):  # a user's data module may load examples in any order
+    # without a sampler, a user's data module may load examples in any order, so the trainer's limits are ignored
+    if not hasattr(data, "sampler"):
         return index[:most]
     limits = {
         "fit": trainer.limit_val_batches, "validate": trainer.limit_val_batches, "test": trainer.limit_test_batches,
@@ -98,7 +99,8 @@ def examples_with_targets(preflight: PreflightRun, source: Any, split: str) -> n
     """Returns the indices of the explained examples that certainly have a target (an explained class).
 
     On multi-label data, an example may have no gold class, and the network may predict no class for it. The preflight
-    does not know the predictions of the run.
+    does not know the predictions of the run, so only gold classes are certain targets. If `source` explains only
+    predicted classes of multi-label data, the result is therefore empty.
     """
     examples, policy = explained_examples(preflight, source, split), getattr(source, "targets", "gold_or_predicted")
     if not preflight.network.multilabel or policy in ("all", "topk"):
@@ -181,7 +183,8 @@ def parts_of(method: AttributionMethod) -> list[Any]:
 def _refuse_changes(network: torch.nn.Module, checksums: dict[str, int]) -> None:
     """Updates the network's `checksums`, and raises an error if they have changed.
 
-    If weights have changed, the error is WeightsChanged, because the preflight cannot restore weights.
+    If parameters have changed, the error is WeightsChanged, because the preflight cannot restore them. If only buffers
+    have changed, the error is ValueError.
     """
     before = dict(checksums)
     checksums.update(weight_checksums(network))

@@ -32,6 +32,9 @@ def evidence_tokens(batch: Batch) -> Tensor:
 def confident_probs(batch: Batch, num_classes: int) -> Tensor:
     """Returns made-up probabilities [B, C] that are high for gold classes and for classes with evidence.
 
+    A preflight uses them instead of the network's predictions if the network is untrained, or if the scores are made
+    up, too. Metrics of predicted classes then have something to measure.
+
     In single-label tasks, the most probable class is the gold class. If only other classes have evidence, it is one of
     these classes instead.
 
@@ -56,8 +59,9 @@ def confident_probs(batch: Batch, num_classes: int) -> Tensor:
 def short_columns(inputs: TextInputs, evidence: Tensor, num_tokens: int) -> Tensor:
     """Returns a mask [B, T] bool of the tokens that remain if every text is cut to `num_tokens` explainable tokens.
 
-    The explainable tokens that remain are consecutive and include the first token of the mask `evidence` [B, T]. All
-    special tokens remain, and so do the first `num_tokens` of the tokens that are neither special nor explainable.
+    The explainable tokens that remain are consecutive. They include the first explainable token of the mask `evidence`
+    [B, T]. In a text without such a token, they are the first explainable tokens. All special tokens remain, and so do
+    the first `num_tokens` of the tokens that are neither special nor explainable.
 
     Example:
         >>> inputs = TextInputs.of_ids([[1, 5, 6, 7, 8, 2]], special_ids=[1, 2])
@@ -132,8 +136,8 @@ def text_forms(inputs: TextInputs) -> set[tuple[int, bool, bool]]:
     """Returns the distinct forms of B texts.
 
     A form is a tuple: the number of explainable tokens (2 stands for two or more), whether the text has tokens that are
-    neither explainable nor special, and whether the text is a pair. A method that works on one text of a form should
-    also work on all other texts of this form.
+    neither explainable nor special, and whether its token types mark a second text. A method that works on one text of
+    a form should also work on all other texts of this form.
 
     Example:
         >>> text_forms(TextInputs.of_ids([[1, 5, 6], [1]], special_ids=[1])) == {(2, False, False), (0, False, False)}

@@ -63,8 +63,10 @@ class ChecksClasses:
         super().__init__(*args, **kwargs)
 
     def add_function_arguments(self, function: Callable, *args: Any, **kwargs: Any) -> list[str]:
-        """Adds a function's parameters as arguments. jsonargparse also calls this if a class path names a function."""
-        kwargs.pop("linked_targets", None)  # the parent's add_function_arguments does not accept it
+        """Adds a function's parameters as arguments."""
+        # jsonargparse also calls this method if a class path names a function. It may then pass `linked_targets`, which
+        # the parent's method does not accept
+        kwargs.pop("linked_targets", None)
         parser: Any = super()
         return parser.add_function_arguments(function, *args, **kwargs)
 
@@ -150,7 +152,8 @@ def _check_arguments(parser: Any, config: Namespace, prefix: str) -> None:
     targets = [action.target[1] if isinstance(action, ActionLink) else action for action in parser._actions]
     for action in dict.fromkeys(targets):
         if isinstance(action, ActionTypeHint) and config.get(action.dest) is not None:
-            # jsonargparse caches one parser per class; in the same context, it later builds the class with this parser
+            # jsonargparse caches a parser for each class and context. The check uses the context in which jsonargparse
+            # will build the class, and therefore gets the parser that will build it
             with parser_context(parent_parser=parser, nested_links=ActionLink.get_nested_links(parser, action)):
                 argument = _Argument(action, prefix + action.dest)
                 config[action.dest] = argument.checked(config[action.dest], [action._typehint])

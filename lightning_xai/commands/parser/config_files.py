@@ -126,9 +126,9 @@ def save_config(parser: ArgumentParser, config: Namespace, file: Path) -> None:
 
 
 def check_formats(config_files: Sequence[str]) -> None:
-    """Raises ValueError if a run saved a file in a format that this version of the package does not read.
+    """Raises ValueError if a run saved one of `config_files` in a format that this version of the package cannot read.
 
-    In another format, settings may have other names.
+    In another format, settings may have other names. Files that a person wrote have no format and are not checked.
 
     Example:
         >>> check_formats([find_config("roar.yaml")])  # written by a person, so it is not checked

@@ -40,9 +40,10 @@ def link_network_to_data(parser: ArgumentParser) -> None:
 
 
 def check_linked_arguments(config: Namespace, network: Classifier, *, trains: bool) -> None:
-    """Compares configured arguments of the network with the values that the network gets from the data.
+    """Compares four configured arguments of the network with the values that the network gets from the data.
 
-    If the configured `pad_id` or `mask_id` is the network's default but not the data's value, a line is printed.
+    The arguments are `num_classes`, `multilabel`, `pad_id` and `mask_id`. If a configured value is the network's
+    default but not the data's value, the data's value is used. For `pad_id` and `mask_id`, a line then says so.
 
     Args:
         config: parsed configuration of a subcommand.

@@ -31,8 +31,9 @@ def fill_encoder_path(config: Namespace) -> None:
         config: configuration of a subcommand, changed in place.
 
     Raises:
-        ValueError: the path is missing, and no network in `config` has a tokenizer that the encoder can read; or
-            `max_length` is missing, and no network records with which length it was trained.
+        ValueError: the path is missing, and no network in `config` has a tokenizer, or a network that is tried before
+            the first one with a tokenizer was trained with an encoder without a path. Or `max_length` is missing, and
+            no network records with which length it was trained.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import HFClassifier  # only imported classes are recognized

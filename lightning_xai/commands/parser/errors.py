@@ -120,7 +120,8 @@ class _Explanation:
                 f"{place}.init_args.{unknown[1]} is not an argument of {_short(self.owner)}: "
                 f"choose one of {listed_choices(names, unknown[1])}{self._classes_with(unknown[1])}; {self._help()}"
             )
-        if required and self.owner and not isinstance(_imported(self.owner.name), type):  # for example, a function
+        # a class path may name something else, such as a function, which then seems to lack required arguments
+        if required and self.owner and not isinstance(_imported(self.owner.name), type):
             return f"{place} names {self.owner.name}, which is not a class: name a class, or remove this setting"
         if required and self.owner:
             return f"{place} lacks {required[1]}, which {_short(self.owner)} needs: set it in init_args; {self._help()}"
@@ -211,7 +212,10 @@ class _Explanation:
         return sources.get(place, place)
 
     def _members(self, node: Node) -> list[Any]:
-        """Returns the types that a value may have and, if the value is a list or mapping, the types of its items."""
+        """Returns the declared types of a key's value and, for lists and mappings among them, the types of their items.
+
+        If `node` is a class, the key is the one whose value names this class.
+        """
         at = self.problem.path.index(node)
         key = node if not node.is_class else self.problem.path[at - 1]
         members = list(alternatives(self.hints.get(key))) if self.hints.get(key) is not None else []

@@ -19,7 +19,7 @@ _PACKAGE = Path(__file__).parents[2]
 # configs/ is inside the package in a wheel, and beside the package in a git checkout
 SHIPPED = next(folder for folder in (_PACKAGE / "configs", _PACKAGE.parent / "configs") if folder.is_dir())
 
-# option without its first words, such as "network" for --model.network -> subfolders of configs/ with its files
+# last word of an option, such as "network" for --model.network -> subfolders of configs/ with files for this option
 FOLDERS: dict[str, tuple[str, ...]] = {
     "data": ("data",),
     "network": ("network",),
@@ -114,7 +114,8 @@ def find_shipped_parts() -> None:
     """Allows configurations to name shipped parts, such as "data/vader.yaml".
 
     A shipped file is used only if the configuration's own folder has no such file. (While the parser reads a
-    configuration, this folder is the working directory.)
+    configuration, this folder is the working directory.) The parser then also replaces old objectives (see
+    `with_terms`), and refuses a configuration that repeats a key.
     """
     load = get_loader("yaml")
 

@@ -32,8 +32,9 @@ def preflight_of(
     """Returns the callback that does the preflight: it tries methods and metrics on short texts before the real run.
 
     Args:
-        config: the options of the command.
-        settings: dotted name -> setting of the run.
+        config: the options of the command, with the values of --preflight and --skip_unfit.
+        settings: dotted name -> setting of the run. Runs that agree in the settings of their methods, network and data
+            share the outcomes of a preflight.
         memory: outcomes of the earlier preflights of the same command.
         tests_after_fit: whether the run is a fit that a test follows.
 

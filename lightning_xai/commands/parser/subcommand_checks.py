@@ -11,9 +11,10 @@ from lightning_xai.objectives.evaluation import Evaluation, check_given, trains_
 
 
 def check_subcommand(config: Namespace, subcommand: str, *, is_dry: bool) -> None:
-    """Raises ValueError if a subcommand does not allow --stage or an Evaluation, or if an Evaluation has no network.
+    """Raises ValueError if a subcommand does not allow --stage or an Evaluation, or if an Evaluation is ambiguous.
 
-    An Evaluation is an objective that trains nothing, so "fit" does not allow it.
+    An Evaluation is an objective that trains nothing, so "fit" does not allow it. An Evaluation is ambiguous if it has
+    both or neither of the arguments `path` and `network`.
 
     Args:
         config: parsed configuration of the subcommand.

@@ -117,7 +117,7 @@ def _is_inline(file: Path) -> bool:
 def _terms_in(file: Path) -> list[dict[str, Any] | None]:
     """Returns a list with one item: the terms that a file sets. Paths of YAML files in the terms are made absolute.
 
-    Returns [] if the file does not set `terms`, and [None] if the file sets `terms` to null.
+    Returns [None] if the file sets `terms` to null, and [] if it does not set `terms` or sets them to another file.
     """
     settings: Any = OmegaConf.to_container(OmegaConf.load(file), resolve=False) if file.is_file() else None
     for key in TERMS.split("."):

@@ -137,8 +137,8 @@ def _built_class(lines: list[str], number: int) -> str | None:
 
     The class paths are in values at the ends of lines. The search begins in a block: line `number` and the lines
     indented below it. The last class path in the block is the result; paths before it belong to nested classes. A block
-    without a class path is about one of several types that the class could have. The result is then the first class
-    path after the block.
+    without a class path is about one type of a union. The parser shows the value once, after the blocks of all types of
+    the union, so the result is then the first class path after the block.
     """
     below = takewhile(lambda line: _indent(line) > _indent(lines[number]), lines[number + 1 :])
     own = _BUILT.findall("\n".join([lines[number], *below]))

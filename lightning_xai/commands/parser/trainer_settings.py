@@ -74,7 +74,7 @@ def _is_about(message: str, name: str, value: Any) -> bool:
 
 
 def check_optimizer(objective: Any) -> None:
-    """Raises ValueError if an optimizer does not accept its arguments, or if its learning rate is not finite.
+    """Raises ValueError if an objective's optimizer refuses its arguments, or if its learning rate is not finite.
 
     Args:
         objective: an objective. If it has no optimizer, nothing is checked.

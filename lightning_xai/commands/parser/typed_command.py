@@ -24,7 +24,7 @@ class WordListParser(ChecksClasses, ArgumentParser):
         [1, 2]
     """
 
-    item_types: dict[str, Any] = {}  # parameter -> type of its items
+    item_types: dict[str, Any] = {}  # parameter that is a sequence -> type of the sequence's items
 
     def add_function_arguments(self, function: Callable, *args: Any, **kwargs: Any) -> list[str]:
         """Adds an argument for each parameter of a function, and records which parameters are sequences."""

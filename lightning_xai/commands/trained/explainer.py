@@ -124,7 +124,7 @@ class Explainer:
         """Sets `probability_without` of each explained class.
 
         For each method, this is the probability of the class after deleting the words to which the method gives the
-        largest absolute scores.
+        largest absolute scores (at most 5 words, see `strongest_words`).
         """
         assert self.trained.class_names is not None
         entries, rows, keeps = [], [], []
@@ -247,7 +247,7 @@ def trained_encoder(
     spec = current_spec(facts_or_configuration(facts, path, config_file))
     parser = CheckedParser(exit_on_error=False)
     parser.add_subclass_arguments(Encoder, "encoder")
-    # Python code in a model's folder runs only if the caller allows it; a stored `trust_remote_code` is ignored
+    # a stored `trust_remote_code` is dropped unless the caller allows Python code in a model's folder to run
     arguments = {k: v for k, v in spec["init_args"].items() if k != "trust_remote_code" or trust_remote_code}
     named = {"class_path": spec["class_path"], "init_args": arguments}
     encoder: Encoder = parser.instantiate(parser.parse_object({"encoder": named})).encoder

@@ -62,7 +62,7 @@ def measure(
             each call chooses the same ones.
         rationale_format: format of the rationales, as in `Run.measure`.
         skip_unfit: whether to leave out methods and metrics that fail in the preflight (a trial on short texts).
-        batch_size: largest number of examples in one forward pass.
+        batch_size: largest number of examples in one batch.
 
     Raises:
         ValueError: a table has no rows or the wrong format; the preset is unknown; the preset tunes thresholds, but
@@ -174,8 +174,8 @@ def files_of(
         rationale_format: format of the rationales, as in `Run.measure`.
 
     Raises:
-        ValueError: a table is not a DataFrame, has no rows, lacks the texts or labels, or has a cell that JSON cannot
-            represent.
+        ValueError: a table is not a DataFrame, has no rows, lacks the texts or labels, has lists of labels although
+            the network is single-label, or has a cell that JSON cannot represent.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder

@@ -225,8 +225,8 @@ def method_of_name(name: str, *, signed: bool = False) -> AttributionMethod:
 
     Args:
         name: name of a class of this package, or a full class_path.
-        signed: whether to set `pooling="sum"`, so that scores have a sign. This affects only a class of this package
-            that has the argument `pooling`, and whose scores have no sign by default.
+        signed: whether to pass the `signed_arguments` of the class, so that scores have a sign. A class that is given
+            by its class_path keeps all defaults.
 
     Raises:
         ValueError: there is no such class, or it needs arguments.

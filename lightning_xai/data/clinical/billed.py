@@ -14,7 +14,9 @@ ENOUGH_ROWS = 1000  # in an undamaged table with at least this many rows, some c
 
 
 def tables_of(systems: Sequence[System]) -> list[str]:
-    """Returns the names of the tables to read. For ICD-10, only the patient ids in DIAGNOSES_ICD are needed.
+    """Returns the names of the tables to read for codes of `systems`.
+
+    MIMIC-III has no billed ICD-10 codes. For ICD-10, DIAGNOSES_ICD is read only for the patient ids.
 
     Example:
         >>> tables_of(["ICD-9-PCS"]), tables_of(["ICD-10-CM"])
@@ -25,7 +27,7 @@ def tables_of(systems: Sequence[System]) -> list[str]:
 
 @dataclass(frozen=True)
 class BilledCodes:
-    """The billed codes of all admissions that are in the list of a split.
+    """The billed codes of the admissions in the lists of a source's splits.
 
     Attributes:
         codes: admission -> its distinct codes, sorted, with decimal points. Admissions without a code have no entry.
@@ -61,7 +63,9 @@ def read_billed(folder: Path, systems: Sequence[System], admissions: Container[i
     """
     codes_by_admission: dict[int, list[str]] = {}
     patients: dict[int, int] = {}
-    pointed: dict[tuple[str, str], str] = {}  # keeps one string for all occurrences of a code, to save memory
+    # (system, code in the table) -> code with its decimal point. All occurrences of a code share one string, to save
+    # memory
+    pointed: dict[tuple[str, str], str] = {}
     for system in systems:
         name = TABLES[system]
         num_rows, with_zero = 0, False

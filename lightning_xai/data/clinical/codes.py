@@ -1,4 +1,4 @@
-"""Converts MIMIC-III's ICD codes to their usual spelling, and MDACE's codes to codes that occur in MIMIC-III."""
+"""Converts ICD codes: adds the decimal point to MIMIC-III's codes, and shortens or replaces some of MDACE's codes."""
 
 from __future__ import annotations
 

@@ -18,7 +18,8 @@ PUBLISHED = {
 # another published corpus: the training split of "mimic", the validation split of "mdace", and as test split the
 # training and test splits of "mdace"
 LARGER = {"train": 47_719, "validation": 60, "test": 242}
-# number of test admissions -> numbers of (document, code) pairs and evidence tokens that Edin et al. evaluate
+# number of test admissions -> text that says how many (document, code) pairs Edin et al. evaluate, and how many
+# evidence tokens these pairs have
 OF_RESULTS = {61: "586 with 2,091 evidence tokens, or 583 with 2,079", 242: "2,441 with 9,074 evidence tokens"}
 
 

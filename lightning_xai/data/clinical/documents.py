@@ -1,4 +1,4 @@
-"""Makes documents from an admission's discharge summaries, or from one annotated note."""
+"""Documents of clinical notes: their class, the document of one annotated note, and checks of annotated notes."""
 
 from __future__ import annotations
 

@@ -118,7 +118,8 @@ def read_notes(
         The store, and a dict with the number of notes in the table and the number of notes without an admission.
 
     Raises:
-        ValueError: the table is missing or damaged, has no rows (as in MIMIC-III's demo), or repeats a ROW_ID.
+        ValueError: the table is missing or damaged, has no rows (as in MIMIC-III's demo), or two of the stored notes
+            have the same ROW_ID.
 
     Example:
         >>> folder = Path(tempfile.mkdtemp())

@@ -159,8 +159,9 @@ def read_documents(settings: DocumentSettings) -> ClinicalDocuments:
 class _Maker:
     """Makes the documents of admissions.
 
-    Each annotated note becomes a document. If an admission has no chart (MDACE's file of annotations), all its
-    discharge summaries together become one document.
+    Each annotated note in `charts` becomes a document. If an admission has no chart (MDACE's file of annotations), all
+    its discharge summaries together become one document. Notes and admissions without a code are left out, and counted
+    in `report`.
     """
 
     store: NoteStore

@@ -140,7 +140,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """Returns the manifest of a corpus, after checking the sizes of its files.
 
     Raises:
-        ValueError: the manifest or another file is missing, damaged or cut off.
+        ValueError: the manifest is missing or damaged, or another file is missing or does not have the size that the
+            manifest gives.
 
     Example:
         >>> read_manifest(Path("no/such/corpus"))

@@ -130,7 +130,9 @@ def plain_value(value: Any, name: str, hashes: FileHashes | None = None) -> Any:
 
 @cache  # the first result stays valid: the process runs the same code even if the file changes later
 def code_hash(part: Any) -> str:
-    """Returns a hash of the file that defines a class or function, and of all files of this package that it imports.
+    """Returns a hash of the file that defines a class or function, and of the files of this package that it imports.
+
+    A file counts as imported even if only another imported file imports it.
 
     Raises:
         ValueError: the source code is missing, or uses variables of an enclosing function.

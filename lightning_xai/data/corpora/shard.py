@@ -38,11 +38,16 @@ class Shard:
         self._places = np.full((num_blocks, len(_ARRAYS)), _UNKNOWN)
 
     def batch(self, block: int) -> pa.RecordBatch:
-        """Returns the columns of a block of rows, including the texts."""
+        """Returns the columns of the block with index `block`, including the texts."""
         return self._reader.get_batch(block)
 
     def arrays(self, block: int, num_rows: int) -> dict[str, np.ndarray]:
-        """Returns the arrays of a block of `num_rows` rows, under the names that a TokenTable gives them."""
+        """Returns the arrays of the block with index `block`, under the names that a TokenTable gives them.
+
+        Args:
+            block: index of the block.
+            num_rows: number of rows in the block.
+        """
         if self._places[block, 0] == _UNKNOWN:
             addresses = [_address(array) for array in _arrays_of(self.batch(block))]
             self._places[block] = [0 if address is None else address - self._begin for address in addresses]

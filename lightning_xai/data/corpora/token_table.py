@@ -35,11 +35,13 @@ class TokenTable:
     flags: np.ndarray  # [N] uint8: SPECIAL, EXPLAINED, SECOND_TEXT, PROMPT, and the token type in the higher bits
     offsets: np.ndarray | None  # [N, 2] int32, character offsets, as in Encoded; None in a batch, which needs none
     run_bounds: np.ndarray  # [R + 1] int; example r has the rows of `runs` from run_bounds[r] to run_bounds[r + 1]
-    # [M, 3] int32, runs of evidence tokens: class, position of the first token, and position after the last token;
-    # sorted by class. Positions are counted within the example
+    # [M, 3] int32, runs of evidence tokens: class, position of the first token, and position after the last token.
+    # Positions are counted within the example. The runs of an example are sorted by class
     runs: np.ndarray
     cut_bounds: np.ndarray  # [R + 1] int; example r has the rows of `cut` from cut_bounds[r] to cut_bounds[r + 1]
-    cut: np.ndarray  # [Q, 2] int32: class whose evidence was all truncated, number of evidence tokens; sorted by class
+    # [Q, 2] int32: a class whose evidence tokens were all truncated, and the number of these tokens. The rows of an
+    # example are sorted by class
+    cut: np.ndarray
     evidence_kept: np.ndarray  # [R] float64, fraction of evidence characters not truncated; NaN without evidence
     truncated: np.ndarray  # [R] bool
     fill_token_id: int

@@ -22,7 +22,7 @@ from lightning_xai.functional.model_files.file_digest import sha256_of
 MANIFEST = "manifest.json"
 ROWS_FILE = "rows.arrow"
 SHARD_TOKENS = 1 << 26  # largest number of tokens in a shard
-TEXT_COLUMNS = {  # columns that are read one row at a time
+TEXT_COLUMNS = {  # column of a shard that is read one row at a time -> its Arrow type
     "text": pa.string(),
     "text_pair": pa.string(),
     "rationales": pa.list_(pa.struct({"label": pa.int64(), "spans": pa.list_(pa.list_(pa.int64()))})),
@@ -128,7 +128,7 @@ class CorpusWriter:
                 file.close()
 
     def finish(self) -> dict[str, Any]:
-        """Closes all files and returns facts about the rows, for the manifest."""
+        """Closes the last shard, writes rows.arrow, and returns facts about the rows, for the manifest."""
         self.close()
         rows = {name: np.concatenate(parts) for name, parts in self._rows.items()}
         arrays = {"index": pa.array(self._index), "labels": pa.concat_arrays(self._labels)}

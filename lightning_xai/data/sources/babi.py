@@ -81,13 +81,15 @@ def story_spans(question: Question) -> list[list[int]]:
 
 
 class BAbI(TextSource):
-    """Questions about stories. In each row, `text` is the story, `text_pair` the question, and the class the answer.
+    """Questions about stories. In each row, `text_pair` is the question, and the class is the answer.
 
-    The rationale of the right answer consists of the supporting sentences. The published files are read from
-    `data_dir`. Without `data_dir`, stories are generated from the actors, places, objects and sentence patterns of the
-    published stories. In task 1, two new sentences precede each question; in tasks 2 and 3, at least three do. Actors
-    and objects start at random places, so the answers are more evenly distributed than in the published stories. All
-    questions about a story are in the same split.
+    `text` consists of the sentences of the story that precede the question. The rationale of the right answer consists
+    of the supporting sentences. All questions about a story are in the same split.
+
+    The published files are read from `data_dir`. Without `data_dir`, stories are generated from the actors, places,
+    objects and sentence patterns of the published stories. In task 1, two new sentences precede each question; in tasks
+    2 and 3, at least three do. Actors and objects start at random places, so the answers are more evenly distributed
+    than in the published stories.
 
     Args:
         task: kind of question: 1 for "Where is Mary?", 2 for "Where is the milk?", 3 for "Where was the milk before the

@@ -264,7 +264,10 @@ class ColumnSource(TextSource):
 
 
 def _classes_of_names(names: list[str], class_names: list[str]) -> ClassNumbers:
-    """Returns a ClassNumbers that maps a column's class names to classes: by name or, if no name fits, by position."""
+    """Returns a ClassNumbers that maps each of a column's class names to the class with the same name.
+
+    Names without such a class are left out. If none of the names is a class, the names are mapped by their position.
+    """
     theirs, ours = comparable_names(names, class_names)
     by_name = {name: ours.index(same) for name, same in zip(names, theirs, strict=True) if same in ours}
     return ClassNumbers.of_names(by_name or {name: i for i, name in enumerate(names[: len(class_names)])})

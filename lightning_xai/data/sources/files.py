@@ -38,13 +38,14 @@ class Files(ColumnSource):
         quoting: whether cells of csv and tsv files may be in double quotes; by default, true for csv and false for tsv
             files. If false, quotes are ordinary characters, and every line is a row.
         encoding: encoding of csv, tsv, json and jsonl files, such as latin-1, cp1252 or utf-16.
-        field: if each json file is one object, the key under which it holds the rows. None if the files hold only rows.
+        field: if each json or jsonl file is one object, the key under which this object holds the rows. None if the
+            files hold only rows.
         kwargs: arguments of ColumnSource.
 
     Raises:
-        ValueError: the kind of a file is unknown, the files are of several kinds, or an option does not apply to their
-            kind. `load` raises the error if a file is missing, has no rows, lacks columns that the other files of its
-            split have, is in two splits or cannot be read.
+        ValueError: the kind of a file is unknown, the files are of several kinds, or `encoding` or `field` does not
+            apply to their kind. `load` raises the error if a file is missing, has no rows, lacks columns that the other
+            files of its split have, is in two splits or cannot be read.
 
     Example:
         >>> Files({"train": "a.csv"}, label_column="sentiment").columns["labels"]
@@ -169,10 +170,13 @@ class Files(ColumnSource):
 
 
 def files_of_pattern(pattern: str) -> list[Path]:
-    """Returns the file named `pattern`, or all files that match a pattern with *, ? or [...], sorted by name.
+    """Returns all files that match a pattern with *, ? or [...], sorted by name.
+
+    If `pattern` is the name of an existing file or has none of these characters, the result is this name alone. A name
+    without these characters is not checked, so the file may be missing.
 
     Raises:
-        ValueError: no file matches.
+        ValueError: no file matches a pattern with *, ? or [...].
 
     Example:
         >>> [path.as_posix() for path in files_of_pattern("no/such/file.csv")]
@@ -190,9 +194,9 @@ def files_of_pattern(pattern: str) -> list[Path]:
 
 
 def _files_like(path: Path) -> list[str]:
-    """Returns the names of visible files in the folder of `path` that are of the same kind, such as csv.
+    """Returns the names of visible files in the folder of `path` that have the same kind as `path`, such as csv.
 
-    If there are none, the files of all known kinds are returned.
+    If there are none, returns the names of the visible files of all known kinds.
     """
     beside = sorted(path.parent.iterdir()) if path.parent.is_dir() else []
     names = [file.name for file in beside if file.is_file() and not file.name.startswith(".")]

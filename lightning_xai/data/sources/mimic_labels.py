@@ -170,8 +170,8 @@ class MimicLabels(TextSource):
             The files have several gigabytes, but are read row by row; memory holds only the notes in use.
         task: "diabetes" or "anemia".
         splits_dir: folder with train_50_hadm_ids.csv, dev_50_hadm_ids.csv and test_50_hadm_ids.csv, which list one
-            admission per line; other admissions are left out. If None, all admissions of the task are used, and are
-            divided so that all admissions of a patient are in the same split.
+            admission per line; other admissions are left out. If None, all admissions of the task that have a discharge
+            summary are used, and are divided so that all admissions of a patient are in the same split.
         normalized: whether `normalize_text` is applied to the text.
         max_words: documents with more whitespace words are left out; if `normalized`, words are counted after
             `normalize_text`. None for no limit.

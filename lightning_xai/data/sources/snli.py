@@ -146,7 +146,8 @@ class SNLI(TextSource):
     Args:
         path: a Hugging Face hub id, or a folder with the files of each split (train, dev or test): esnli_{split}.csv
             (two files for train); or snli_1.0_{split}.jsonl; or s1.{split}, s2.{split} and labels.{split}. The first of
-            these formats that exists is read. A split without files is left out.
+            these formats that exists is read. A split without files is left out. A folder that
+            `DatasetDict.save_to_disk` wrote, with the hub's columns, is read too.
         main: the sentence that becomes `text`: "premise" or "hypothesis". Only hypotheses have marked words in all
             classes.
         revision: commit, tag or branch on the hub; None for the newest version.

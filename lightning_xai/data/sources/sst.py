@@ -85,7 +85,7 @@ def phrase_scores(tree: Tree) -> list[float]:
 
 
 def _scored(tree: Tree) -> tuple[list[float], int, int]:
-    """Returns the phrase scores, and the lowest and the highest sentiment of all phrases in the tree."""
+    """Returns the score of each word (see `phrase_scores`), and the lowest and highest sentiment in the tree."""
     strength = abs(tree.label - 2) / 2
     if not tree.children:
         return [strength], tree.label, tree.label
@@ -129,8 +129,8 @@ class SST(TextSource):
         rationale_threshold: a word is evidence if its phrase score (0, 0.5 or 1) is at least this number.
         min_words: sentences with fewer words are left out of every split. Punctuation marks count as words. Madsen et
             al. (2022), arXiv 2110.08412, use 6.
-        revision: commit, tag or branch on the hub; None for the newest version, which `datasets` cannot load, because
-            it is a script.
+        revision: commit, tag or branch on the hub; None for the newest version. The newest version of stanfordnlp/sst
+            is a script, which `datasets` cannot load.
         hub_dir: the folder, in the hub's data set, that has the trees (column "ptb_tree"); None to read all folders.
 
     Raises:
@@ -200,7 +200,7 @@ class SST(TextSource):
                 raise ValueError(
                     f"{self.path}, split {split!r} has no column {COLUMN!r} with bracketed trees, only "
                     f"{', '.join(rows.column_names)}; on the hub, the trees are in the configuration 'ptb': set "
-                    "hub_dir to the folder of this configuration, or give a folder into which it was saved"
+                    "hub_dir to the folder of this configuration, or path to a folder into which save_to_disk wrote it"
                 )
         return {split: rows[COLUMN] for split, rows in table.items()}
 

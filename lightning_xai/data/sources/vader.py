@@ -160,7 +160,7 @@ class Vader(TextSource):
             into train, validation and test.
         threshold: a snippet has a label if its mean rating in [-4, 4] is above this number or below minus this number.
         other_domains: domains whose labeled snippets become additional test splits, named by domain; None for all other
-            domains.
+            domains. Snippets with the text of a snippet of `domain` are left out.
         seed: seed of the random division into splits.
         validation_fraction, test_fraction: fractions of the domain's snippets.
         cache_dir: folder in which the data is kept; None for $LIGHTNING_XAI_CACHE or, if unset, ~/.cache/lightning_xai.

@@ -242,7 +242,7 @@ def l1_distances(
 
 
 def _block_distances(targets: Tensor, weights: Tensor, vectors: Tensor) -> Tensor:
-    """Returns the L1 distances [n, sources, targets] between y_i and sum_h A^h_ij U_jh, for a block of n rows.
+    """Returns the L1 distances [n, sources, targets] between y_i and sum_h A^h_ij U_jh, for n texts or segments.
 
     Args:
         targets: [n, 1, targets, D], the states y_i.

@@ -23,8 +23,8 @@ from lightning_xai.functional.decomposition.frozen_norm import FrozenNorm, add_t
 
 FeedForward = Literal["zero_origin", "local_affine", "relu", "none"]
 
-# function that a layer calls wherever it adds a bias. Arguments: the name of the place, and the vectors to which the
-# bias is added. Result: the vectors with which the layer continues
+# function that a frozen layer calls at each place of a bias, instead of adding the bias. Arguments: the name of the
+# place, and the vectors before the bias. Result: the vectors with which the layer continues
 BiasHook = Callable[[str, Tensor], Tensor]
 
 
@@ -62,11 +62,11 @@ class FrozenLayer:
     feed_forward_norm: FrozenNorm
     slope: Tensor | None  # [R, 1, F] slopes of the activation; None if the feed-forward block is left out
     biases: dict[str, Tensor]  # place in the layer -> bias [dim] or [R, dim]; ordered as the layer adds them
-    scratch: Tensor | None = None  # memory that every chunk reuses for its units; if None, each chunk gets new memory
+    scratch: Tensor | None = None  # memory for the result of `up`; if None, each chunk gets new memory
 
     @property
     def reads_few_rows(self) -> bool:
-        """Whether it is cheaper to apply the attention probabilities first and the value matrix second."""
+        """Whether it is cheaper to apply the attention probabilities before the value matrix, because H * R < D."""
         num_heads, num_rows, _ = self.attention.shape
         return num_rows * num_heads < self.hidden.shape[-1]
 
@@ -95,8 +95,9 @@ class FrozenLayer:
         """Returns the results of `attend`, given vectors that are already multiplied by the attention probabilities.
 
         Args:
-            mixtures: [H * R + R, c, D]. The first H * R entries are attention @ vectors, one per head and target token.
-                The last R entries are the vectors in the target tokens' states, and are overwritten with gradients off.
+            mixtures: [H * R + R, c, D]. The first H * R entries are attention @ vectors, one per head and target token;
+                if `norm_first`, these vectors have passed the norm before attention. The last R entries are the vectors
+                in the target tokens' states, and are overwritten with gradients off.
         """
         (num_heads, num_rows, _), count = self.attention.shape, mixtures.shape[1]
         mixed, residual = mixtures.split([num_heads * num_rows, num_rows])
@@ -111,12 +112,13 @@ class FrozenLayer:
         return add_product(residual.view(-1, residual.shape[-1]), rows, self.parts.output.weight.T).view(residual.shape)
 
     def attend_to_tokens(self, sources: slice) -> tuple[Tensor, Tensor | None]:
-        """Returns the first result of `attend` for the first layer, and the output [R, c, F] of the map `up`.
+        """Returns, for the first layer, vectors [R, c, D] as `attend` does, and the output [R, c, F] of the map `up`.
 
         The second result is None if the feed-forward block is left out. In the first layer, the input of each token is
         the token's own vector. So the vector of a source token in a target token's state is a weighted sum of H + 1
-        vectors: the source's value vector in each head (with value bias, after the output map), and the source's input.
-        Only the weights depend on the target. To save time, the next norm and `up` are applied only to these vectors.
+        vectors: the source's value vector in each head (with the value bias, unlike in `attend`; after the output map),
+        and the source's input. Only the weights depend on the target. To save time, the next norm and `up`, which are
+        linear, are applied only to these H + 1 vectors of each source.
 
         Args:
             sources: positions of the c source tokens.
@@ -127,7 +129,8 @@ class FrozenLayer:
         weights = self.attention[:, :, sources].permute(2, 1, 0)
         weights = torch.cat([weights, is_target.to(weights.dtype)], dim=-1)  # [c, R, H + 1]
         passed = self.values[:, sources] @ parts.output.weight.T.unflatten(0, (parts.num_heads, -1))
-        passed = torch.cat([passed.transpose(0, 1), self.hidden[sources].unsqueeze(1)], dim=1)  # [c, H + 1, D]
+        # [c, H + 1, D]: for each of c source tokens, one vector per head and the token's own input
+        passed = torch.cat([passed.transpose(0, 1), self.hidden[sources].unsqueeze(1)], dim=1)
         vectors = (weights @ passed).transpose(0, 1).contiguous()
         if self.slope is None:
             return vectors, None
@@ -138,18 +141,16 @@ class FrozenLayer:
     def after_attention(self, vectors: Tensor, at_bias: BiasHook, units: Tensor | None = None) -> Tensor:
         """Returns the vectors [R, c, D] of c source tokens in the layer's output.
 
-        With gradients off, `vectors` and `units` are overwritten.
-
         Args:
-            vectors: [R, c, D], the input plus the output of the attention block.
-            at_bias: called at every place where a bias is added, see `BiasHook`.
-            units: [R, c, F], the result of the linear map `up`; None if it must be computed here.
+            vectors: [R, c, D], the input plus the output of the attention block. Overwritten with gradients off.
+            at_bias: called at every place of a bias, see `BiasHook`.
+            units: [R, c, F], the result of `up`; None if it must be computed here. Overwritten with gradients off.
         """
         parts = self.parts
         block, units = self._until_down(vectors, at_bias, units)
         if units is not None:
             added = at_bias("down", F.linear(units, parts.down.weight))
-            if added.shape != block.shape:  # `at_bias` may append the bias as one more vector
+            if added.shape != block.shape:  # `BiasShares.enter` has appended the bias; `block` gets zeros there
                 block = F.pad(block, (0, 0, 0, added.shape[1] - block.shape[1]))
             block = add_to(block, added)
         if not parts.norm_first:
@@ -164,12 +165,11 @@ class FrozenLayer:
         The layer must be post-norm (norms after blocks). To save time, the layer sums over the target tokens before the
         down-projection, whose matrix M is then applied to W rows instead of R rows. `shares` needs the inner product of
         M v with a bias b for the units v of each target token. This product is computed as v . (M' b), where M' is the
-        transpose of M, so that no M v is computed. With gradients off, `vectors` and `units` are overwritten.
+        transpose of M, so that no M v is computed.
 
         Args:
-            vectors: [R, c, D], the input plus the output of the attention block.
+            vectors, units: as in `after_attention`.
             shares: the object that stores the inner products of vectors with biases.
-            units: [R, c, F], the result of the linear map `up`; None if it must be computed here.
             weights: [W, R] weights of the target tokens in each sum.
         """
         block, units = self._until_down(vectors, shares.record, units)
@@ -231,11 +231,11 @@ def freeze_layer(
         is_first: whether `layer` is the first layer. In the first layer, each token's value vector includes the value
             bias. In later layers, the value bias is divided among the sources like the other biases.
         feed_forward: the line that replaces the activation, see `linearize`; "none" leaves the feed-forward block out.
-        scratch: one-dimensional memory that every chunk reuses for its units; must be None with gradients on.
+        scratch: one-dimensional memory for the result of `up`, which chunks overwrite; must be None with gradients on.
 
     Raises:
         ValueError: the norm before attention has a bias; or the layer has a gate, and `feed_forward` is neither
-            "zero_origin" nor "none".
+            "zero_origin" nor "none"; or `linearize` or `freeze_norm` raises the error.
 
     Example:
         >>> from lightning_xai.functional.decomposition.encoder_layer import trace_layers

@@ -31,7 +31,7 @@ Attended = Iterable[tuple[Tensor, Tensor | None]]  # results of `FrozenLayer.att
 class SourceSums:
     """States [R, D] as sums of S vectors, one per source.
 
-    `chunks` adds each source's shares of the biases to the source's vector.
+    The method `chunks` yields the vectors, after adding each source's shares of the biases.
 
     Example:
         >>> parts, shares = [torch.tensor([[[1.0]]]), torch.tensor([[[2.0]]])], torch.tensor([[[0.25], [0.75]]])

@@ -142,7 +142,8 @@ def _beam_sizes(num_units: Tensor, beam_size: int, exact_up_to: int) -> Tensor:
 def _bits(numbers: Tensor) -> Tensor:
     """Returns problem indices [R] as binary digits, a bool tensor [R, 32].
 
-    A row describes a set by these digits and then its members. So equal sets of different problems have different rows.
+    `best_orders` describes a set by the digits of its problem, followed by its members. So equal sets of different
+    problems have different descriptions.
     """
     return ((numbers.unsqueeze(1) >> torch.arange(32)) & 1).bool()
 

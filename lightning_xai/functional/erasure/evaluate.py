@@ -62,7 +62,8 @@ class Versions(NamedTuple):
     """
 
     example: Tensor  # [R] long, the row of each version's text in the batch
-    # [R, T] bool, True at kept tokens; [R, J, T] if each row holds J versions. Tokens outside `token_mask` always stay
+    # [R, T] bool, True at kept tokens. Tokens outside `token_mask` always stay. Only `predict_erased` and
+    # `predict_zero_embeddings` take [R, J, T]: R rows of J versions, where all versions of a row belong to one text
     keep: Tensor
 
 

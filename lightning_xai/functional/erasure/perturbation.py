@@ -192,7 +192,8 @@ def predict_erased(
     Args:
         predict: returns the model's probabilities.
         inputs: B unerased inputs.
-        versions: R rows of J versions. `versions`, `targets` and `unerased_probs` are on the CPU.
+        versions: R rows of J versions. `versions.example` gives the text of each row, and several rows may have the
+            same text. `versions`, `targets` and `unerased_probs` are on the CPU.
         targets: [R] long, the class of each row.
         unerased_probs: [B, C] probabilities of `inputs`.
         erasure: how tokens are erased, see `erase`.

@@ -49,7 +49,7 @@ class SegmentCounts:
 
         Args:
             texts: the index of each text in its split, or None. Texts without an index share one sum of counts.
-            counted: the counts to add for each text.
+            counted: one count for each text, in the order of `texts`.
         """
         for text, new in zip(texts, counted, strict=True):
             if new.num_versions:
@@ -107,7 +107,7 @@ def count_segments(texts: list[int] | list[None], example: Tensor, ids: Tensor, 
         SegmentsOfVersions(num_versions=2, num_segments=4, num_encoded=3)
     """
     counts = _counts.get()
-    if counts is None or not ids.numel():  # versions without tokens have no segments
+    if counts is None or not ids.numel():  # outside of `segments_counted`, or no version has a token and so a segment
         return
     numbers = torch.zeros(len(texts), 3, dtype=torch.long)
     rows = torch.cat([example.unsqueeze(1), ids], dim=1)

@@ -28,7 +28,7 @@ class SegmentedVersions(NamedTuple):
 
 
 class _TextSegments(NamedTuple):
-    """The segments of one text's versions, described as in SegmentedVersions. `ids` may lack some of the U segments."""
+    """The segments of one text's versions, as in SegmentedVersions. Some of the U segments may not occur in `ids`."""
 
     ids: np.ndarray  # [R, N]
     version: np.ndarray  # [U]
@@ -53,7 +53,8 @@ def segmented_versions(
         erased: [R, T] bool, True at the tokens that are erased in each version; padding is never erased.
         segment_length: number S of tokens in a segment.
         erasure: "delete" removes erased tokens before the text is divided; other erasures leave them in place.
-        padding_segment: whether a version whose last segment is full gets an additional, empty segment.
+        padding_segment: whether a version whose last segment is full gets an additional, empty segment. PLM-CA needs it
+            with `mask_mode: legacy`.
 
     Example:
         >>> text, erased = torch.ones(1, 5).bool(), torch.tensor([[0, 0, 0, 0, 0], [0, 0, 0, 1, 0], [0, 0, 0, 0, 1]])
@@ -156,7 +157,10 @@ def version_blocks(ids: Tensor, most_segments: int) -> Iterator[slice]:
 
 
 def _with_erased_bits(erased: np.ndarray, size: int) -> _TextSegments:
-    """Returns the segments of R versions of a text with L tokens. Erased tokens (`erased` [R, L]) keep their places."""
+    """Returns the segments, of at most `size` tokens each, of R versions of a text with L tokens.
+
+    Erased tokens (True in `erased` [R, L]) keep their places.
+    """
     num_rows, length = erased.shape
     num_segments = -(-length // size)
     padded = np.zeros((num_rows, num_segments * size), dtype=bool)
@@ -175,7 +179,10 @@ def _with_erased_bits(erased: np.ndarray, size: int) -> _TextSegments:
 
 
 def _after_deletion(kept: np.ndarray, size: int) -> _TextSegments:
-    """Returns the segments of R versions of a text with L tokens, after deleting all tokens outside `kept` [R, L]."""
+    """Returns the segments, of at most `size` tokens each, of R versions of a text with L tokens.
+
+    All tokens outside `kept` [R, L] are deleted first.
+    """
     num_rows, width = kept.shape
     lengths = kept.sum(axis=1)
     ids = np.full((num_rows, -(-int(lengths.max(initial=0)) // size)), -1)
@@ -183,7 +190,7 @@ def _after_deletion(kept: np.ndarray, size: int) -> _TextSegments:
     positions = []
     per_block = max(_BLOCK // max(width, 1), 1)
     for start in range(0, num_rows, per_block):
-        flat = np.flatnonzero(kept[start : start + per_block])  # row * L + position of every kept token
+        flat = np.flatnonzero(kept[start : start + per_block])  # row * L + position of kept tokens; row 0 is `start`
         length = lengths[start : start + per_block]
         num_segments = -(-length // size)
         row = np.repeat(np.arange(len(length)), num_segments)
@@ -207,7 +214,10 @@ def _after_deletion(kept: np.ndarray, size: int) -> _TextSegments:
 
 
 def _with_padding_segment(part: _TextSegments, lengths: np.ndarray, size: int) -> _TextSegments:
-    """Adds an empty segment to each version whose last segment is full. All versions in `part` are of the same text."""
+    """Adds an empty segment to each version whose last segment is full, which means that it has `size` tokens.
+
+    All versions in `part` are of the same text. `lengths` [R] holds the number of tokens of each version.
+    """
     follows = np.flatnonzero((lengths > 0) & (lengths % size == 0))
     if not len(follows):
         return part

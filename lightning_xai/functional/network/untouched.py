@@ -103,7 +103,10 @@ def weight_checksums(network: nn.Module) -> dict[str, int]:
 
 
 def _checksum(tensor: torch.Tensor) -> int:
-    """Returns the sum of a tensor's bytes. For speed, eight bytes at a time are read as one integer."""
+    """Returns a checksum of a tensor. Its bytes are added, for speed eight at a time as one integer.
+
+    The last bytes, fewer than eight, are added one by one.
+    """
     values = torch.view_as_real(tensor) if tensor.is_complex() else tensor
     octets = values.detach().contiguous().flatten().view(torch.uint8)
     size = len(octets) // 8 * 8

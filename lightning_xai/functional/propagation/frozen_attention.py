@@ -21,7 +21,7 @@ _BLOCK = {"cpu": 2**19, "cuda": 2**26}
 class FrozenAttention:
     """F.scaled_dot_product_attention as a linear map of the value vectors, with constant queries and keys.
 
-    Derivatives of any order are exact. No T x T matrix is kept after a call.
+    Derivatives of any order with respect to the values are exact. No T x T matrix is kept after a call.
 
     Args:
         query: [..., H, T, d], the queries.
@@ -41,7 +41,7 @@ class FrozenAttention:
         self.query, self.key, self.options = query.detach(), key.detach(), options
 
     def __call__(self, values: Tensor) -> Tensor:
-        """Returns attention @ values. `values` has shape [..., heads, T, d], the result has shape [..., H, T, d]."""
+        """Returns attention @ values [..., H, T, d], for `values` [..., heads, T, d] with `heads` as in `key`."""
         return _Mix.apply(values, self, False)
 
     def mix(self, values: Tensor) -> Tensor:

@@ -49,8 +49,8 @@ def activation_slope(activation: Callable[[Tensor], Tensor], states: Tensor) -> 
         zero = states.new_zeros(1, requires_grad=True)
         limit = torch.autograd.grad(activation(zero).sum(), zero)[0]
     if not torch.is_grad_enabled():
-        # dividing first and then replacing the NaN of 0 / 0 takes half as many passes over memory as the last two lines
-        # of this function, which never divide 0 by 0
+        # divides first, and then replaces the NaN of 0 / 0. This takes half as many passes over memory as the last two
+        # lines of this function. These are for use with gradients: they never divide 0 by 0, whose gradient is NaN
         slope = activation(states).div_(states)
         return slope.nan_to_num_(float(limit), math.inf, -math.inf)
     is_zero = states == 0
@@ -69,7 +69,9 @@ def _is_linear(base: str, tracked: list[Tracked], linear: list[Tracked], args: t
 
     `tracked` holds the arguments that depend on the states. `linear` holds the arguments that are linear in the states.
     """
-    if base == "addmm":  # if two arguments depend on the states, the addend may be non-linear in them
+    # addmm adds its first argument to a product. If two arguments depend on the states, the first argument may be one
+    # of them and non-linear in the states, so the result counts as linear only if one argument depends on the states
+    if base == "addmm":
         return len(tracked) == 1
     if base in PRODUCTS:
         return len(linear) == 1
@@ -176,7 +178,7 @@ class FrozenCoefficients(Rules):
         return self.wrap(result, func(*replace_tracked(args, state), **replace_tracked(kwargs, state)))
 
     def _coefficient(self, func: Callable, name: str, tracked: list[Tracked], args: tuple, kwargs: dict) -> Any:
-        """Applies a function whose result is not linear in the states. The result may later be a factor."""
+        """Applies a function whose result is not linear in the states. The result may later become a coefficient."""
         with self._frozen():
             result = func(*replace_tracked(args, plain), **replace_tracked(kwargs, plain))
         if writes_in_place(name, args, kwargs):
@@ -197,7 +199,8 @@ class FrozenCoefficients(Rules):
     def _dropout(self, input: Tracked, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tracked:
         if not training or p == 0:
             return input
-        return self._scaled(input, F.dropout(torch.ones_like(input.plain()), p))  # a second run has the same mask
+        # `_scaled` applies this one dropout mask to both runs
+        return self._scaled(input, F.dropout(torch.ones_like(input.plain()), p))
 
     def _norm(self, name: str, args: tuple, kwargs: dict) -> Tracked:
         states, shape, weight, eps = norm_arguments(name, args, kwargs)
@@ -236,6 +239,7 @@ class FrozenCoefficients(Rules):
 def _mix_heads(attention: Tensor, values: Tensor) -> Tensor:
     """Returns attention @ values. Several query heads may share a value head.
 
-    `values` has shape [..., heads, T, d], and the result has shape [..., H, T, d].
+    `attention` has shape [..., H, T, T] for H query heads, `values` has shape [..., G, T, d] for G value heads, and the
+    result has shape [..., H, T, d].
     """
     return attention @ repeat_heads(values, attention.shape[-3])

@@ -82,7 +82,7 @@ class Rescale(Rules):
         return self._nonlinear(func, name, factors, args, kwargs)
 
     def _nonlinear(self, func: Callable, name: str, factors: int, args: tuple, kwargs: dict) -> Any:
-        """Applies a function that is not linear in its tracked arguments.
+        """Applies a function that is not linear in its tracked arguments, with multipliers as derivatives.
 
         A tracked argument has two values: one for the input and one for the baseline.
 
@@ -92,6 +92,9 @@ class Rescale(Rules):
             factors: if the function is a product, the number of its factors that are tracked.
             args: positional arguments.
             kwargs: keyword arguments.
+
+        Raises:
+            ValueError: there is no rule for the function.
         """
         if name in PRODUCTS and factors == 2:
             return self._product(func, args, kwargs)
@@ -180,7 +183,7 @@ class Rescale(Rules):
         dims = tuple(range(-len(shape), 0))
 
         def center(values: Tensor) -> Tensor:
-            # faster than values - mean, whose backward pass negates a gradient that is as large as `values`
+            # negates the small mean for speed: the backward pass of values - mean negates a gradient of `values`' size
             return values + -values.mean(dims, keepdim=True) if base == "layer_norm" else values
 
         with torch.no_grad():

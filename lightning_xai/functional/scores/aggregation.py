@@ -41,8 +41,8 @@ def vocabulary_norm(values: Tensor, table: Tensor) -> Tensor:
     """Returns, for each vector v, the L2 norm [..., T] of E v, where E is the embedding table.
 
     If v is the gradient with respect to a token's embedding, E v is the gradient with respect to the token's one-hot
-    vector. The norm is computed as the square root of v' (E'E) v, where ' marks a transpose. E'E is computed only once.
-    E v, which has as many entries as the vocabulary, is never computed.
+    vector. The norm is computed as the square root of v' (E'E) v, where ' marks a transpose. E'E is computed once for
+    all vectors. E v, which has as many entries as the vocabulary, is never computed.
 
     Args:
         values: [..., T, D], the vectors v.

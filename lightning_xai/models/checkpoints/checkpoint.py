@@ -56,6 +56,8 @@ class TrainedNetwork:
 def load_trained(path: str, *, trust_remote_code: bool = False) -> TrainedNetwork:
     """Returns the trained network at `path`. The global random state does not change.
 
+    For a checkpoint of an AML run, which contains a scorer, the result is the network that the scorer explains.
+
     Args:
         path: a .ckpt file of any objective; a run folder with checkpoints/best.ckpt or (if best.ckpt is missing)
             checkpoints/last.ckpt; a Hugging Face model with a classification head (folder, hub id or

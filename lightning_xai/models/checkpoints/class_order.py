@@ -24,8 +24,8 @@ TRAINED_ON_THEM = "give a network that was trained on the classes of the data"
 def pretrained_class_names(network: Classifier, network_classes: list[str] | None = None) -> list[str] | None:
     """Returns the class names of a pretrained head, in the order of the logits; None if the head is not pretrained.
 
-    A head counts as pretrained only if all weights come from the pretrained folder, and if config.json in this folder
-    has as many classes (C) as the network.
+    A head counts as pretrained only if all weights that affect the output come from the pretrained folder, and if
+    config.json in this folder has as many classes (C) as the network.
 
     Args:
         network: the network.
@@ -73,7 +73,8 @@ def reorder_classes(network: Classifier, positions: Sequence[int]) -> bool:
     inputs, rows = random_inputs(network, [7, 4]), list(positions)
     head = [weight for weight in network.head_parameters() if weight.shape[:1] == (network.num_classes,)]
     given = [weight.clone() for weight in head]
-    # autocast is off, because it caches copies of weights, and would use them after the weights have changed
+    # autocast is off, because it caches copies of weights: the second call of the network would use the copies from
+    # before the reordering
     with evaluation_mode(network), torch.autocast(network.embedding_matrix.device.type, enabled=False):
         expected = network(inputs).logits[:, rows]
         for weight in head:
@@ -146,7 +147,8 @@ def check_class_order(
     """Raises ValueError unless a network and the data have the same class names in the same order.
 
     Names are compared as in `named_positions`. If the names of one list merely number the classes, such as LABEL_0 and
-    LABEL_1, only the number of classes is checked, and a printed line says which classes are assumed to be equal.
+    LABEL_1, or if the two lists differ at only one position, class i of the network is assumed to be class i of the
+    data, and a printed line says so.
 
     Args:
         class_names: names of the network's classes. If they are not known (None), nothing is checked.

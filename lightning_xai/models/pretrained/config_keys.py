@@ -1,4 +1,4 @@
-"""Finds keys of a transformers config that no network uses. Transformers itself accepts such keys silently."""
+"""Finds keys of a transformers config that its architecture does not read. Transformers accepts such keys silently."""
 
 from __future__ import annotations
 

@@ -147,8 +147,8 @@ def merged_adapters(network: nn.Module) -> Iterator[None]:
 def _forget_prompts(network: nn.Module) -> None:
     """Drops the keys and values that parts of the network have stored for prompts.
 
-    A cache recognizes weights by their memory addresses. Merged weights may get the addresses of earlier weights that
-    were freed, and then the cache would not notice the change.
+    A cache recognizes weights by their memory addresses and by how often they were changed in place. Merged weights may
+    agree in both with earlier weights that were freed, and then the cache would not notice the change.
     """
     for part in network.modules():
         forget: Any = getattr(part, "forget_prompt", None)

@@ -6,6 +6,9 @@ from __future__ import annotations
 def first_line_of(error: Exception) -> str:
     """Returns the first line of an error's text, or the name of the error's class if the text is empty.
 
+    The text of a KeyError follows the name of its class. If torch refuses pickled code, a sentence about this replaces
+    torch's text.
+
     Example:
         >>> [first_line_of(error) for error in (ValueError("no such key\\nsecond line"), KeyError("size"), EOFError())]
         ['no such key', "KeyError 'size'", 'EOFError']

@@ -55,8 +55,9 @@ def read_config(
         trust_remote_code: whether Python code in the folder at `path` may run.
 
     Raises:
-        ValueError: both or neither of `path` and `config` are given, the config cannot be loaded, a key of `config` is
-            unknown to the architecture, `dropout` is not in [0, 1), or there are fewer than `num_layers` layers.
+        ValueError: both or neither of `path` and `config` are given, the config cannot be loaded, the model at `path`
+            is quantized, a key of `config` is unknown to the architecture, `dropout` is not in [0, 1), or there are
+            fewer than `num_layers` layers.
 
     Example:
         >>> read_config(None, {"model_type": "bert", "vocab_size": 20}, dropout=None).vocab_size

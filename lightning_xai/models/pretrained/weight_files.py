@@ -22,8 +22,10 @@ def weight_files(path: str) -> list[Path]:
     """Returns the files with a model's weights, in alphabetical order.
 
     Args:
-        path: folder, hub id, "package:NAME/FOLDER", or GGUF file, which is then the only result. For a hub id, the
-            files are chosen in the order of transformers: safetensors before .bin, and a single file before shards.
+        path: folder, hub id, "package:NAME/FOLDER", or GGUF file, which is then the only result. A folder's files are
+            best_model.pt if it exists, otherwise all safetensors files, or all .bin files if there are none. For a hub
+            id, the files are chosen in the order of transformers: safetensors before .bin, and a single file before
+            shards.
 
     Raises:
         ValueError: there are no weights, or the index of the shards refers to files outside its own folder.

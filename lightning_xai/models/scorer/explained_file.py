@@ -1,4 +1,7 @@
-"""Finds the network that an AML run explains. The run's checkpoints contain only the path and hash of this network."""
+"""Finds the network that an AML run explains. An AML run pretrains a scorer, which gives tokens their scores.
+
+The run's checkpoints contain only the path and hash of the explained network.
+"""
 
 from __future__ import annotations
 

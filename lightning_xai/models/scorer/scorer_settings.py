@@ -49,7 +49,9 @@ class Scorer:
         if self.path is not None and self.start == "explained":
             raise ValueError(f"start is 'explained', but the scorer has the path {self.path}: leave out start or path")
         if self.path is None and self.align != "none":
-            raise ValueError(f"align is {self.align}, but the scorer has the explained network's tokenizer: set `path`")
+            raise ValueError(
+                f"align is {self.align}, but the scorer has the explained network's tokenizer: set scorer.path"
+            )
 
     @property
     def alignment(self) -> dict[str, str] | None:

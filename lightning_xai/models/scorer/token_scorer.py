@@ -108,7 +108,7 @@ class TokenScorer(nn.Module):
         words = encoder.get_input_embeddings().weight
         self.z = nn.Parameter(torch.empty(num_classes + 1, words.shape[1]).normal_(std=std))
         getattr(encoder, "embeddings", encoder.get_input_embeddings()).requires_grad_(False)
-        # these names are stored now, because freezing the scorer later sets requires_grad of all parameters to False
+        # lists the trained parameters now, because freezing the scorer later sets requires_grad to False everywhere
         self._trained_names = [name for name, p in self.reader.named_parameters() if p.requires_grad]
         self._require_both_directions(str(path or settings.model_type))
 
@@ -144,7 +144,7 @@ class TokenScorer(nn.Module):
             )
 
     def reader_arguments(self, inputs: TextInputs, y: Tensor) -> dict[str, Tensor]:
-        """Returns the inputs of the encoder (`reader`): embeds [B, T + 1, D], mask, position ids and token types.
+        """Returns the inputs of `reader`: embeds [B, T + 1, D], mask, position ids and token types.
 
         In each text, an additional token for the prediction `y` follows the last token.
 
@@ -188,10 +188,11 @@ class TokenScorer(nn.Module):
         return logits if order is None else logits.gather(1, order.argsort(dim=1))
 
     def trained_names(self, tuned: str = "all") -> list[str]:
-        """Returns the names of the reader's parameters that are tuned when the scorer is tuned for single texts.
+        """Returns the names of the parameters of `reader` that are tuned when a copy of the scorer is tuned on a text.
 
         Args:
-            tuned: "all", or "last:K" for the last K layers and the head.
+            tuned: "all" for all parameters of `reader` that pretraining trains, or "last:K" for the head and the last K
+                layers of the encoder.
 
         Raises:
             ValueError: `tuned` is neither "all" nor "last:K", or the encoder has fewer than K layers.
@@ -231,7 +232,7 @@ def _without_pooler(settings: PretrainedConfig) -> dict[str, Any]:
 
 
 def _positions(encoder: Any) -> tuple[int, int | None]:
-    """Returns the first position id of an encoder, and its number of positions (None if there is no limit)."""
+    """Returns an encoder's first position id, and its number of positions from there on (None if there is no limit)."""
     table = getattr(getattr(encoder, "embeddings", None), "position_embeddings", None)
     if not isinstance(table, nn.Embedding):
         return 0, getattr(encoder.config, "max_position_embeddings", None) or None

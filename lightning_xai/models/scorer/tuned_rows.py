@@ -59,7 +59,8 @@ class StackedRows:
 class LowRankRows:
     """Weight matrices W of a module. Each of B examples has its own low-rank change of them: W + up @ down.
 
-    `up` starts at 0 and `down` at fixed random values, so W + up @ down starts at W.
+    Both `up` and `down` are tuned. `up` starts at 0, so W + up @ down starts at W. `down` starts at random values that
+    are drawn with seed 0.
 
     Args:
         module: the module, whose own parameters are not changed.

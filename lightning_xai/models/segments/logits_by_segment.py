@@ -61,12 +61,13 @@ def logits_by_segment(
     pad_id: int,
     chunk_size: int | None = None,
 ) -> Tensor | None:
-    """Returns the logits [R, K] of R versions of texts, each for its own K classes; None if there are too many classes.
+    """Returns the logits [R, K] of R versions of texts, each for its own K classes; None if memory is too small.
 
     A version is a text with some tokens erased. PLM-CA encodes each segment of a text separately. Most segments of a
     version usually occur in other versions, too, and are encoded only once. A forward pass may contain segments of
     several versions. For each class, the token states of a segment are summed, weighted by the attention of the class.
-    The sums of a version's segments are then combined into its logits, in at least float32.
+    The sums of a version's segments are then combined into its logits, in at least float32. The result is None if the
+    sums for one version (all requested classes of a text, times the version's segments) would need too much memory.
 
     Args:
         network: a PLMCA in eval mode.
@@ -154,7 +155,7 @@ class _Texts:
         Args:
             segmented: the segments of all versions.
             ids: [R, N] long, the segments of some versions, padded with -1.
-            explained: [B, K] long, the classes whose attention is computed for each text.
+            explained: [B, K'] long, the classes whose attention is computed for each text.
             pad_id, chunk_size: as for `logits_by_segment`.
         """
         needed = ids.unique()
@@ -163,7 +164,7 @@ class _Texts:
         number = torch.full((len(segmented.length) + 1,), -1)  # the last entry is for the id -1
         number[longest_first] = torch.arange(len(longest_first))
         # class k attends to a token in proportion to exp(query_k W_key state)
-        queries = self.network.class_queries[explained.to(self.inputs.device)] @ self.network.key.weight  # [B, K, D]
+        queries = self.network.class_queries[explained.to(self.inputs.device)] @ self.network.key.weight  # [B, K', D]
         at_once = None if chunk_size is None else chunk_size * ids.shape[1]
         widths = torch.full_like(longest_first, self.network.segment_length)
         if self.network.mask_mode == "correct":

@@ -136,8 +136,8 @@ class SegmentGraph:
                 states = self._encode(rows, embeds)
             for number, gradient in enumerate(of_states):
                 keep = number < len(of_states) - 1
-                # the gradient with respect to these states is not needed any more, so it is overwritten with the
-                # gradient with respect to embeddings
+                # the gradient with respect to the states of these segments is not needed any more, so the gradient
+                # with respect to their embeddings overwrites it
                 (gradient[rows],) = torch.autograd.grad(states, embeds, gradient[rows], retain_graph=keep)
         for number, gradient in enumerate(of_states):
             keep = keep_graph or number < len(of_states) - 1

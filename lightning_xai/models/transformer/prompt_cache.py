@@ -14,7 +14,7 @@ KeysAndValues = list[tuple[Tensor, Tensor]]  # for each layer, the keys and the 
 
 class _Entry(NamedTuple):
     ids: Tensor  # [P] token ids of the prompt
-    state: tuple  # everything on which the keys and values depend, besides the prompt
+    state: tuple  # everything else on which the keys and values depend, such as the weights and the precision
     layers: KeysAndValues
 
 
@@ -50,14 +50,16 @@ class PromptCache:
     def first_columns(self, transformer: PreTrainedModel, ids: Tensor, positions: Tensor, state: tuple) -> int:
         """Makes sure that keys and values of a prompt's first tokens are stored. Returns the number of these tokens.
 
-        If the stored keys and values cover at least the first half of the prompt, they are kept. Otherwise, keys and
-        values are computed for the whole prompt.
+        The stored keys and values are kept if they were computed with the same weights and the same `state`, and if the
+        stored prompt begins with at least the first half of this prompt. Otherwise, keys and values are computed for
+        the whole prompt.
 
         Args:
             transformer: decoder without a head.
             ids: [P] token ids of the prompt.
             positions: [P] position ids of the tokens.
-            state: everything on which keys and values depend, besides the weights and the prompt.
+            state: everything on which keys and values depend, besides the weights and the prompt, such as the
+                precision.
         """
         state = (*state, *_versions(transformer))
         if self._entry is not None and self._entry.state == state:

@@ -87,7 +87,7 @@ class EGT(Term):
     """The sum of KL(attention || attribution) for the input and for the input without its least important words.
 
     An attribution method scores the tokens for the gold class, in eval mode and without an autograd graph. The absolute
-    scores are divided by their sum over the tokens that are not special. If the classification head attends to tokens,
+    scores are divided by their sum over the explainable tokens. If the classification head attends to tokens,
     its attention for the gold class is compared with the scores. Otherwise, the attention of the last layer, averaged
     over attention heads, is compared with the scores. Both divergences use the scores for the whole input. With several
     gold classes, the value is the mean over these classes, and the least important words are those with the lowest sum
@@ -140,7 +140,7 @@ class EGT(Term):
 
     def passes(self, num_tokens: int) -> float:
         made = self.method.passes(num_tokens, 1)
-        return float(made.forward + made.backward) + 3.0  # + 3: forward and backward pass for the masked input
+        return float(made.forward + made.backward) + 3.0  # + 3: the masked input's forward (1) and backward pass (2)
 
     def example_weights(self, batch: Batch) -> Tensor:
         return gold_targets(batch.labels)[1].any(dim=1).float()

@@ -49,8 +49,8 @@ class ExplanationGuidance(Term):
     Attention, scores are multiplied by 100 and normalized by softmax, and targets sum to 1. For AttentionRollout and
     ALTI, scores are left unchanged, and targets sum to 1. For InputXGradient, IntegratedGradients, DecompXReverse and
     other methods with signed scores, absolute scores are divided by their L2 norm, targets are binary, and texts
-    without evidence count, too. All other scores are divided by their sum, and their targets sum to 1. The losses
-    "bce", "kl" and "order" change some of these values, see `default_settings`.
+    without evidence are compared with targets of 0. All other scores are divided by their sum, and their targets sum to
+    1. The losses "bce", "kl" and "order" change some of these values, see `default_settings`.
 
     Args:
         method: the differentiable method whose scores are trained. The paper's InputXGradient has `pooling: sum`.
@@ -194,8 +194,8 @@ class ExplanationGuidance(Term):
 
     def passes(self, num_tokens: int) -> float:
         made = self.method.passes(num_tokens, 1)
-        # in units of a forward pass: a forward or backward pass of the method costs 1, and the training's backward pass
-        # through it costs 2. A forward pass that the method shares with the objective costs nothing more
+        # in units of a forward pass: each forward or backward pass of the method costs 3 (1 for itself, 2 for the
+        # training's backward pass through this pass). A forward pass that the objective makes anyway costs nothing more
         return 3.0 * made.backward + (0.0 if self.method.shares_pass else 3.0 * made.forward)
 
     def example_weights(self, batch: Batch) -> Tensor:

@@ -22,8 +22,9 @@ def try_term(
 ) -> None:
     """Checks the gradient of a term on the first example of `batch` that has a weight above 0 in the term.
 
-    If the gradient is 0, up to eight such examples of `data` are tried together, since the gradient may vanish on a
-    single text. For example, the softmax of explanation guidance has no gradient if one token has almost all attention.
+    If the gradient is 0, up to eight such examples are tried together, since the gradient may vanish on a single text.
+    They are taken from the first training examples of `data`. For example, the softmax of explanation guidance has no
+    gradient if one token has almost all attention.
 
     Args:
         term: the term.

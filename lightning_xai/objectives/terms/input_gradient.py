@@ -159,7 +159,8 @@ class InputGradient(Term):
     def value(self, clean: CleanPass, prepared: None) -> TermValue:
         norms = self._norms(clean)
         if self.parameter_norm:
-            # weights are chosen by name, because requires_grad is False in validation, where all weights are frozen
+            # the weights are those in `_trained`. Their requires_grad does not help, because it is False in validation,
+            # where all weights are frozen
             trained = [parameter for name, parameter in clean.network.named_parameters() if name in self._trained]
             norms = norms + torch.nn.utils.get_total_norm(trained)
         return TermValue(norms)

@@ -80,7 +80,7 @@ def values_depend_on_their_own_example_alone(make: MakeTerm) -> None:
 
 
 def accumulated_micro_batches_give_the_gradient_of_their_union(make: MakeTerm) -> None:
-    """The mean of the gradients for the two halves of a batch equals the gradient for the whole batch."""
+    """If `independent_of_batch` is True, the gradient for a batch is the mean of those for its two halves."""
     term = make()
     if not term.independent_of_batch:
         return

@@ -103,7 +103,9 @@ def agreement_frame(runs: Mapping[str, Sequence[Path]], split: str) -> pd.DataFr
 
 
 def agreement_table(frame: pd.DataFrame, split: str, *, width: int = 80) -> str:
-    """Returns a table of mean tau-b, with a row for each experiment and a column for each method.
+    """Returns a text table of mean tau-b, with a row for each experiment and a column for each method.
+
+    `frame` is a result of `agreement_frame`: tau-b compares the runs of each experiment with those of the first one.
 
     Example:
         >>> rows = [("tm", "gradient", 3, 0, 0.25), ("tm", "gradient", 4, 0, 0.75)]

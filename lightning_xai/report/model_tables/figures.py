@@ -17,9 +17,10 @@ def paper_figures(
 ) -> dict[str, Figure]:
     """Returns name -> figure. Figures without results are left out.
 
-    "approaches" (Figure 2) compares the method attention on B_S and B_U with AttInGrad on every other model.
-    "faithfulness" (Figure 3) and "plausibility" (Figure 6) compare three methods on all models. "symbols" (Figure 4)
-    plots f1 and comprehensiveness on B_U against the percentage of the top five tokens that have no letter or digit.
+    "approaches" (Figure 2) has two methods: attention for the models B_S and B_U, and AttInGrad for every other model.
+    "faithfulness" (Figure 3) and "plausibility" (Figure 6) compare the three METHODS on all models.
+    "symbols" (Figure 4) has a point for each run of B_U and each of the METHODS. The points show f1 or
+    comprehensiveness, against the percentage of the top five tokens that have no letter or digit.
 
     Args:
         rows: rows that `read_models` returns.

@@ -97,9 +97,9 @@ def read_models(
 def _read_run(folder: Path, model: str, split: str, preset: str, preset_file: str | None) -> pd.DataFrame:
     """Returns the results of one run of this package.
 
-    All results are from one test: the run's own test or, if it lacks the split or the preset, the newest later test
-    that has both. If the run's own test has the split but not the preset, the later test must have used the same
-    examples.
+    All results are from one test: the test in results.parquet or, if it lacks the split or the preset, the newest other
+    test of the same checkpoint that has both. If the test in results.parquet has the split but not the preset, the
+    other test must have used the same examples.
     """
     tests = run_tables(folder)
     has_split = split in set(tests[0].rows["split"])
@@ -161,8 +161,8 @@ def over_seeds(rows: pd.DataFrame, *, unsupervised: str | None = None, supervise
     Returns:
         A table with the columns model, part, method, metric, mean, std (NaN for a single run), num_runs,
         beats_unsupervised and beats_supervised. The last two say whether the mean is better than the mean of B_U or B_S
-        for the same part, method and metric. They do not test significance, and are False for costs and for shares of
-        tokens.
+        for the same part, method and metric. They do not test significance. They are False for costs and for the
+        metrics "symbol_share/...", for which neither higher nor lower is better.
 
     Raises:
         ValueError: `unsupervised` or `supervised` is not the name of a model.

@@ -119,9 +119,10 @@ def _cells(summary: pd.DataFrame, table: PaperTable) -> pd.DataFrame:
 
 
 def _with_before(summary: pd.DataFrame) -> pd.DataFrame:
-    """Returns f1 before and after the scores of tokens without a letter or digit are set to 0.
+    """Returns the rows of `summary` with f1 before and after the scores of tokens without a letter or digit become 0.
 
-    The rows with metric "before" are f1 of the part "all"; those with metric "after" are f1 of the part "zeroed".
+    Rows of the part "all" get the metric "before", and rows of the part "zeroed" the metric "after". All returned rows
+    then have the part "zeroed". A method and model without "after" is left out.
     """
     f1 = summary[summary["metric"] == "f1"]
     after = f1[f1["part"] == "zeroed"]

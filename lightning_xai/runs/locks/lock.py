@@ -31,8 +31,7 @@ class Taken(ValueError):
 class Lock:
     """A lock file whose owner is this process or, in a distributed command, the first process of the command.
 
-    A daemon thread touches the file, so that processes on other machines see that the owner is alive. Call `take` or
-    `follow` to create locks.
+    A daemon thread touches the file, so other machines see that the owner is alive. `take` and `follow` create locks.
 
     Args:
         file: the lock file.
@@ -153,7 +152,7 @@ def require_free(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_S
                 try:
                     require_free(_claim(file, now[0]), patience=patience)
                 except Taken:
-                    if time.monotonic() - claimed >= patience:  # the process that claimed the stale lock may be paused
+                    if time.monotonic() - claimed >= patience:  # give up: the process with the claim may be paused
                         raise
                 time.sleep(CLAIMED_SECONDS)
             first = None
@@ -167,8 +166,9 @@ def require_free(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_S
 def follow(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_SECONDS) -> None:
     """Waits until a lock file names the first process of this distributed command. Only the other processes call this.
 
-    Returns at once if the file does not exist or its owner is dead. The other processes never take the lock themselves.
-    If another command owns the lock, they raise the same error as the first process, at about the same time.
+    They never take the lock themselves. So this returns at once if the file does not exist or its owner is dead, and at
+    the latest after 1.25 * `patience` seconds. If another command owns the lock, all processes raise the same error, at
+    about the same time.
 
     Args:
         file, remedy, patience: as in `take`.
@@ -208,7 +208,7 @@ def remove_claims(file: Path) -> None:
         >>> [path.name for path in file.parent.iterdir()], release()
         (['owner.lock'], None)
     """
-    own = _claim(file, _contents(file) or b"")  # the claim on the present lock stays: its process may be running
+    own = _claim(file, _contents(file) or b"")  # this claim stays: the process that made it may be running
     for claim in {*file.parent.glob(f"{file.name}.*{CLAIM}")} - {own}:
         claim.unlink(missing_ok=True)
 

@@ -36,8 +36,8 @@ class Owner:
         token: random characters, which differ for each owner.
         command: the command line of the process.
         since: local time at which the process became the owner.
-        launch: id that all processes of one distributed launch share; "" for a single process.
-        job, task: SLURM job and array task; "" outside SLURM.
+        launch: id that all processes of one distributed launch share; "" if no variable in LAUNCH is set.
+        job, task: SLURM job and array task; "" where there is none.
         restarts: number of times that SLURM has restarted the job.
 
     Example:

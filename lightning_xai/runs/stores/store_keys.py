@@ -12,6 +12,9 @@ from lightning_xai.runs.small_integers import smallest
 def bounds_of_shards(entries: Sequence[np.ndarray]) -> np.ndarray:
     """Returns the number of rows before each shard, followed by the total number, as an array [shards + 1].
 
+    Args:
+        entries: for each shard, its index entries, one for each row.
+
     Example:
         >>> bounds_of_shards([np.zeros(2), np.zeros(3)]).tolist()
         [0, 2, 5]

@@ -65,15 +65,15 @@ class StoredScores(RaggedStore):
         encoder: EncoderFacts | None = None,
         class_names: list[str] | None = None,
     ) -> None:
-        """Raises ValueError unless the scores were computed with these method settings, examples, encoder and classes.
+        """Raises ValueError unless the scores fit these method settings, examples, encoder and classes.
 
-        `settings` is always compared. The other arguments are compared only if they are not None.
+        `settings` is always compared. Another argument is compared only if it is not None and the store records it.
 
         Args:
             settings: expected class and arguments of the method.
             examples: expected hash of the split's examples.
             encoder: facts about the expected encoder.
-            class_names: expected names of the classes 0, 1, ...
+            class_names: expected names of the classes 0, 1, ... Only equal names in another order are an error.
         """
         stored_names = self.metadata.get(CLASS_NAMES)
         if stored_names is not None and class_names is not None and stored_names != class_names:
