@@ -47,13 +47,11 @@ def best_candidates(values: Tensor, *, higher_is_better: bool) -> Tensor:
 class AMLAttribution(AttributionMethod):
     """Scores tokens with a scorer, which is a network that was pretrained by an AML run to explain the classifier.
 
-    Scores are in [0, 1]; special tokens score 0.
-
-    If `num_steps` is 0 (pAML), one pass of the scorer gives the scores. Otherwise (fAML), a copy of the scorer is
-    tuned on each text: AdamW minimizes the dual-mask loss, with the same loss weights as in pretraining. The scores
-    before tuning and after each step are candidates, and `metric` chooses the best candidate, or the earliest of
-    equally good ones. The chosen scores have an advantage under this metric. For a fair comparison, evaluate them with
-    another metric, or compare them only with methods whose scores were chosen by the same metric.
+    Scores are in [0, 1]; special tokens score 0. If `num_steps` is 0 (pAML), one pass of the scorer gives the scores.
+    Otherwise (fAML), a copy of the scorer is tuned on each text: AdamW minimizes the dual-mask loss, with the same loss
+    weights as in pretraining. The scores before tuning and after each step are candidates, and `metric` chooses the
+    best candidate, or the earliest of equally good ones. The chosen scores have an advantage under this metric. For a
+    fair comparison, evaluate them with another metric, or only compare methods whose scores this metric chose.
 
     A scorer that was pretrained with `condition: probabilities` explains only the predicted class. The callback that
     computes attributions then needs the setting `targets: predicted`.
@@ -162,12 +160,15 @@ class AMLAttribution(AttributionMethod):
             y, columns = self._conditions(scorer, probs, targets)
             repeated = inputs.repeat_interleave(columns)  # R = B * columns texts, one for each explanation
             scorer_inputs = scorer_inputs.repeat_interleave(columns)
-            scores = scorer_inputs.keep(scorer(scorer_inputs.inputs, y))
             scored = scorer_inputs.token_mask
-            rows = scored.any(dim=1).nonzero().flatten()  # a text without explainable tokens keeps scores of 0
-            if self.num_steps and len(rows):
-                with torch.enable_grad():
-                    scores[rows] = self._tuned(model, trained, repeated[rows], scorer_inputs[rows], y[rows])
+            if not self.num_steps:
+                scores = scorer_inputs.keep(scorer(scorer_inputs.inputs, y))
+            else:
+                scores = torch.zeros(scored.shape, dtype=scorer.z.dtype, device=scored.device)
+                # a text without explainable tokens keeps scores of 0
+                if len(rows := scored.any(dim=1).nonzero().flatten()):
+                    tuned = self._tuned(model, trained, repeated[rows], scorer_inputs[rows], y[rows])
+                    scores[rows] = tuned.to(scores.dtype)
         scores = scores.masked_fill(~scored, 0.0)
         return scores.view(len(inputs), columns, -1).expand(-1, targets.shape[1], -1)
 
@@ -212,13 +213,13 @@ class AMLAttribution(AttributionMethod):
             )
         return probs, 1
 
+    @torch.enable_grad()
     def _tuned(
         self, model: Classifier, trained: TrainedScorer, inputs: TextInputs, scorer_inputs: ScorerInputs, y: Tensor
     ) -> Tensor:
         """Tunes a copy of the scorer on each of R texts, and returns the best candidate scores [R, T] of each text."""
         best = []
-        most = self._rows_at_once(trained.scorer, inputs)
-        for rows in even_slices(len(inputs), most):
+        for rows in even_slices(len(inputs), self._rows_at_once(trained.scorer, inputs)):
             part = inputs[rows].trim()
             trimmed = scorer_inputs[rows].trim(part.input_ids.shape[1])
             maps = self._candidates(model, trained, part, trimmed, y[rows])  # [r, N, T]
@@ -233,8 +234,7 @@ class AMLAttribution(AttributionMethod):
         device = inputs.device
         one = sum(leaf.numel() * leaf.element_size() for leaf in tuned_rows(scorer, self.tuned, 1).leaves)
         by_weights = max(_LEAF_BYTES["cpu" if device.type == "cpu" else "accelerator"] // max(one, 1), 1)
-        # a text counts with twice its tokens, because a pass of the explained network gets two versions of each text:
-        # one masked by the scores, and one with the opposite mask
+        # twice the tokens, because the explained network gets each text twice, with opposite masks
         by_tokens = rows_per_forward(None, 2 * inputs.input_ids.shape[1], device, differentiated=True)
         return min(by_weights, by_tokens, self.chunk_size or by_tokens)
 

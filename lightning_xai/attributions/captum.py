@@ -18,7 +18,7 @@ from lightning_xai.attributions.captum_algorithms import (
     captum_class,
     check_algorithm,
 )
-from lightning_xai.attributions.captum_layers import EmbeddingInput, checked_layer
+from lightning_xai.attributions.captum_layers import EmbeddingInput, checked_layer, layer_states
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.gradients.path_gradients import Baseline, path_ends
 from lightning_xai.functional.network.chunking import rows_per_forward
@@ -136,7 +136,8 @@ class Captum(AttributionMethod):
         if self.wrapped:
             points = ALGORITHMS[self.wrapped].count(num_tokens, self._options).backward
             forward, backward = forward * points, backward * points
-        return Passes(forward * num_targets, backward * num_targets)
+        baseline = self.layer is not None and self._known.masks_tokens  # one pass gives the layer's states for it
+        return Passes(forward * num_targets + baseline, backward * num_targets)
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
         if self._known.takes_batches and self.layer is None:
@@ -195,6 +196,8 @@ class Captum(AttributionMethod):
             layer: nn.Module = function.layer
             if self.layer is not None:
                 layer = stack.enter_context(checked_layer(model, self.layer, inputs.input_ids.shape[1]))
+            if self.layer is not None and self._known.masks_tokens:
+                start = layer_states(function, layer, start, torch.arange(len(inputs), device=inputs.device))
             options = self._embeds_options(inputs, start)
             algorithm, options = self._build(self.algorithm, options, forward_func=function, layer=layer)
             parts = []

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from lightning_xai.models.base import Classifier
@@ -28,7 +29,6 @@ class EmbeddingInput(nn.Module):
         layer: returns the embeddings unchanged, so that layer algorithms can explain them.
 
     Example:
-        >>> import torch
         >>> from lightning_xai.models.hf_classifier import random_bert
         >>> model, inputs = random_bert(), TextInputs.of_ids([[1, 5, 6, 2], [1, 7, 8, 2]])
         >>> logits = EmbeddingInput(model, inputs)(model.embed(inputs)[[1, 1]], torch.tensor([1, 1]))
@@ -50,6 +50,27 @@ class EmbeddingInput(nn.Module):
         else:
             embeds = self.layer(embeds)
         return self._classify(self._inputs[rows], embeds).logits
+
+
+@torch.no_grad()
+def layer_states(function: EmbeddingInput, layer: nn.Module, embeds: Tensor, rows: Tensor) -> Tensor:
+    """Returns the output [B, T, D] of a layer for embeddings [B, T, D]. Row b belongs to the text `rows[b]`.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> model, inputs = random_bert(), TextInputs.of_ids([[1, 5, 6, 2]])
+        >>> function = EmbeddingInput(model, inputs)
+        >>> layer_states(function, function.layer, model.embed(inputs), torch.tensor([0])).shape
+        torch.Size([1, 4, 4])
+    """
+    kept = []
+    handle = layer.register_forward_hook(lambda module, arguments, output: kept.append(output))
+    try:
+        function(embeds, rows)
+    finally:
+        handle.remove()
+    states: Tensor = kept[0][0] if isinstance(kept[0], tuple) else kept[0]
+    return states
 
 
 @contextmanager

@@ -35,6 +35,8 @@ from lightning_xai.runs.progress import say
 from lightning_xai.runs.ranks import gather
 from lightning_xai.runs.splits import VALIDATION, log_prefix
 
+_WEAK = "The evidence is weak: it comes from a lexicon or heuristic, not from annotators."
+
 
 class Heatmaps(ExplainedCallback):
     """When an evaluation ends, draws heatmaps of the first documents of each split.
@@ -171,13 +173,13 @@ class Heatmaps(ExplainedCallback):
         gathered, not_all_drawn = gather(self._documents), set().union(*gather(self._not_all_drawn))
         if not trainer.is_global_zero or is_dry_run(trainer):
             return
-        weak = getattr(getattr(data_of(trainer), "source", None), "rationales_are_weak", False)
-        notes = ["The evidence is weak: it comes from a lexicon or heuristic, not from annotators."] if weak else []
+        source = getattr(data_of(trainer), "source", None)
         run = RunFolder(Path(trainer.default_root_dir))
         for split in dict.fromkeys(split for part in gathered for split in part):
             by_index = {index: document for part in gathered for index, document in part.get(split, {}).items()}
             documents = [by_index[index] for index in sorted(by_index)]
             number = f"Shown: the first {quantity(len(documents), 'explained example')} (num_documents of Heatmaps)."
+            notes = [_WEAK] if source is not None and source.has_weak_rationales(split) else []
             note = " ".join([*notes, number] if split in not_all_drawn else notes)
             page = html_page(f"Attributions on {split}", documents, note)
             file = run.heatmap_page(split, file_suffix_of(trainer))

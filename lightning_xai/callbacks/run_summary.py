@@ -19,7 +19,6 @@ def data_lines(summary: dict[str, Any]) -> list[str]:
         >>> data_lines({"train": {**sizes, "rows": 6920, "evidence_kept_fraction": None}})
         ['  train: 2,000 examples of 31 tokens, chosen from 6,920, 7% padding']
     """
-    weak = "weak evidence" if summary.get("rationales_are_weak") else "evidence"
     lines = [f"  {line}" for line in summary.get("report", [])]
     if summary.get("num_words"):
         coverage = summary["vector_coverage"]
@@ -36,7 +35,8 @@ def data_lines(summary: dict[str, Any]) -> list[str]:
         if facts["truncated_fraction"]:
             line += f", {facts['truncated_fraction']:.0%} truncated"
         if facts["evidence_kept_fraction"] is not None:
-            line += f", {facts['evidence_kept_fraction']:.0%} of {weak} kept"
+            weak = "weak " if facts.get("rationales_are_weak") else ""
+            line += f", {facts['evidence_kept_fraction']:.0%} of {weak}evidence kept"
         lines.append(line)
     return lines
 

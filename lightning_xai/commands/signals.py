@@ -96,8 +96,13 @@ class EndOnSigterm(Callback):
         self._listen(trainer)
 
     def _listen(self, trainer: Trainer) -> None:
-        environment = getattr(trainer.strategy, "cluster_environment", None)
-        if threading.current_thread() is threading.main_thread() and not getattr(environment, "auto_requeue", False):
+        if threading.current_thread() is not threading.main_thread():
+            return
+        if getattr(getattr(trainer.strategy, "cluster_environment", None), "auto_requeue", False):
+            # Lightning's handler, which lets the job go on until it is requeued, also calls the handlers before it
+            handlers = getattr(signal.getsignal(signal.SIGTERM), "signal_handlers", [])
+            handlers[:] = [handler for handler in handlers if handler is not _terminate]
+        else:
             signal.signal(signal.SIGTERM, partial(_terminate, launcher=trainer.strategy.launcher))
 
 

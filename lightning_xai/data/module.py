@@ -290,10 +290,11 @@ class TextDataModule(LightningDataModule, NetworkArguments):
         """Returns facts about the source, the encoder and the splits. The key "report" holds the source's report.
 
         The name of each split in use is a key, too. Its value has the facts from `EncodedSplit.summary`, the
-        `padding_fraction`, and `rows`: the number of rows in the full split.
+        `padding_fraction`, `rationales_are_weak`, and `rows`: the number of rows in the full split.
         """
         facts = self.source.summary() | self.encoder.summary() | {"report": self.encoded_source.table.report}
         for name, data in self.splits.items():
             facts[name] = data.summary() | {"padding_fraction": self.padding_fraction(name)}
             facts[name]["rows"] = self.encoded_source.table.num_rows[name]
+            facts[name]["rationales_are_weak"] = self.source.has_weak_rationales(name)
         return facts

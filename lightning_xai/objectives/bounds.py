@@ -73,6 +73,11 @@ def bounds_from(
     """
     source = "train" if preset == "paper" else "batch"
     if not all(f"{source}/{name}" in found for found in minima):
+        if preset == "paper":
+            raise ValueError(
+                f"no training epoch of a run for the bound of {name} has ended, but `bound_preset: paper` needs the "
+                "loss of an epoch: train for at least one epoch"
+            )
         raise ValueError(
             f"bound_preset is '{preset}', which uses the loss of every {LOGGED_STEPS}th step, but a run for the bound "
             f"of {name} has fewer steps: set `bound_preset: paper`, or train for more steps"

@@ -74,7 +74,7 @@ def encoder_name(facts: EncoderFacts) -> str:
 def changed_options(stored: EncoderFacts, current: EncoderFacts) -> str:
     """Returns, as text, which of max_length, fill and explain_pair differ between two encoders; "" if none differs.
 
-    If both encoders have a prompt, the hashes of the two prompts are compared too.
+    If an encoder has a prompt, the hashes of the two prompts are compared too.
 
     Example:
         >>> before, now = ({"init_args": {"max_length": length, "fill": "mask"}} for length in (128, 512))
@@ -83,8 +83,8 @@ def changed_options(stored: EncoderFacts, current: EncoderFacts) -> str:
     """
     both = [name for name in OPTIONS if name in stored["init_args"] and name in current["init_args"]]
     values = {name: (stored["init_args"][name], current["init_args"][name]) for name in both}
-    if "prompt" in stored and "prompt" in current:
-        values["prompt"] = (stored["prompt"], current["prompt"])
+    if "prompt" in stored or "prompt" in current:
+        values["prompt"] = (stored.get("prompt", "none"), current.get("prompt", "none"))
     return ", ".join(f"{name} was {old}, now {new}" for name, (old, new) in values.items() if old != new)
 
 

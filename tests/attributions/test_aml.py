@@ -276,6 +276,15 @@ def test_passes_are_those_of_both_networks():
     assert method.passes(0, 1) == (2, 0)
 
 
+def test_only_paml_makes_a_pass_of_the_scorer_itself(network):
+    """In fAML, the pass of the copy that is tuned first gives the scores before tuning."""
+    for method, expected in ((explains(network), 1), (tuned(network), 0)):
+        passes: list[str] = []
+        method._source().scorer.register_forward_hook(lambda *_, passes=passes: passes.append("scorer"))
+        scores(method, network, text_inputs([6]))
+        assert len(passes) == expected
+
+
 def test_selected_on_names_the_metric_that_chose_the_scores(network):
     method = explains(network)
     scores(method, network, text_inputs(LENGTHS))

@@ -180,6 +180,33 @@ def test_a_hidden_layer_scores_every_token(name):
     assert (scores[0] != 0).all() and (scores[1, :, :13] != 0).all() and not scores[1, :, 13:].any()
 
 
+def test_an_ablated_hidden_state_is_that_of_the_baseline():
+    model, texts = tiny_classifier("bert"), text_inputs([6])
+    name = "transformer.bert.encoder.layer.1"  # the last layer, whose states reach the logits without other tokens
+    found = build("LayerFeatureAblation", layer=name).attribute(model, texts, TARGETS[:1]).scores[0, 0]
+    outputs: list[torch.Tensor] = []
+
+    def keep(module, arguments, output):
+        outputs.append(output[0] if isinstance(output, tuple) else output)
+
+    handle = model.get_submodule(name).register_forward_hook(keep)
+    whole = model(texts).logits
+    model(replace(texts, input_ids=texts.baseline_ids))
+    handle.remove()
+    states, baseline = outputs
+    for token in texts.token_mask[0].nonzero().flatten().tolist():
+        changed = states.clone()
+        changed[:, token] = baseline[:, token]
+        handle = model.get_submodule(name).register_forward_hook(
+            lambda module, arguments, output, changed=changed: (
+                (changed, *output[1:]) if isinstance(output, tuple) else changed
+            )
+        )
+        drop = (whole - model(texts).logits)[0, TARGETS[0, 0]]
+        handle.remove()
+        assert float(found[token]) == pytest.approx(drop.item(), abs=1e-5)
+
+
 def test_a_layer_of_segments_is_refused():
     with pytest.raises(ValueError, match=r"shape \[3, 8, 16\] for texts of 20 tokens: .* set layer to null"):
         build("LayerActivation", layer="transformer.encoder.layer.0").attribute(

@@ -28,7 +28,7 @@ def test_later_runs_of_a_command_name_only_other_data(objective, tmp_path, capsy
 
 def test_truncation_and_weak_evidence_are_named():
     facts = {**SIZES, "truncated_fraction": 0.25, "evidence_kept_fraction": 0.5}
-    (line,) = data_lines({"test": facts, "rationales_are_weak": True})
+    (line,) = data_lines({"test": {**facts, "rationales_are_weak": True}})
     assert line == "  test: 7 examples of 9 tokens, 25% truncated, 50% of weak evidence kept"
 
 

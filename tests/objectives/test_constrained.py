@@ -239,6 +239,11 @@ def test_bound_of_the_preset_code_needs_fifty_steps():
         bounds_from([{"train/size": 1.0, "val/size": 1.0}], "size", "code")
 
 
+def test_bound_of_the_paper_needs_an_epoch():
+    with pytest.raises(ValueError, match="no training epoch of a run for the bound of size has ended.*one epoch"):
+        bounds_from([{"val/size": 1.0}], "size")
+
+
 def test_margin_multiplies_the_smallest_training_loss_only():
     minima = [{"train/size": 0.2, "val/size": 0.3}, {"train/size": 0.4, "val/size": 0.5}]
     assert bounds_from(minima, "size", margin=1.1) == (pytest.approx(0.33), pytest.approx(0.4))

@@ -76,3 +76,8 @@ def test_a_store_keeps_the_facts_with_which_it_was_begun(tmp_path):
 @pytest.mark.parametrize("value", [{1: "a"}, [Path("a")], {"a": [{"b": object()}]}])
 def test_values_that_json_would_change_are_not_plain(value):
     assert not is_plain(value)
+
+
+def test_a_prompt_that_only_one_encoder_has_is_told():
+    assert changed_options({**facts(), "prompt": "ab12"}, facts()) == "prompt was ab12, now none"
+    assert changed_options(facts(), {**facts(), "prompt": "ab12"}) == "prompt was none, now ab12"

@@ -213,13 +213,16 @@ class TextSource(ABC):
         """Returns the version of the hub data that `load` reads; "" if `load` reads a fixed version or no hub data."""
         return ""
 
+    def has_weak_rationales(self, split: str) -> bool:
+        """Returns whether the rationales of a split come from a heuristic or a lexicon, not from annotators."""
+        return self.rationales_are_weak
+
     def summary(self) -> dict[str, Any]:
         """Returns facts about the data for the log."""
         return {
             "source": type(self).__name__,
             "num_classes": len(self.class_names),
             "multilabel": self.multilabel,
-            "rationales_are_weak": self.rationales_are_weak,
         }
 
 

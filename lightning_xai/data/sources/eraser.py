@@ -137,10 +137,12 @@ class Eraser(TextSource):
         return rows_to_splits({split: [self._row(a, documents) for a in annotations[split]] for split in annotations})
 
     def _document(self, document_id: str, collected: dict[str, str]) -> str:
+        if document_id in collected:
+            return collected[document_id]
         path = self.data_dir / "docs" / document_id
-        if document_id not in collected and not path.is_file():
+        if not path.is_file():
             raise ValueError(f"document {document_id!r} is neither in docs.jsonl nor in docs/ of {self.data_dir}")
-        return collected.get(document_id) or path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
 
     def _row(self, annotation: dict[str, Any], collected: dict[str, str]) -> dict[str, Any]:
         name, value = annotation["annotation_id"], annotation["classification"]

@@ -77,6 +77,8 @@ class Files(ColumnSource):
             )
         if field is not None and self.kinds[0] not in (".json", ".jsonl"):
             raise ValueError(f"field is {field!r}, but {self.kinds[0]} files have no keys: remove `field`")
+        if quoting is not None and self.kinds[0] not in (".csv", ".tsv"):
+            raise ValueError(f"quoting is {quoting}, but {self.kinds[0]} files have no quoted cells: remove `quoting`")
         self.quoting, self.encoding, self.field = quoting, encoding, field
 
     @property

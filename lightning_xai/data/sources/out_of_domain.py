@@ -196,6 +196,11 @@ class OutOfDomain(TextSource):
                 raise ValueError(f"`others` has {name!r}, which is a split of the training source: choose another name")
         return {name: self._stored(name) for name in self.others}
 
+    def has_weak_rationales(self, split: str) -> bool:
+        if split in self.others:
+            return self.others[split].has_weak_rationales(self.splits.get(split, "test"))
+        return self.source.has_weak_rationales(split)
+
     def _stored(self, name: str) -> Dataset:
         """Returns the rows of an added split; a large split is kept on disk instead of in memory."""
         other, split = self.others[name], self.splits.get(name, "test")

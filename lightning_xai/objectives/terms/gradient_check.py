@@ -49,9 +49,9 @@ def try_term(
         check(one)
     except ZeroGradient:
         further = first_batch(data)
-        if further is None:
+        if further is None or not len(several := _counting(term, further.to(batch.labels.device), 8)):
             raise
-        check(_counting(term, further.to(batch.labels.device), 8))
+        check(several)
 
 
 def _counting(term: Term, batch: Batch, limit: int) -> Batch:

@@ -53,7 +53,7 @@ def complete_rows(folder: Path, rank: int) -> np.ndarray:
     num_rows = file.stat().st_size // ROW.itemsize
     rows = np.asarray(np.memmap(file, ROW, "r", shape=(num_rows,))) if num_rows else np.zeros(0, ROW)
     values = values_file(folder, rank)
-    size = values.stat().st_size // (1 if values.suffix == BITS else 4)
+    size = values.stat().st_size // (1 if values.suffix == BITS else 4) if values.exists() else 0
     is_complete = rows["offset"] + sizes_of(rows["length"], values) <= size
     return rows if is_complete.all() else rows[: int(is_complete.argmin())]
 

@@ -84,6 +84,12 @@ def test_class_that_is_not_named_is_refused(tmp_path):
         Eraser(corpus(tmp_path, ROWS, DOCUMENTS), class_names=["POS"]).load()
 
 
+def test_a_collected_document_may_be_empty(tmp_path):
+    rows = [annotation("x", "A", [], docids=["d1", "d3"])]
+    row = Eraser(corpus(tmp_path, rows, {**DOCUMENTS, "d3": ""}, collected=True)).load()["train"][0]
+    assert row["text"] == "one two\nthree  four .\n"
+
+
 def test_missing_document_is_named(tmp_path):
     with pytest.raises(ValueError, match="document 'd2' is neither"):
         Eraser(corpus(tmp_path, ROWS, {"d1": DOCUMENTS["d1"]})).load()

@@ -159,3 +159,8 @@ def test_validation_is_taken_from_train_where_there_is_none(tmp_path):
 
 def test_laws(tmp_path):
     check_source(Files(write(tmp_path, "csv"), rationale_column="evidence", rationale_format="word_mask"))
+
+
+def test_quoting_is_refused_for_files_without_quoted_cells():
+    with pytest.raises(ValueError, match="quoting is False, but .json files have no quoted cells: remove `quoting`"):
+        Files({"train": "a.json"}, quoting=False)

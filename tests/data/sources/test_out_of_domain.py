@@ -54,6 +54,14 @@ def own(**options):
     return Reviews(["negative", "positive"], name="own", **options)
 
 
+def test_weak_rationales_are_those_of_the_source_of_each_split():
+    weak = Reviews(["negative", "positive"], name="weak")
+    weak.rationales_are_weak = True
+    source = OutOfDomain(weak, {"other": own(), "lexicon": weak})
+    found = {split: source.has_weak_rationales(split) for split in ("train", "test", "other", "lexicon")}
+    assert found == {"train": True, "test": True, "other": False, "lexicon": True}
+
+
 def test_classes_are_matched_by_name_and_rows_of_other_splits_are_not_read():
     source = OutOfDomain(own(), {"other": Reviews(["Positive", "Negative"], name="other")})
     splits = source.load()

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from lightning_xai.runs.stores.store import RaggedStore, RaggedWriter, stores_in
+from lightning_xai.runs.stores.store_shards import complete_rows
 
 
 def write(path, rows, rank=0, metadata=None):
@@ -156,3 +157,9 @@ def test_keys_of_many_shards_are_found_as_in_a_dictionary(tmp_path):
     assert all(store.get(*key).tolist() == values for key, values in expected.items())
     absent = {(i, t) for i in range(10) for t in range(10)} - set(expected)
     assert absent and not any(key in store for key in absent)
+
+
+def test_rows_whose_file_of_values_is_missing_are_left_out(tmp_path):
+    write(tmp_path, [(0, 2, [1.0, 2.0])])
+    next(tmp_path.glob("0.values")).unlink()
+    assert len(complete_rows(tmp_path, 0)) == 0
