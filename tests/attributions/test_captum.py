@@ -182,7 +182,7 @@ def test_a_hidden_layer_scores_every_token(name):
 
 def test_an_ablated_hidden_state_is_that_of_the_baseline():
     model, texts = tiny_classifier("bert"), text_inputs([6])
-    name = "transformer.bert.encoder.layer.1"  # the last layer, whose states reach the logits without other tokens
+    name = "transformer.bert.encoder.layer.0"
     found = build("LayerFeatureAblation", layer=name).attribute(model, texts, TARGETS[:1]).scores[0, 0]
     outputs: list[torch.Tensor] = []
 
@@ -194,6 +194,7 @@ def test_an_ablated_hidden_state_is_that_of_the_baseline():
     model(replace(texts, input_ids=texts.baseline_ids))
     handle.remove()
     states, baseline = outputs
+    assert found.abs().max() > 1e-3
     for token in texts.token_mask[0].nonzero().flatten().tolist():
         changed = states.clone()
         changed[:, token] = baseline[:, token]
