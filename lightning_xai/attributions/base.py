@@ -238,7 +238,7 @@ class DifferentiableAttribution(AttributionMethod):
     def from_pass(self, forward_pass: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:
         """Returns the scores [B, K, T] that `scores` would return, computed from a finished forward pass.
 
-        This default implementation saves no pass, because it calls `scores`, which makes new passes.
+        This default implementation does not use the finished pass: it calls `scores`, which makes new passes.
 
         Args:
             forward_pass: a forward pass that provides what `needs` returns.

@@ -52,7 +52,7 @@ def roar_stages(
         methods: names of attribution methods.
         amounts: how much to erase, in ascending order: percentages of the tokens, or counts of tokens.
         amount_unit: unit of `amounts`. A stage in which all tokens are erased exists only for "percentage".
-        control: whether to add controls: stages that see only which positions are erased.
+        control: whether to add control stages, whose networks see only which positions are erased.
         recursive_methods: names of the methods that score the tokens anew with each run's network, to choose the tokens
             that the next run erases. Other methods score them once, with the network that is trained on all tokens.
         fixed_orders: names of erasure orders that do not depend on a network, such as "random".

@@ -21,7 +21,8 @@ def check_removal(removal: Removal, encoder: Encoder) -> None:
 
     Raises:
         ValueError: `removal` is not one of the values of Removal; or `removal` is "positions", but the encoder has no
-            unknown token other than the fill token. The messages call `removal` "erasure", as the data module does.
+            unknown token other than the fill token. The error names the setting `erasure`, which is its
+            name in the data module.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder

@@ -36,7 +36,7 @@ class PredictOnce:
     """Predicts probabilities for the metrics of one batch. Results that several metrics need are computed only once.
 
     These results are the probabilities of the unchanged inputs, and the values that metrics store in `memo`. All
-    methods share them, so values in `memo` must not depend on attributions.
+    attribution methods share them, so values in `memo` must not depend on attributions.
 
     Args:
         predict: function that returns the probabilities of inputs.

@@ -201,14 +201,14 @@ class PreflightRun:
     ) -> bool:
         """Calls `function`. Returns True if it raises no error; otherwise records the error and returns False.
 
-        If a subject fails more than once, its first failure is kept. If `replays` is True, `function` is not called,
-        and the result is True unless the earlier preflight recorded a failure of the subject.
+        If a part (named by `subject`) fails more than once, its first failure is kept. If `replays` is True, `function`
+        is not called, and the result is True unless the earlier preflight recorded a failure of this part.
 
         Args:
-            subject: description of what is tried, unique in the run.
-            function: tries the subject. It must not change anything outside the preflight.
-            results: the results that are missing if the subject is left out.
-            leave_out: removes the subject from the run; None if the run cannot go on without it.
+            subject: name of the tried method, metric or other part, unique in the run.
+            function: tries the part. It must not change anything outside the preflight.
+            results: the results that are missing if the part is left out.
+            leave_out: removes the part from the run; None if the run cannot go on without it.
         """
         if leave_out is not None:
             self.leave_out.setdefault(subject, []).append(leave_out)

@@ -93,8 +93,8 @@ class ChecksClasses:
     def dump(self, *args: Any, **kwargs: Any) -> str:
         """Returns a configuration as text, with omegaconf's interpolations resolved.
 
-        First removes all resolvers except omegaconf's own, because modules that the configuration names may have
-        registered resolvers that run code.
+        First removes all resolvers except omegaconf's own, because a module of a class in the
+        configuration may have registered a resolver that runs code.
         """
         OmegaConf.clear_resolvers()
         parser: Any = super()

@@ -25,7 +25,7 @@ FOLDERS: dict[str, tuple[str, ...]] = {
     "network": ("network",),
     "callbacks": ("methods", "presets", "callbacks", "chains"),
 }
-# kind of part of a configuration (a key of FOLDERS) -> the option that takes a file with such a part
+# key of FOLDERS -> the option that takes a file from these folders
 OPTIONS = {"data": "--data", "network": "--model.init_args.network", "callbacks": "--trainer.callbacks+"}
 _ALL_FOLDERS = tuple(folder for folders in FOLDERS.values() for folder in folders)
 PARSER_MODE = "omegaconf+"  # resolves interpolations, including relative ones, after command-line options are applied

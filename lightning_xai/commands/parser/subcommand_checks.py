@@ -11,7 +11,7 @@ from lightning_xai.objectives.evaluation import Evaluation, check_given, trains_
 
 
 def check_subcommand(config: Namespace, subcommand: str, *, is_dry: bool) -> None:
-    """Raises ValueError if a subcommand does not allow --stage or an Evaluation, or if an Evaluation is ambiguous.
+    """Raises ValueError for --stage or an Evaluation that a subcommand does not allow, or for an ambiguous Evaluation.
 
     An Evaluation is an objective that trains nothing, so "fit" does not allow it. An Evaluation is ambiguous if it has
     both or neither of the arguments `path` and `network`.

@@ -211,7 +211,7 @@ def _num_rows(path: Path) -> int:
         return pq.read_metadata(path).num_rows
     except (pa.ArrowException, OSError) as error:
         raise ValueError(
-            f"{path} cannot be read ({cause_of(error)}): write the file again as parquet, or correct its ending"
+            f"{path} cannot be read ({cause_of(error)}): write the file again as parquet, or correct its name's ending"
         ) from error
 
 

@@ -21,7 +21,7 @@ def read_experiments(folders: Sequence[Path]) -> pd.DataFrame:
         folders: folders of experiments, such as runs/tm, with a subfolder for each seed.
 
     Returns:
-        A table with the columns experiment (a name unique to the folder), seed, split, preset, method, metric and
+        A table with the columns experiment (a name that no other folder has), seed, split, preset, method, metric and
         value. Rows without a value are left out.
 
     Raises:

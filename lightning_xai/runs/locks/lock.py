@@ -36,7 +36,7 @@ class Lock:
     Args:
         file: the lock file.
         contents: contents of the file.
-        owner: the owner; None in later processes of a distributed command, which neither touch nor remove the file.
+        owner: the owner; None in all other processes of a distributed command, which neither touch nor remove the file.
         touch_seconds: seconds from one touch of the file to the next.
     """
 
