@@ -56,6 +56,9 @@ class EmbeddingInput(nn.Module):
 def layer_states(function: EmbeddingInput, layer: nn.Module, embeds: Tensor, rows: Tensor) -> Tensor:
     """Returns the output [B, T, D] of a layer for embeddings [B, T, D]. Row b belongs to the text `rows[b]`.
 
+    Raises:
+        ValueError: the network never calls the layer.
+
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
         >>> model, inputs = random_bert(), TextInputs.of_ids([[1, 5, 6, 2]])
@@ -69,7 +72,9 @@ def layer_states(function: EmbeddingInput, layer: nn.Module, embeds: Tensor, row
         function(embeds, rows)
     finally:
         handle.remove()
-    states: Tensor = kept[0][0] if isinstance(kept[0], tuple) else kept[0]
+    if not kept:
+        raise ValueError("the network never calls this layer: name another layer, or set layer to null")
+    states: Tensor = kept[-1][0] if isinstance(kept[-1], tuple) else kept[-1]  # as captum, the last call
     return states
 
 

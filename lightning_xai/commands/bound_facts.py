@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from lightning_xai.functional.text.quantity import quantity
+from lightning_xai.models.checkpoints.checkpoint import read_checkpoint
+from lightning_xai.objectives.dual_ascent import Constraint
 from lightning_xai.runs.experiment import runs_of
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.progress import say
@@ -28,13 +30,17 @@ def bound_facts(run: RunFolder, objective: Any) -> dict[str, Any]:
     """
     if getattr(objective, "only", None) is not None or not hasattr(objective, "bound_met"):
         return {}
+    last = run.checkpoint("last")
+    saved = read_checkpoint(str(last)) if last is not None else {}  # a run that is only tested has not set its bounds
+    bounds = saved.get("bounds") or objective.bounds
     is_met = run.checkpoint("best") is not None
     if not is_met:
         say(f"{run.path}: no epoch met the bounds, so there is no best checkpoint, and nothing is tested")
-        for name, limit in objective.constraints.items():
-            if (smallest := objective.minima.get(f"val/{name}")) is not None:
-                say(f"  {name}: smallest loss in validation {smallest:.4g}, must be below {limit.validation_limit:.4g}")
-    return {"bound_met": is_met, "bounds": objective.bounds}
+        for name, limits in bounds.items():
+            smallest, limit = saved.get("minima", {}).get(f"val/{name}"), Constraint(*limits).validation_limit
+            if smallest is not None:
+                say(f"  {name}: smallest loss in validation {smallest:.4g}; an epoch must be below {limit:.4g}")
+    return {"bound_met": is_met, "bounds": bounds}
 
 
 def seeds_that_met(run: RunFolder) -> str:

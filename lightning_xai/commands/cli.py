@@ -57,7 +57,7 @@ from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.format import FORMAT, is_current
 from lightning_xai.runs.locks.ownership import own_run
 from lightning_xai.runs.progress import say
-from lightning_xai.runs.ranks import is_first
+from lightning_xai.runs.ranks import is_first, rank
 from lightning_xai.runs.run_state import begin_run, finish_run, is_evaluated_with
 from lightning_xai.runs.settings import run_settings
 
@@ -147,7 +147,7 @@ class XAICLI(LightningCLI):
             warnings.filterwarnings("ignore", message="The dirpath has changed from")
         if self.subcommand == "fit" and not self.is_dry and config.stage is None:
             own_run(self.run, is_first=is_first())
-            if is_first():
+            if rank() == 0:
                 begin_run(self.run, self.settings)
         self._portable_config = config.clone()
         for key in ("checkpoint.dirpath", "trainer.default_root_dir", "ckpt_path"):
@@ -264,7 +264,7 @@ class XAICLI(LightningCLI):
             raise KeyboardInterrupt
 
     def _save_config(self) -> None:
-        if not self.is_dry and is_first():
+        if not self.is_dry and rank() == 0:
             save_config(self._parser("fit"), self._portable_config, self.run.config_file)
             write_encoder(self.run, self.datamodule)
 

@@ -78,8 +78,8 @@ def measured_in_fit(callbacks: Sequence[Callback]) -> list[str]:
 def check_monitors(objective: Objective, callbacks: Sequence[Callback]) -> None:
     """Raises ValueError if a callback monitors a wrong value, or has a `mode` that prefers bad values.
 
-    A value is wrong if it is never logged, if it is the log loss although `task_weight` is 0, or if the objective has
-    `monitors` and the value is not one of them.
+    A value is wrong if no validation logs it (Preflight checks training values), if it is the log loss although
+    `task_weight` is 0, or if the objective has `monitors` and the value is not one of them.
 
     Example:
         >>> from lightning.pytorch.callbacks import EarlyStopping

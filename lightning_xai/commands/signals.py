@@ -70,7 +70,8 @@ class EndOnSigterm(Callback):
 
     Lightning's own handler waits for the end of the batch, and then ends the process with code 0. With several
     processes, that handler starts a collective operation; if another process is in a different one, both wait forever.
-    If the cluster requeues jobs itself (`auto_requeue`), Lightning's handler stays in place.
+    If the cluster requeues jobs itself (`auto_requeue`), Lightning's handler stays in place; it then calls the
+    handler of `ending_in_one_line`.
 
     Example:
         >>> before = signal.getsignal(signal.SIGTERM)
@@ -96,13 +97,8 @@ class EndOnSigterm(Callback):
         self._listen(trainer)
 
     def _listen(self, trainer: Trainer) -> None:
-        if threading.current_thread() is not threading.main_thread():
-            return
-        if getattr(getattr(trainer.strategy, "cluster_environment", None), "auto_requeue", False):
-            # Lightning's handler, which lets the job go on until it is requeued, also calls the handlers before it
-            handlers = getattr(signal.getsignal(signal.SIGTERM), "signal_handlers", [])
-            handlers[:] = [handler for handler in handlers if handler is not _terminate]
-        else:
+        environment = getattr(trainer.strategy, "cluster_environment", None)
+        if threading.current_thread() is threading.main_thread() and not getattr(environment, "auto_requeue", False):
             signal.signal(signal.SIGTERM, partial(_terminate, launcher=trainer.strategy.launcher))
 
 

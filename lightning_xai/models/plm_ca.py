@@ -226,7 +226,7 @@ class PLMCA(HuggingFaceClassifier):
             lengths = inputs.attention_mask.sum(dim=1)
             columns_of_padding, is_padding = last_segment_padding(lengths, segment_length=self.segment_length)
             # a class attends to at most S padding tokens of a text, so only S columns of `padded` are added. If all
-            # its N * S columns were added, the largest tensors could be twice as large
+            # its N * S columns were added, the largest tensors could be twice as large. `is_padding` masks clamped ones
             padding = take_columns(padded[-1], columns_of_padding.clamp(max=padded[-1].shape[1] - 1))  # [B, S, D]
             tokens, keep = torch.cat([tokens, padding], dim=1), torch.cat([keep, is_padding], dim=1)
         queries = self.class_queries if classes is None else self.class_queries[classes]

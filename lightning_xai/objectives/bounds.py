@@ -60,7 +60,8 @@ def bounds_from(
         margin: factor of the smallest training loss; 1.5 in the paper.
 
     Raises:
-        ValueError: `preset` is "code", but a run has fewer than 50 steps.
+        ValueError: `preset` is "code", but a run has fewer than 50 steps; or `preset` is "paper", but a run has no
+            validation at the end of a training epoch.
 
     Example:
         >>> bounds_from([{"train/igr": 0.2, "val/igr": 0.3}, {"train/igr": 0.4, "val/igr": 0.5}], "igr")
@@ -75,8 +76,8 @@ def bounds_from(
     if not all(f"{source}/{name}" in found for found in minima):
         if preset == "paper":
             raise ValueError(
-                f"no training epoch of a run for the bound of {name} has ended, but `bound_preset: paper` needs the "
-                "loss of an epoch: train for at least one epoch"
+                f"a run for the bound of {name} has no loss over a whole training epoch, which `bound_preset: paper` "
+                "needs: train for at least one epoch, with a validation at its end"
             )
         raise ValueError(
             f"bound_preset is '{preset}', which uses the loss of every {LOGGED_STEPS}th step, but a run for the bound "

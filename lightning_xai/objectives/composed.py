@@ -93,7 +93,7 @@ class ComposedObjective(Objective):
 
     @property
     def own_loss_reads_readout(self) -> bool:
-        """Whether `own_loss` uses not only the logits but also the readout (the head's weights on the tokens)."""
+        """Whether the objective's own loss also uses the readout (the head's weights on the tokens)."""
         return type(self).own_loss is not ComposedObjective.own_loss
 
     @abstractmethod

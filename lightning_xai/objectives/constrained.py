@@ -119,7 +119,7 @@ class Constrained(Supervised):
         if bound_seeds < 1:
             raise ValueError(f"bound_seeds is {bound_seeds}: give at least 1")
         if not 1 <= bound_margin < math.inf:
-            raise ValueError(f"bound_margin is {bound_margin}: give at least 1, since no loss gets below its minimum")
+            raise ValueError(f"bound_margin is {bound_margin}: give a finite number, at least 1")
         if only is not None and only not in constraints:
             raise ValueError(f"`only` is {only!r}, which is no constraint: choose one of {', '.join(constraints)}")
         self.automatic_optimization = False

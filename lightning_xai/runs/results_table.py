@@ -211,7 +211,8 @@ class ResultsTable:
     def move(self, stem: str) -> ResultsTable:
         """Renames the files, with `stem` as their new stem. After a kill, a second call renames the remaining files."""
         target = ResultsTable(self.folder, stem)
-        if self.settings_file.exists():  # the settings are copied first and removed last, so a kill cannot lose them
+        if self.settings_file.exists():  # if not, an earlier call has moved everything, or there are no settings
+            # copied now, and removed last, so a kill cannot lose the settings
             write_json(target.settings_file, read_json(self.settings_file))
         for old, new in [(self.csv, target.csv), (self.parquet, target.parquet)]:
             if old.exists():

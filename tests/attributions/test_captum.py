@@ -118,6 +118,16 @@ def test_scores_are_those_of_captum_called_by_hand(name, kind, monkeypatch):
 @each_model
 @each_algorithm
 def test_passes_are_counted_as_captum_makes_them(name, kind):
+    check_passes(name, build(name), kind)
+
+
+def test_the_states_of_the_baseline_cost_one_pass():
+    check_passes(
+        "LayerFeatureAblation", build("LayerFeatureAblation", layer="transformer.bert.encoder.layer.0"), "bert"
+    )
+
+
+def check_passes(name, method, kind):
     made = {"forward": 0, "backward": 0}
 
     def count(module, arguments, output):
@@ -125,7 +135,7 @@ def test_passes_are_counted_as_captum_makes_them(name, kind):
         if output.logits.requires_grad:
             output.logits.register_hook(lambda gradient: made.update(backward=made["backward"] + len(gradient)))
 
-    model, method = tiny_classifier(kind), build(name)
+    model = tiny_classifier(kind)
     model.register_forward_hook(count)
     length = 5 if name == "ShapleyValues" else 9
     method.attribute(model, text_inputs([length] * 2), TARGETS[:2])
@@ -206,6 +216,13 @@ def test_an_ablated_hidden_state_is_that_of_the_baseline():
         drop = (whole - model(texts).logits)[0, TARGETS[0, 0]]
         handle.remove()
         assert float(found[token]) == pytest.approx(drop.item(), abs=1e-5)
+
+
+def test_an_ablated_layer_that_is_never_called_is_refused():
+    with pytest.raises(ValueError, match="the network never calls this layer: name another layer"):
+        build("LayerFeatureAblation", layer="transformer.bert.encoder.layer").attribute(
+            tiny_classifier("bert"), text_inputs([6]), TARGETS[:1]
+        )
 
 
 def test_a_layer_of_segments_is_refused():

@@ -32,6 +32,14 @@ def test_truncation_and_weak_evidence_are_named():
     assert line == "  test: 7 examples of 9 tokens, 25% truncated, 50% of weak evidence kept"
 
 
+def test_a_split_says_whether_its_own_evidence_is_weak(monkeypatch):
+    data = planted_data()
+    monkeypatch.setattr(data.source, "has_weak_rationales", lambda split: split == "validation")
+    data.setup("fit")
+    *_, train, validation = data_lines(data.summary())
+    assert "of evidence kept" in train and "of weak evidence kept" in validation
+
+
 def test_vocabulary_comes_with_its_coverage_by_pretrained_vectors():
     lines = data_lines({"num_words": 1200, "vector_coverage": 0.9})
     assert lines == ["  vocabulary: 1,200 words, 90% with a pretrained vector"]

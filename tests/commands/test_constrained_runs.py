@@ -42,7 +42,7 @@ def test_missed_bound_ends_the_run_as_finished_without_a_best_checkpoint_and_wit
     run = tmp_path / "runs" / "missed" / "seed0"
     manifest = json.loads((run / "manifest.json").read_text())
     assert "no epoch met the bounds" in printed and "0 of 1 seed of" in printed
-    assert re.search(r"\n  igr: smallest loss in validation [\d.e-]+, must be below 1.1e-09\n", printed)
+    assert re.search(r"\n  igr: smallest loss in validation [\d.e-]+; an epoch must be below 1.1e-09\n", printed)
     assert "explain" not in printed
     assert manifest["status"] == "finished" and manifest["bound_met"] is False
     assert not (run / "checkpoints" / "best.ckpt").exists() and not (run / "results.csv").exists()

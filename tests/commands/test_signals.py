@@ -1,6 +1,5 @@
 """SIGTERM, SIGINT and a closed pipe end a command without a traceback; after the signals, the run can go on."""
 
-import contextlib
 import multiprocessing
 import os
 import signal
@@ -10,12 +9,9 @@ import time
 from pathlib import Path
 
 import pytest
-from lightning import LightningModule, Trainer
-from lightning.pytorch.plugins.environments import SLURMEnvironment
-from lightning.pytorch.trainer.connectors.signal_connector import _HandlersCompose
 
 from lightning_xai.commands.main import main
-from lightning_xai.commands.signals import EndOnSigterm, ending_in_one_line
+from lightning_xai.commands.signals import ending_in_one_line
 from lightning_xai.runs.folder import RunFolder
 from tests.commands.conftest import PRELOADED, save, tiny_config
 from tests.runs.processes import WAIT_SECONDS
@@ -98,20 +94,3 @@ def test_an_output_that_nobody_reads_any_more_ends_the_command_without_a_traceba
     process.stdout.readline()
     process.stdout.close()
     assert process.stderr.read() == "" and process.wait() == 1
-
-
-@pytest.mark.parametrize("requeues", [True, False])
-def test_a_job_that_the_cluster_requeues_itself_goes_on_after_sigterm(requeues):
-    trainer = Trainer(accelerator="cpu", logger=False, enable_progress_bar=False, enable_checkpointing=False)
-    trainer.strategy.cluster_environment = SLURMEnvironment(auto_requeue=requeues)
-    called: list[int] = []
-    try:
-        with pytest.raises(SystemExit) if not requeues else contextlib.nullcontext(), ending_in_one_line():
-            signal.signal(
-                signal.SIGTERM, _HandlersCompose([lambda n, _: called.append(n), signal.getsignal(signal.SIGTERM)])
-            )
-            EndOnSigterm().on_train_start(trainer, LightningModule())
-            signal.raise_signal(signal.SIGTERM)
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    assert called == ([signal.SIGTERM] if requeues else [])

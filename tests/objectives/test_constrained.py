@@ -240,7 +240,9 @@ def test_bound_of_the_preset_code_needs_fifty_steps():
 
 
 def test_bound_of_the_paper_needs_an_epoch():
-    with pytest.raises(ValueError, match="no training epoch of a run for the bound of size has ended.*one epoch"):
+    with pytest.raises(
+        ValueError, match="bound of size has no loss over a whole training epoch.*a validation at its end"
+    ):
         bounds_from([{"val/size": 1.0}], "size")
 
 
@@ -249,9 +251,10 @@ def test_margin_multiplies_the_smallest_training_loss_only():
     assert bounds_from(minima, "size", margin=1.1) == (pytest.approx(0.33), pytest.approx(0.4))
 
 
-def test_margin_below_one_is_refused():
-    with pytest.raises(ValueError, match="bound_margin is 0.9: give at least 1"):
-        Constrained(tiny_classifier("bert"), {"size": Constraint("auto")}, {"size": LogitSize()}, bound_margin=0.9)
+@pytest.mark.parametrize("margin", [0.9, float("inf"), float("nan")])
+def test_margin_below_one_or_not_finite_is_refused(margin):
+    with pytest.raises(ValueError, match=f"bound_margin is {margin}: give a finite number, at least 1"):
+        Constrained(tiny_classifier("bert"), {"size": Constraint("auto")}, {"size": LogitSize()}, bound_margin=margin)
 
 
 def test_validation_alone_needs_no_known_bound_and_meets_none(tmp_path):

@@ -1,4 +1,4 @@
-"""Merges an objective's terms from several configuration files. Each file changes only the terms that it names."""
+"""Merges an objective's terms from several configuration files. A file changes only terms that it names."""
 
 from __future__ import annotations
 

@@ -144,7 +144,6 @@ class OutOfDomain(TextSource):
                     "remove the added source from `others`"
                 )
         self.name, self.multilabel = source.name, source.multilabel
-        self.rationales_are_weak = any(one.rationales_are_weak for one in (source, *others.values()))
         self.source, self.others = source, others
         self.splits, self.classes = splits or {}, classes or {}
         self.max_lengths = max_lengths or {}

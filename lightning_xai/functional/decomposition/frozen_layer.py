@@ -97,7 +97,7 @@ class FrozenLayer:
         Args:
             mixtures: [H * R + R, c, D]. The first H * R entries are attention @ vectors, one per head and target token;
                 if `norm_first`, these vectors have passed the norm before attention. The last R entries are the vectors
-                in the target tokens' states, and are overwritten with gradients off.
+                in the target tokens' states, and are overwritten if gradients are off.
         """
         (num_heads, num_rows, _), count = self.attention.shape, mixtures.shape[1]
         mixed, residual = mixtures.split([num_heads * num_rows, num_rows])
@@ -142,9 +142,9 @@ class FrozenLayer:
         """Returns the vectors [R, c, D] of c source tokens in the layer's output.
 
         Args:
-            vectors: [R, c, D], the input plus the output of the attention block. Overwritten with gradients off.
+            vectors: [R, c, D], the input plus the output of the attention block. Overwritten if gradients are off.
             at_bias: called at every place of a bias, see `BiasHook`.
-            units: [R, c, F], the result of `up`; None if it must be computed here. Overwritten with gradients off.
+            units: [R, c, F], the result of `up`; None if it must be computed here. Overwritten if gradients are off.
         """
         parts = self.parts
         block, units = self._until_down(vectors, at_bias, units)

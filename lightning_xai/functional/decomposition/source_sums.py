@@ -74,7 +74,7 @@ def _enter_biases(layer: FrozenLayer, rule: BiasRule) -> tuple[BiasShares, Tenso
 def decompose_layer(layer: FrozenLayer, attended: Attended, rule: BiasRule) -> SourceSums:
     """Returns the output states of the layer as sums over sources.
 
-    With gradients off, the tensors in `attended` are overwritten.
+    If gradients are off, the tensors in `attended` are overwritten.
 
     Args:
         layer: the frozen layer.
@@ -132,7 +132,7 @@ def decompose_mixtures(layer: FrozenLayer, attended: Attended, rule: BiasRule, w
     The result is a list of chunks [W, c, D], each with the vectors of c sources. For each mixture, the vectors of all
     sources sum to the mixture. They include the sources' shares of the biases.
 
-    With gradients off, the tensors in `attended` are overwritten.
+    If gradients are off, the tensors in `attended` are overwritten.
 
     Args:
         layer: the frozen layer.

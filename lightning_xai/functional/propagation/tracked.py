@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# functions that need no rule: they return properties of a tensor (such as its shape), its printed form or constants
+# functions that need no rule: they return properties of a tensor (such as its shape), text, constants or handles
 VALUE_FREE = frozenset(
     "__hash__ __len__ __repr__ data_ptr device dim dtype element_size get_device grad_fn is_complex is_contiguous "
     "is_cuda is_floating_point is_leaf is_meta is_mps is_nested is_quantized is_sparse is_xla itemsize layout names "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -229,9 +230,15 @@ def _load_checkpoint(path: str, *, trust_remote_code: bool) -> TrainedNetwork:
     prefix = "network."
     load_weights(network, {key.removeprefix(prefix): state[key] for key in state if key.startswith(prefix)}, path)
     threshold = float(state.get("decision_threshold", 0.5))
-    if RunFolder(Path(path)).missed_its_bounds:
+    if _missed_its_bounds(Path(path)):
         say(f"{path}: no epoch met the bounds, so there is no best checkpoint, and the last one is used")
     return TrainedNetwork(network, checkpoint.get("class_names"), threshold, stored_encoder(checkpoint))
+
+
+def _missed_its_bounds(folder: Path) -> bool:
+    with suppress(ValueError):  # the checkpoint can be used even if the manifest is damaged or has an old format
+        return RunFolder(folder).missed_its_bounds
+    return False
 
 
 def _load_huggingface(path: str, *, trust_remote_code: bool) -> TrainedNetwork:

@@ -21,7 +21,7 @@ class TunedRows(Protocol):
     leaves: list[Tensor]  # the tensors that an optimizer updates, each with B rows
 
     def weights(self) -> list[dict[str, Tensor]]:
-        """Returns B dictionaries name -> weight, one for each example. The weights are computed from `self.leaves`."""
+        """Returns B dictionaries, one per example: parameter name -> the example's value of it, from `self.leaves`."""
         ...
 
 

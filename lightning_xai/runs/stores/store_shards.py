@@ -69,7 +69,7 @@ def map_values(file: Path) -> np.ndarray:
         [0.5]
     """
     dtype = np.dtype(np.uint8 if file.suffix == BITS else "<f4")
-    length = file.stat().st_size // dtype.itemsize
+    length = file.stat().st_size // dtype.itemsize if file.exists() else 0
     return np.memmap(file, dtype, "r", shape=(length,)) if length else np.zeros(0, dtype)
 
 

@@ -92,6 +92,14 @@ def test_run_folder_gives_the_best_checkpoint_before_the_last(tmp_path):
     assert torch.equal(load_network(str(tmp_path)).embedding_matrix, best.embedding_matrix)
 
 
+@pytest.mark.parametrize("manifest", ['{"status": "finished"}', '{"sta', '{"format": 99}'])
+def test_run_folder_is_loaded_even_if_its_manifest_is_old_damaged_or_newer(manifest, tmp_path, capsys):
+    save_checkpoint(tiny_classifier("bert"), tmp_path / "checkpoints" / "best.ckpt")
+    (tmp_path / "manifest.json").write_text(manifest)
+    load_trained(str(tmp_path))
+    assert capsys.readouterr().out == ""
+
+
 def test_hugging_face_folder_keeps_its_head_and_classes(tmp_path):
     model, inputs = tiny_classifier("roberta"), text_inputs([5, 9])
     model.transformer.config.id2label = {0: "bad", 1: "fair", 2: "good"}

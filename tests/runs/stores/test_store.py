@@ -162,4 +162,4 @@ def test_keys_of_many_shards_are_found_as_in_a_dictionary(tmp_path):
 def test_rows_whose_file_of_values_is_missing_are_left_out(tmp_path):
     write(tmp_path, [(0, 2, [1.0, 2.0])])
     next(tmp_path.glob("0.values")).unlink()
-    assert len(complete_rows(tmp_path, 0)) == 0
+    assert len(complete_rows(tmp_path, 0)) == 0 and RaggedStore(tmp_path).keys() == []
