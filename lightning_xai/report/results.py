@@ -42,7 +42,8 @@ def results_tables(results: pd.DataFrame, width: int | None = None) -> str:
         # tables of older versions lack this column
         cut = int(rows["num_evidence_cut"].fillna(0).max()) if "num_evidence_cut" in rows else 0
         reason = f", {cut} of them because truncation removed their evidence" if cut else ""
-        title = f"{split}, preset {preset} (explanations: {counted} counted, up to {skipped} skipped{reason})"
+        left_out = f"up to {skipped} skipped{reason}" if skipped else "none skipped"
+        title = f"{split}, preset {preset} (explanations: {counted} counted, {left_out})"
         missing = _is_left_out(rows)
         # rows that were left out come last, because the cost of a method is read from its first row
         rows = _grouped(pd.concat([rows[~missing], rows[missing]]))

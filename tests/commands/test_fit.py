@@ -80,7 +80,7 @@ def test_last_checkpoint_knows_the_best_one(fitted):
 
 def test_fit_ends_with_tables_within_80_columns(fitted):
     lines = fitted.printed.splitlines()
-    assert "test, preset eraser (explanations: 7 counted, up to 0 skipped)" in lines
+    assert "test, preset eraser (explanations: 7 counted, none skipped)" in lines
     assert [line for line in lines if len(line) > 80 and "/" not in line] == []  # paths may be long
     assert str(fitted.path / "results.csv") in fitted.printed
 
