@@ -72,7 +72,10 @@ RUNS: dict[str, tuple[Callable[[dict, Path], Any], str]] = {
         lambda spec, _: changed("trainer.callbacks", lambda_callback(spec)),
         "setup names os.system",
     ),
-    "callback's name": (lambda *_: changed("trainer.callbacks", lambda_callback("os.system")), "setup names os.system"),
+    "callback's name": (
+        lambda *_: changed("trainer.callbacks", lambda_callback("os.system")),
+        "setup is os.system, but takes no class",
+    ),
     "plugin": (lambda spec, _: changed("trainer.plugins", [spec]), "trainer.plugins names os.system, which is not"),
     "resolver": (
         lambda _, folder: both(

@@ -80,4 +80,4 @@ def test_stage_before_its_erasures_is_refused(tmp_path):
     folder = tmp_path / "runs" / "roar" / "seed0" / "erasures" / "gradient" / "040"
     argv = ["--experiment", "roar/gradient/040", "--data.init_args.erasures", folder]
     message = refusal("fit", "--config", roar_config(tmp_path), "--runs_dir", tmp_path / "runs", *argv)
-    assert "run the first stage of the chain that wrote these erasures" in message
+    assert "run the first stage of the chain that wrote this file" in message

@@ -248,7 +248,7 @@ class _Argument:
         if isinstance(value, type):
             bases = [base for hint in members if get_origin(hint) is type for base in get_args(hint)]
         if not bases:
-            raise ValueError(f"{self.key} is set to the class {path}, but does not take a class: give another value")
+            raise ValueError(f"{self.key} is {path}, but takes no class or function: give another value")
         require_derived(value, bases, key=self.key, class_path=path)
 
 
