@@ -276,13 +276,14 @@ def test_passes_are_those_of_both_networks():
     assert method.passes(0, 1) == (2, 0)
 
 
-def test_only_paml_makes_a_pass_of_the_scorer_itself(network):
-    """In fAML, the pass of the copy that is tuned first gives the scores before tuning."""
-    for method, expected in ((explains(network), 1), (tuned(network), 0)):
-        passes: list[str] = []
-        method._source().scorer.register_forward_hook(lambda *_, passes=passes: passes.append("scorer"))
-        scores(method, network, text_inputs([6]))
-        assert len(passes) == expected
+@pytest.mark.parametrize(("options", "expected"), [({}, 1), ({"num_steps": 2, "metric": comp()}, 0)])
+def test_only_paml_makes_a_pass_of_the_scorer_itself(options, expected, network):
+    """In fAML, the first pass of the copy that is tuned gives the scores before tuning."""
+    method, trained, passes = AMLAttribution(None, **options), trained_for(network), list[str]()
+    give_scorer([method], lambda: trained)
+    trained.scorer.register_forward_hook(lambda *_: passes.append("scorer"))
+    scores(method, network, text_inputs([6]))
+    assert len(passes) == expected
 
 
 def test_selected_on_names_the_metric_that_chose_the_scores(network):
