@@ -196,8 +196,8 @@ class Captum(AttributionMethod):
             layer: nn.Module = function.layer
             if self.layer is not None:
                 layer = stack.enter_context(checked_layer(model, self.layer, inputs.input_ids.shape[1]))
-            if self.layer is not None and self._known.masks_tokens:
-                start = layer_states(function, layer, start, torch.arange(len(inputs), device=inputs.device))
+                if self._known.masks_tokens:
+                    start = layer_states(function, layer, start, torch.arange(len(inputs), device=inputs.device))
             options = self._embeds_options(inputs, start)
             algorithm, options = self._build(self.algorithm, options, forward_func=function, layer=layer)
             parts = []

@@ -21,7 +21,8 @@ def bound_facts(run: RunFolder, objective: Any) -> dict[str, Any]:
 
     Args:
         run: the run, whose training has ended.
-        objective: the run's objective. Objectives with bounds have the attributes `bound_met` and `bounds`.
+        objective: the run's objective. Objectives with bounds have the attributes `bound_met`, `bounds`
+            and `minima`.
 
     Example:
         >>> from pathlib import Path
@@ -30,15 +31,16 @@ def bound_facts(run: RunFolder, objective: Any) -> dict[str, Any]:
     """
     if getattr(objective, "only", None) is not None or not hasattr(objective, "bound_met"):
         return {}
-    last = run.checkpoint("last")
-    saved = read_checkpoint(str(last)) if last is not None else {}  # a run that is only tested has not set its bounds
-    bounds = saved.get("bounds") or objective.bounds
+    bounds, minima, last = objective.bounds, objective.minima, run.checkpoint("last")
+    if not minima and last is not None:  # an earlier process has trained the run
+        saved = read_checkpoint(str(last))
+        bounds, minima = saved["bounds"], saved["minima"]
     is_met = run.checkpoint("best") is not None
     if not is_met:
         say(f"{run.path}: no epoch met the bounds, so there is no best checkpoint, and nothing is tested")
         for name, limits in bounds.items():
-            smallest, limit = saved.get("minima", {}).get(f"val/{name}"), Constraint(*limits).validation_limit
-            if smallest is not None:
+            if (smallest := minima.get(f"val/{name}")) is not None:
+                limit = Constraint(*limits).validation_limit
                 say(f"  {name}: smallest loss in validation {smallest:.4g}; an epoch must be below {limit:.4g}")
     return {"bound_met": is_met, "bounds": bounds}
 

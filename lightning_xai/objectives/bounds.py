@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 from lightning_xai.runs.folder import RunFolder
@@ -28,18 +29,21 @@ class Bounds(NamedTuple):
     validation_bound: float
 
 
-def bound_run(run: RunFolder, name: str, seed: int) -> RunFolder:
+def bound_run(run: RunFolder, name: str, seed: int, bounds_dir: str | None = None) -> RunFolder:
     """Returns the folder of the run that minimizes only the loss `name`, with the given seed.
 
-    The folder does not depend on the seed of `run`, so all runs of an experiment have the same bounds.
+    The folder does not depend on the seed of `run`, so all runs of an experiment have the same bounds. It lies in
+    `bounds_dir`; by default, this is the folder of the experiment with "_bounds" added to its name.
 
     Example:
         >>> from pathlib import Path
         >>> bound_run(RunFolder(Path("runs/er/seed7")), "guidance", 0).path.as_posix()
         'runs/er_bounds/guidance/seed0'
+        >>> bound_run(RunFolder(Path("runs/er_wide/seed7")), "guidance", 0, "runs/er_bounds").path.as_posix()
+        'runs/er_bounds/guidance/seed0'
     """
-    folder = run.experiment_dir
-    return RunFolder(folder.with_name(f"{folder.name}_bounds") / name / f"seed{seed}")
+    default = run.experiment_dir.with_name(f"{run.experiment_dir.name}_bounds")
+    return RunFolder((Path(bounds_dir) if bounds_dir else default) / name / f"seed{seed}")
 
 
 def bounds_from(
@@ -104,8 +108,8 @@ def check_same_settings(run: RunFolder, other: RunFolder, name: str) -> None:
     if changed:
         shown = ", ".join(changed[:3])
         raise ValueError(
-            f"{other.path} found the bound of {name} with other settings ({shown}): choose another name by "
-            f"--experiment, or remove the folder {other.experiment_dir}"
+            f"{other.path} found the bound of {name} with other settings ({shown}): choose another "
+            f"--experiment (without bounds_dir), or remove the folder {other.experiment_dir}"
         )
 
 

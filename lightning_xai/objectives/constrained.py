@@ -16,7 +16,7 @@ from lightning_xai.functional.choices import require_choices
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.checkpoints.checkpoint import read_checkpoint
 from lightning_xai.objectives.bounds import LOGGED_STEPS, BoundPreset, bound_run, bounds_from, check_same_settings
-from lightning_xai.objectives.constraint_checks import TASK, check_constraints
+from lightning_xai.objectives.constraint_checks import TASK, check_constraints, check_numbers
 from lightning_xai.objectives.dual_ascent import Constraint, DualAscent, named_alphas
 from lightning_xai.objectives.supervised import Supervised
 from lightning_xai.objectives.terms.base import Term
@@ -58,9 +58,11 @@ class Constrained(Supervised):
         bound_seeds: number of runs, each with another seed, from which each bound "auto" is computed.
         bound_preset: the training losses from which each bound "auto" is computed: "paper" uses means over epochs,
             "code" the losses of single micro-batches.
-        bound_margin: in training, a bound "auto" is this factor times the smallest loss; 1.5 in the paper. The paper
-            trains for 15 epochs or more; losses are then smaller in training than in validation. In a short training,
-            choose a factor near the 1.1 of validation: else alpha may fall to 0 before an epoch meets the bounds.
+        bound_margin: in training, a bound "auto" is this factor times the smallest loss; 1.5 in the paper. In a short
+            training, losses are not smaller in training than in validation. Then choose a factor near the 1.1 of
+            validation: else alpha may fall to 0 before an epoch meets the bounds.
+        bounds_dir: folder of the runs from which bounds "auto" are computed; by default, the folder of the experiment
+            with "_bounds" added to its name. With this option, another experiment uses the same runs.
         only: name of a constraint. If given, only the loss of this constraint is minimized, and nothing is constrained.
             The runs that find a bound "auto" set this option.
         **kwargs: arguments of `Supervised`.
@@ -101,6 +103,7 @@ class Constrained(Supervised):
         bound_seeds: int = 3,
         bound_preset: BoundPreset = "paper",
         bound_margin: float = 1.5,
+        bounds_dir: str | None = None,
         only: str | None = None,
         **kwargs: Any,
     ) -> None:
@@ -112,20 +115,13 @@ class Constrained(Supervised):
             {"dual_decay": DualDecay, "bound_preset": BoundPreset},
             {"dual_decay": dual_decay, "bound_preset": bound_preset},
         )
-        if accumulate_grad_batches < 1:
-            raise ValueError(f"accumulate_grad_batches is {accumulate_grad_batches}: give at least 1")
-        if gradient_clip_val is not None and gradient_clip_val <= 0:
-            raise ValueError(f"gradient_clip_val is {gradient_clip_val}: give a number above 0, or null")
-        if bound_seeds < 1:
-            raise ValueError(f"bound_seeds is {bound_seeds}: give at least 1")
-        if not 1 <= bound_margin < math.inf:
-            raise ValueError(f"bound_margin is {bound_margin}: give a finite number, at least 1")
+        check_numbers(accumulate_grad_batches, gradient_clip_val, bound_seeds, bound_margin)
         if only is not None and only not in constraints:
             raise ValueError(f"`only` is {only!r}, which is no constraint: choose one of {', '.join(constraints)}")
         self.automatic_optimization = False
         self.bound_seeds = bound_seeds
         self.bound_preset: BoundPreset = bound_preset
-        self.bound_margin = bound_margin
+        self.bound_margin, self.bounds_dir = bound_margin, bounds_dir
         self.only = only
         self.constraints = constraints
         self.dual = DualAscent(len(constraints), dual_optimizer, averaging)
@@ -182,6 +178,7 @@ class Constrained(Supervised):
                     f"--runs_dir={bounds_dir.parent}", f"--experiment={bounds_dir.name}/{name}",
                     f"--seed_everything={seed}",
                     f"--model.init_args.only={name}", "--test_after_fit=false",
+                    "--model.init_args.bound_margin=1.5", "--model.init_args.bounds_dir=null",  # without effect there
                     f"--checkpoint.monitor={logged_name(name)}", "--checkpoint.mode=min",
                 ]  # fmt: skip
             check_same_settings(RunFolder(Path(trainer.default_root_dir)), run, name)
@@ -215,7 +212,8 @@ class Constrained(Supervised):
     def _bound_runs(self, trainer: Trainer) -> list[tuple[str, int, RunFolder]]:
         names = [name for name, limit in self.constraints.items() if limit.bound == "auto" and self.only is None]
         this_run = RunFolder(Path(trainer.default_root_dir))
-        return [(name, seed, bound_run(this_run, name, seed)) for name in names for seed in range(self.bound_seeds)]
+        seeds = range(self.bound_seeds)
+        return [(name, seed, bound_run(this_run, name, seed, self.bounds_dir)) for name in names for seed in seeds]
 
     def shown_weight(self, name: str) -> str:
         limit = self.constraints.get(name)

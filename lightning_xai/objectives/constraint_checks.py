@@ -1,8 +1,9 @@
-"""Checks that constraints match an objective's terms."""
+"""Checks the arguments of Constrained: constraints match the terms, and numbers are in range."""
 
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Mapping
 
 from lightning_xai.objectives.dual_ascent import Constraint
@@ -34,3 +35,22 @@ def check_constraints(constraints: Mapping[str, Constraint], terms: Mapping[str,
                 f"the term {name} has the weight {term.weight}, but also a constraint, whose multiplier alpha replaces "
                 "the weight: leave out the weight or the constraint"
             )
+
+
+def check_numbers(
+    accumulate_grad_batches: int, gradient_clip_val: float | None, bound_seeds: int, bound_margin: float
+) -> None:
+    """Raises ValueError if a number is out of range.
+
+    Example:
+        >>> check_numbers(1, None, bound_seeds=3, bound_margin=0.9)
+        Traceback (most recent call last):
+        ValueError: bound_margin is 0.9: give a finite number, at least 1
+    """
+    for name, number in {"accumulate_grad_batches": accumulate_grad_batches, "bound_seeds": bound_seeds}.items():
+        if number < 1:
+            raise ValueError(f"{name} is {number}: give at least 1")
+    if gradient_clip_val is not None and gradient_clip_val <= 0:
+        raise ValueError(f"gradient_clip_val is {gradient_clip_val}: give a number above 0, or null")
+    if not 1 <= bound_margin < math.inf:
+        raise ValueError(f"bound_margin is {bound_margin}: give a finite number, at least 1")

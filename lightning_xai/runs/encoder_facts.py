@@ -143,7 +143,7 @@ def check_positions(stored: EncoderFacts | None, current: EncoderFacts, folder: 
     """
     if stored is None:
         return
-    if stored["fingerprint"] != current["fingerprint"] or ("prompt" in stored) != ("prompt" in current):
+    if stored["fingerprint"] != current["fingerprint"]:
         changed = f"{encoder_name(stored)}, now {encoder_name(current)}"
     else:
         changed = changed_options(stored, current)

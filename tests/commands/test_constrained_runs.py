@@ -131,6 +131,11 @@ def test_bound_auto_comes_from_runs_that_minimize_the_term_alone_and_are_shared_
     before = [run.manifest_file.stat().st_mtime_ns for run in found]
     command("fit", "--config", file, "--runs_dir", runs, "--seed_everything", "5")
     assert [run.manifest_file.stat().st_mtime_ns for run in found] == before
+    wide = ("--experiment", "wide", "--model.init_args.bounds_dir", runs / "auto_bounds")
+    command("fit", "--config", file, "--runs_dir", runs, *wide, "--model.init_args.bound_margin", "2")
+    assert before == [run.manifest_file.stat().st_mtime_ns for run in found] and not (runs / "wide_bounds").exists()
+    wide_bound, wide_validation_bound = RunFolder(runs / "wide" / "seed0").manifest["bounds"]["igr"]
+    assert (wide_bound, wide_validation_bound) == (pytest.approx(bound * 2 / 1.5), validation_bound)
     config["trainer"]["max_epochs"] = 2
     other = save(config, tmp_path / "auto.yaml")
     message = refusal("fit", "--config", other, "--runs_dir", runs, "--seed_everything", "6")

@@ -267,7 +267,7 @@ def test_threshold_that_no_split_tunes_is_refused_before_the_fit(tmp_path):
     assert not list((tmp_path / "runs").rglob("*.ckpt"))
 
 
-@pytest.mark.parametrize("experiment", ["../../x", "/tmp/x", "a//b", "a/", ".", "-rf"])
+@pytest.mark.parametrize("experiment", ["../../x", "/x", "a//b", "a/", ".", "-rf"])
 def test_experiment_that_leaves_the_folder_of_all_runs_is_refused(fit, tmp_path, experiment):
     message = refusal(*fit(), f"--experiment={experiment}")
     assert message.startswith(f"error: experiment is {experiment!r}: choose a name that ")

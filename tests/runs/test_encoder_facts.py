@@ -54,7 +54,7 @@ def test_stored_positions_need_the_same_options():
     check_positions(None, facts(), "erasures")  # written by an older version
     with pytest.raises(ValueError, match="erasures has token positions of another encoder: fill was mask, now pad"):
         check_positions(facts(fill="mask"), facts(fill="pad"), "erasures")
-    with pytest.raises(ValueError, match="another encoder: Words .9 ids, fingerprint 12ab., now Words"):
+    with pytest.raises(ValueError, match="another encoder: prompt was none, now 5e6f; restore"):
         check_positions(facts(), {**facts(), "prompt": "5e6f"}, "erasures")
 
 

@@ -43,9 +43,9 @@ class Files(ColumnSource):
         kwargs: arguments of ColumnSource.
 
     Raises:
-        ValueError: the kind of a file is unknown, the files are of several kinds, or `encoding` or `field` does not
-            apply to their kind. `load` raises the error if a file is missing, has no rows, lacks columns that the other
-            files of its split have, is in two splits or cannot be read.
+        ValueError: the kind of a file is unknown, the files are of several kinds, or `quoting`, `encoding` or `field`
+            does not apply to their kind. `load` raises the error if a file is missing, has no rows, lacks columns that
+            the other files of its split have, is in two splits or cannot be read.
 
     Example:
         >>> Files({"train": "a.csv"}, label_column="sentiment").columns["labels"]
