@@ -16,9 +16,9 @@ from typing import Literal, cast
 
 import torch
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from lightning_xai.functional.decomposition.encoder_layer import EncoderLayer, LayerTrace
+from lightning_xai.functional.decomposition.pair_distances import by_source, l1_pair_distances
 
 Norm = Literal["l1", "l2"]
 
@@ -76,18 +76,6 @@ def source_vectors(layer: EncoderLayer, trace: LayerTrace, norms: Sequence[nn.Mo
         weight, residual = normalize_without_deviation(norm, weight), normalize_without_deviation(norm, residual)
     weight = weight.unflatten(0, (layer.num_heads, -1))
     return torch.einsum("mhsd,hde->mshe", trace.values, weight).contiguous(), residual
-
-
-def by_source(attention: Tensor) -> Tensor:
-    """Returns a contiguous copy [N, S source, H, S target] of `attention` [N, H, S target, S source].
-
-    Example:
-        >>> by_source(torch.tensor([[[[1.0, 2.0], [3.0, 4.0]]]])).tolist()
-        [[[[1.0, 3.0]], [[2.0, 4.0]]]]
-    """
-    # 32 sources at a time fit in the CPU's cache. Copying all sources at once takes 3 times as long at 1,024 tokens
-    panels = [panel.contiguous().permute(0, 3, 1, 2).contiguous() for panel in attention.split(32, dim=-1)]
-    return torch.cat(panels, dim=1)
 
 
 def diagonal_vectors(attention: Tensor, vectors: Tensor, residual: Tensor) -> Tensor:
@@ -167,6 +155,27 @@ def transformed_norms(attention: Tensor, vectors: Tensor, residual: Tensor) -> T
     return safe_sqrt(with_diagonal(squared_mixed_norms(attention, vectors), diagonal))
 
 
+def l1_distances(attention: Tensor, vectors: Tensor, residual: Tensor, resultants: Tensor) -> Tensor:
+    """Returns the L1 distances [N, S target, S source] between the state y_i of target i and each vector T_ij.
+
+    T_ij is what source j adds to y_i.
+
+    Args:
+        attention: [N, H, S target, S source], the attention probabilities A.
+        vectors: [N, S, H, D], the vectors U.
+        residual: [N, S, D], the vectors that the residual connection adds to the states.
+        resultants: [N, S, D], the states y_i.
+
+    Example:
+        >>> attention = torch.tensor([[[[0.5, 0.5], [0.0, 1.0]]]])  # T = [[1, 2], [0, 4]]
+        >>> vectors, residual = torch.tensor([[[[2.0]], [[4.0]]]]), torch.zeros(1, 2, 1)
+        >>> l1_distances(attention, vectors, residual, torch.tensor([[[3.0], [4.0]]])).tolist()
+        [[[2.0, 1.0], [4.0, 0.0]]]
+    """
+    diagonal = (resultants - diagonal_vectors(attention, vectors, residual)).abs().sum(dim=-1)
+    return with_diagonal(l1_pair_distances(attention, vectors, resultants), diagonal)
+
+
 def l2_distances(attention: Tensor, vectors: Tensor, residual: Tensor, resultants: Tensor) -> Tensor:
     """Returns the L2 distances [N, S target, S source] between the state y_i of target i and each vector T_ij.
 
@@ -191,79 +200,6 @@ def l2_distances(attention: Tensor, vectors: Tensor, residual: Tensor, resultant
     squares = (lengths - 2 * products + squared_mixed_norms(attention, vectors)).clamp(min=0)
     diagonal = (resultants - diagonal_vectors(attention, vectors, residual)).square().sum(dim=-1)
     return safe_sqrt(with_diagonal(squares, diagonal))
-
-
-def l1_distances(
-    attention: Tensor, vectors: Tensor, residual: Tensor, resultants: Tensor, *, chunk_elements: int | None = None
-) -> Tensor:
-    """Returns the L1 distances [N, S target, S source] between the state y_i of target i and each vector T_ij.
-
-    T_ij is what source j adds to y_i. The distances are computed in blocks of targets and sources.
-
-    Args:
-        attention: [N, H, S target, S source], the attention probabilities A.
-        vectors: [N, S, H, D], the vectors U.
-        residual: [N, S, D], the vectors that the residual connection adds to the states.
-        resultants: [N, S, D], the states y_i.
-        chunk_elements: largest number of elements in a block of difference vectors. None chooses a block that fits in
-            the cache of a CPU or keeps a GPU busy. The results do not depend on `chunk_elements`.
-
-    Example:
-        >>> attention = torch.tensor([[[[0.5, 0.5], [0.0, 1.0]]]])  # T = [[1, 2], [0, 4]]
-        >>> vectors, residual = torch.tensor([[[[2.0]], [[4.0]]]]), torch.zeros(1, 2, 1)
-        >>> l1_distances(attention, vectors, residual, torch.tensor([[[3.0], [4.0]]])).tolist()
-        [[[2.0, 1.0], [4.0, 0.0]]]
-    """
-    num_rows, size, _, dim = vectors.shape
-    if chunk_elements is None:
-        chunk_elements = 2**18 if vectors.device.type == "cpu" else 2**26
-    num_targets = min(size, 128)  # fewer would be slow; more would leave less memory for sources
-    rows = max(chunk_elements // (size * size * dim), 1)
-    sources = max(chunk_elements // (rows * num_targets * dim), 1)
-    weights = by_source(attention)
-    parts = []
-    for row in range(0, num_rows, rows):
-        columns = []
-        for source in range(0, size, sources):
-            block = slice(row, row + rows), slice(source, source + sources)
-            blocks = [
-                _block_distances(targets.unsqueeze(1), mixing, vectors[block])
-                for targets, mixing in zip(
-                    resultants[row : row + rows].split(num_targets, dim=1),
-                    weights[block].split(num_targets, dim=-1),
-                    strict=True,
-                )
-            ]
-            columns.append(torch.cat(blocks, dim=-1))
-        parts.append(torch.cat(columns, dim=1))
-    distances = torch.cat(parts).transpose(1, 2)
-    diagonal = (resultants - diagonal_vectors(attention, vectors, residual)).abs().sum(dim=-1)
-    return with_diagonal(distances, diagonal)
-
-
-def _block_distances(targets: Tensor, weights: Tensor, vectors: Tensor) -> Tensor:
-    """Returns the L1 distances [n, sources, targets] between y_i and sum_h A^h_ij U_jh, for n texts or segments.
-
-    Args:
-        targets: [n, 1, targets, D], the states y_i.
-        weights: [n, sources, H, targets], the attention probabilities A.
-        vectors: [n, sources, H, D], the vectors U.
-    """
-    if torch.is_grad_enabled():
-        # the backward pass recomputes the differences y_i - T_ij, so that the differences of all pairs are never in
-        # memory together
-        return checkpoint(_form_distances, targets, weights, vectors, use_reentrant=False)
-    return _form_distances(targets, weights, vectors)
-
-
-def _form_distances(targets: Tensor, weights: Tensor, vectors: Tensor) -> Tensor:
-    shape = (*weights.shape[:2], *targets.shape[2:])  # [n, sources, targets, D]
-    differences = targets.expand(shape).clone(memory_format=torch.contiguous_format).flatten(0, 1)
-    weights, vectors = weights.to(differences.dtype), vectors.to(differences.dtype)  # under autocast, dtypes may differ
-    # computed in place, since allocating memory for the products would take longer than the products themselves
-    with torch.autocast(differences.device.type, enabled=False):
-        differences.baddbmm_(weights.flatten(0, 1).transpose(1, 2), vectors.flatten(0, 1), alpha=-1)
-    return differences.abs_().sum(dim=-1).view(shape[:3])
 
 
 def alti_contributions(
