@@ -256,7 +256,6 @@ class Predict(Protocol):
 
     def __call__(self, inputs: TextInputs, embed_mask: Tensor | None = None) -> Tensor:
         """Returns probabilities [B, C]. Embeddings are set to zero where `embed_mask` [B, T] is False."""
-        ...
 
 
 class Selector(ABC):
@@ -278,6 +277,10 @@ class Selector(ABC):
 
     name: str
     higher_is_better: Any  # bool, or None as in torchmetrics; if None, `require_selection` raises an error
+
+    def settings(self) -> dict[str, Any]:
+        """Returns what distinguishes selectors of this class; it is stored with the scores that a selector chose."""
+        return {"class": type(self).__name__}
 
     @abstractmethod
     def require_selection(self) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from lightning_xai.attributions.base import AttributionMethod
+from lightning_xai.functional.classes.targets import TargetPolicy
 from lightning_xai.functional.network.chunking import check_chunk_size, even_slices, rows_per_forward
 from lightning_xai.functional.network.modes import frozen
 from lightning_xai.functional.text.scorer_inputs import ScorerInputs
@@ -19,6 +20,7 @@ from lightning_xai.models.scorer.scorer_checkpoint import TrainedScorer, load_sc
 from lightning_xai.models.scorer.scorer_tokenizer import TextRows
 from lightning_xai.models.scorer.token_scorer import TokenScorer
 from lightning_xai.models.scorer.tuned_scorer import row_logits, tuned_rows
+from lightning_xai.runs.fingerprint import weights_hash
 from lightning_xai.types import Attribution, Batch, Passes, Selector, TextInputs
 
 DECAY_STEPS = 20  # the learning rate falls linearly, and would reach 0 after this number of steps
@@ -143,9 +145,26 @@ class AMLAttribution(AttributionMethod):
             return self.metric.name
         return f"validation:{self._trained.selected_on}" if self._trained is not None else ""
 
+    @property
+    def trained_weights(self) -> str:
+        """Hash of the scorer's weights; "" if there is no scorer."""
+        return "" if self.scorer is None and self._source is None else weights_hash(self._loaded().scorer)
+
     def settings(self) -> dict[str, Any]:
         settings = super().settings() | {"selected_on": self.selected_on}
+        if self.metric is not None:
+            settings["metric"] = self.metric.settings()
         return {name: value for name, value in settings.items() if name not in ("kept_steps", "aligned_tokens")}
+
+    def check_use(self, policy: TargetPolicy, longest: int) -> None:
+        trained = self._loaded()
+        if trained.tokenizer is None:  # a tokenizer of the scorer's own cuts the texts
+            trained.scorer.check_length(longest, "the longest text")
+        if policy not in ("predicted", "topk") and trained.scorer.condition == "probabilities":
+            raise ValueError(
+                f"targets is {policy}, but the scorer explains only the predicted class: set `targets: predicted`, or "
+                "pretrain a scorer with `condition: class`"
+            )
 
     def for_split(self, split: str) -> AttributionMethod:
         self._split = split
@@ -183,15 +202,20 @@ class AMLAttribution(AttributionMethod):
         """Returns the scorer, with the device and dtype of `model`. Raises ValueError if it cannot explain `model`."""
         if model.multilabel:
             raise ValueError("AML explains single-label networks, not multi-label networks: choose another method")
+        trained = self._loaded()
+        version = (id(model), *(tensor._version for tensor in model.parameters()))
+        if version != self._checked:
+            trained.check_explains(model)
+            self._checked = version
+        trained.scorer.to(model.embedding_matrix)
+        return trained
+
+    def _loaded(self) -> TrainedScorer:
+        """Returns the scorer, which is loaded or taken from the objective at the first use."""
         if self._trained is None:
             if self.scorer is None and self._source is None:
                 raise ValueError("AMLAttribution has no scorer: set scorer to the folder of a run that trained one")
             self._trained = self._source() if self._source is not None else load_scorer(str(self.scorer))
-        version = (id(model), *(tensor._version for tensor in model.parameters()))
-        if version != self._checked:
-            self._trained.check_explains(model)
-            self._checked = version
-        self._trained.scorer.to(model.embedding_matrix)
         return self._trained
 
     @staticmethod
@@ -266,35 +290,3 @@ class AMLAttribution(AttributionMethod):
         candidates = Attribution(maps, targets, torch.ones_like(targets, dtype=torch.bool), inputs.token_mask)
         values = self.metric.rate(candidates, Batch(inputs, targets[:, 0]), model)
         return best_candidates(values, higher_is_better=bool(self.metric.higher_is_better))
-
-
-def give_scorer(methods: Iterable[AttributionMethod], source: Callable[[], TrainedScorer] | None) -> None:
-    """Gives the objective's scorer to each AMLAttribution whose `scorer` is None, even if another method wraps it.
-
-    Args:
-        methods: the methods that a run evaluates.
-        source: function that returns the scorer; called at the first explanation. None if the objective has no scorer.
-
-    Example:
-        >>> give_scorer([AMLAttribution(scorer=None)], None)
-    """
-    for method in methods:
-        if isinstance(method, AMLAttribution) and method.scorer is None:
-            method._source, method._trained, method._checked = source, None, ()
-        give_scorer((part for part in vars(method).values() if isinstance(part, AttributionMethod)), source)
-
-
-def give_texts(methods: Iterable[AttributionMethod], texts: TextRows | None) -> None:
-    """Gives the raw texts of the explained inputs to every AMLAttribution, even if another method wraps it.
-
-    Args:
-        methods: the methods that a run evaluates.
-        texts: function (split, row) -> RowText (a text and its explainable tokens); None if the texts are not known.
-
-    Example:
-        >>> give_texts([AMLAttribution(scorer=None)], None)
-    """
-    for method in methods:
-        if isinstance(method, AMLAttribution):
-            method._texts = texts
-        give_texts((part for part in vars(method).values() if isinstance(part, AttributionMethod)), texts)

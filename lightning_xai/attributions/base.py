@@ -10,9 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lightning_xai.attributions.score_checks import require_finite, require_shape
 from lightning_xai.functional.classes.class_outputs import class_columns, computes_by_class
+from lightning_xai.functional.classes.targets import TargetPolicy
 from lightning_xai.functional.network.modes import frozen
-from lightning_xai.functional.own_parts import require_type
 from lightning_xai.functional.text.quantity import quantity
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.forward_pass import ForwardPass, Needs
@@ -75,14 +76,22 @@ class AttributionMethod(ABC):
         """Name of the metric by which the scores were chosen from several candidates; "" if no metric chose them.
 
         "validation:NAME" means that a trained scorer gives the scores, and that its checkpoint was chosen by the metric
-        NAME on the validation split.
+        NAME on the validation split. A method that contains another method returns the value of that method.
 
         Example:
             >>> from lightning_xai.attributions.gradient import Gradient
             >>> Gradient().selected_on
             ''
         """
-        return ""
+        return next((part.selected_on for part in self.parts() if part.selected_on), "")
+
+    @property
+    def trained_weights(self) -> str:
+        """Hash of the trained weights that the method itself has, such as those of a scorer; "" if it has none.
+
+        A method that contains another method returns the value of that method.
+        """
+        return next((part.trained_weights for part in self.parts() if part.trained_weights), "")
 
     @property
     def has_sign(self) -> bool:
@@ -96,6 +105,10 @@ class AttributionMethod(ABC):
             (True, False)
         """
         return getattr(self, "pooling", "sum") in SIGNED_POOLINGS
+
+    def parts(self) -> list[AttributionMethod]:
+        """Returns the methods in this method's attributes, such as the method whose scores `Transformed` transforms."""
+        return [value for value in vars(self).values() if isinstance(value, AttributionMethod)]
 
     @abstractmethod
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
@@ -127,6 +140,12 @@ class AttributionMethod(ABC):
             elif not name.startswith("_") and isinstance(value, str | int | float | bool | list | dict | None):
                 settings[name] = value
         return settings
+
+    def check_use(self, policy: TargetPolicy, longest: int) -> None:  # noqa: B027  # most methods explain everything
+        """Raises ValueError if the method cannot explain a class that `policy` may choose, or `longest` tokens.
+
+        By default, nothing is refused.
+        """
 
     def for_split(self, split: str) -> AttributionMethod:
         """Returns the method that explains examples of `split`: `self`, unless the method reads stored scores.
@@ -177,32 +196,12 @@ class AttributionMethod(ABC):
                 first_class = targets.gather(1, target_mask.int().argmax(dim=1, keepdim=True))
                 valid_targets = targets.where(target_mask, first_class)[rows][:, columns]
                 given = self.scores(model, inputs[rows], valid_targets)
-                self._require_shape(given, (*valid_targets.shape, inputs.input_ids.shape[1]))
+                require_shape(type(self).__name__, given, (*valid_targets.shape, inputs.input_ids.shape[1]))
                 scores[rows.unsqueeze(1), columns] = given.detach().float()
             scores = scores.masked_fill(~inputs.attention_mask.unsqueeze(1), 0.0)
             scores = scores.masked_fill(~target_mask.unsqueeze(-1), 0.0)
-        self._require_finite(scores, inputs)
+        require_finite(type(self).__name__, scores, inputs.index)
         return Attribution(scores, targets, target_mask, inputs.token_mask)
-
-    def _require_shape(self, scores: Tensor, shape: tuple[int, ...]) -> None:
-        """Raises ValueError if `scores` does not have `shape`, because broadcasting could hide a wrong shape later."""
-        require_type(scores, Tensor, f"{type(self).__name__}.scores", "return a tensor [B, K, T]")
-        if scores.shape != shape:
-            raise ValueError(
-                f"{type(self).__name__}.scores returned shape {list(scores.shape)}, but [B, K, T] is {list(shape)}: "
-                "return one score for each example, class and token"
-            )
-
-    def _require_finite(self, scores: Tensor, inputs: TextInputs) -> None:
-        """Raises ValueError, with the indices of the examples, if a score [B, K, T] is not finite."""
-        finite = scores.isfinite().flatten(1).all(dim=1)
-        if not finite.all():
-            rows = (~finite).nonzero().flatten()
-            indices = rows if inputs.index is None else inputs.index[rows]
-            raise ValueError(
-                f"{type(self).__name__} gave non-finite scores for the examples with indices {indices.tolist()}: check "
-                "whether the model's weights overflow, or load the model in float32"
-            )
 
 
 class DifferentiableAttribution(AttributionMethod):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -76,23 +76,6 @@ def stored_scores(store: RaggedStore, inputs: TextInputs, targets: Tensor, hashe
     return scores.to(inputs.device)
 
 
-def give_data(methods: Iterable[AttributionMethod], data: Any) -> None:
-    """Gives every Cached method the data module, so that the method can check that its scores fit the data.
-
-    Args:
-        methods: the methods. Cached methods that these methods wrap get the data module, too.
-        data: the data module. A data module without `encoder_facts` is ignored.
-
-    Example:
-        >>> from lightning_xai.attributions.gradient import Gradient
-        >>> give_data([Gradient()], data=None)
-    """
-    for method in methods:
-        if isinstance(method, Cached) and hasattr(data, "encoder_facts"):
-            method._data = data
-        give_data((part for part in vars(method).values() if isinstance(part, AttributionMethod)), data)
-
-
 def require_examples(method: AttributionMethod, examples: np.ndarray) -> None:
     """Raises ValueError if `method`, or a method inside it, is a Cached method that lacks the scores of an example.
 
@@ -119,9 +102,8 @@ def require_examples(method: AttributionMethod, examples: np.ndarray) -> None:
                 f"of the example with index {missing[0]}: write the cache with the same max_examples and "
                 "trainer.limit_..._batches as this command, or lower these settings of this command"
             )
-    for part in vars(method).values():
-        if isinstance(part, AttributionMethod):
-            require_examples(part, examples)
+    for part in method.parts():
+        require_examples(part, examples)
 
 
 class Cached(AttributionMethod):
@@ -158,6 +140,12 @@ class Cached(AttributionMethod):
         self._is_said = False  # whether the message about missing hashes was printed
         self._data: Any = None  # data module of the explained texts; None if not known
         self._methods: dict[str, Cached] = {}  # split -> result of `for_split`, so that each store is opened only once
+
+    @property
+    def selected_on(self) -> str:
+        """Name of the metric by which the stored scores were chosen; "" if none chose them, or before `for_split`."""
+        stores = [method._store for method in (self, *self._methods.values()) if method._store is not None]
+        return next((name for store in stores if (name := _selected_on(store.metadata.get("method", {})))), "")
 
     def for_split(self, split: str) -> Cached:
         """Returns the method that reads the store of `split`.
@@ -206,3 +194,9 @@ def _check_classes(stored: list[str] | None, names: list[str], path: str) -> Non
             f"{path} has scores of the classes {listed(stored)} in this order, but the data has {listed(names)}: set "
             "class_names of the data's source to the order of the stored scores"
         )
+
+
+def _selected_on(settings: Mapping[str, Any]) -> str:
+    """Returns `selected_on` in a method's settings, or in those of a method that it contains; "" if there is none."""
+    inner = [value for value in settings.values() if isinstance(value, Mapping)]
+    return str(settings.get("selected_on") or next((name for part in inner if (name := _selected_on(part))), ""))

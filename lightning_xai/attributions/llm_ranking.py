@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -12,7 +13,6 @@ from torch import Tensor
 from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.text_generator import TextGenerator, tokenizer_of, words_of_tokens
-from lightning_xai.runs.progress import say
 from lightning_xai.types import Passes, TextInputs
 
 TEXT, LABEL = "{text}", "{label}"
@@ -97,8 +97,8 @@ class LLMRanking(AttributionMethod):
     The language model reads the text and the name of the class. Its answers are decoded greedily, one text at a time.
     Words are separated by white space. If the answer ranks n words of the text, the first scores 1 and the last 1/n.
     Words that the answer does not mention get a score of 0. Words of the answer that are not in the text are dropped.
-    `counts` holds the numbers of ranked words, of dropped words, of answers without any word of the text, and of all
-    answers. These numbers are printed after 1, 2, 4, 8, ... answers. All tokens of a word get the word's score.
+    `answers` holds the numbers of all answers ("answers"), of ranked words ("ranked"), of dropped words ("dropped"),
+    and of answers without any word of the text ("useless"). All tokens of a word get the word's score.
 
     The text is decoded from the explainable tokens, so special tokens and prompts are left out.
 
@@ -140,7 +140,7 @@ class LLMRanking(AttributionMethod):
         self.task, self.max_new_tokens = task, max_new_tokens
         self._generator: TextGenerator | None = None  # loaded at the first text
         self._tokenizer: Any = None  # tokenizer of the explained network
-        self._counts = {"words ranked": 0, "words dropped": 0, "answers without a word": 0, "answers": 0}
+        self.answers: Counter[str] = Counter()
 
     def __deepcopy__(self, memo: Any) -> LLMRanking:
         return self  # a copy would need memory for a second language model
@@ -148,10 +148,8 @@ class LLMRanking(AttributionMethod):
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
         return Passes(forward=0, backward=0)  # the explained network is not used
 
-    @property
-    def counts(self) -> dict[str, int]:
-        """The numbers of ranked words, dropped words, answers without a word of the text, and all answers so far."""
-        return dict(self._counts)
+    def settings(self) -> dict[str, Any]:
+        return {name: value for name, value in super().settings().items() if name != "answers"}
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
         if len(self.class_names) != model.num_classes:
@@ -172,14 +170,12 @@ class LLMRanking(AttributionMethod):
         return scores
 
     def _ranking(self, words: Sequence[str], label: str) -> Ranked:
-        """Returns the language model's ranking of the words, and adds the answer to `counts`."""
+        """Returns the language model's ranking of the words, and counts the answer."""
         assert self._generator is not None
         answer = self._generator.answer(self.task.replace(LABEL, label).replace(TEXT, " ".join(words)))
         ranked = rank_words(words, mentioned_words(answer))
-        new = (ranked.num_ranked, ranked.num_dropped, int(not ranked.num_ranked), 1)
-        self._counts = {name: count + n for (name, count), n in zip(self._counts.items(), new, strict=True)}
-        if not self._counts["answers"] & (self._counts["answers"] - 1):  # after 1, 2, 4, 8, ... answers
-            say(f"LLMRanking: {', '.join(f'{name} {count}' for name, count in self._counts.items())}")
+        useless = int(not ranked.num_ranked)
+        self.answers.update(answers=1, ranked=ranked.num_ranked, dropped=ranked.num_dropped, useless=useless)
         return ranked
 
     def _load(self) -> None:

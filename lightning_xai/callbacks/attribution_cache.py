@@ -18,7 +18,14 @@ from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.locks.ownership import own_scores, release_scores
 from lightning_xai.runs.ranks import first_does
 from lightning_xai.runs.stores.store import RaggedStore, RaggedWriter, check_metadata, is_store, read_metadata
-from lightning_xai.runs.stores.stored_scores import CLASS_NAMES, NO_CLASS, TEXT_HASHES, TOKEN_MASKS, text_hash
+from lightning_xai.runs.stores.stored_scores import (
+    CLASS_NAMES,
+    METHOD_WEIGHTS,
+    NO_CLASS,
+    TEXT_HASHES,
+    TOKEN_MASKS,
+    text_hash,
+)
 
 
 class AttributionCacheWriter(ExplainedCallback):
@@ -102,6 +109,8 @@ class AttributionCacheWriter(ExplainedCallback):
             "examples": data.split(split).hash(),
             **encoder_metadata(folder, data.encoder_facts()),
         }
+        if weights := self.source.methods[method].trained_weights:
+            metadata[METHOD_WEIGHTS] = weights
         # a store that an older version of this package wrote has no class names, so they are not compared
         if not is_store(folder) or CLASS_NAMES in read_metadata(folder):
             metadata[CLASS_NAMES] = list(data.class_names)
@@ -128,7 +137,8 @@ class AttributionCacheWriter(ExplainedCallback):
             return
         metadata = self._metadata(split, method)
         if not is_trained:
-            metadata["weights"] = read_metadata(folder).get("weights")
+            stored = read_metadata(folder)
+            metadata |= {key: stored[key] for key in ("weights", METHOD_WEIGHTS) if key in stored and key in metadata}
         check_metadata(folder, metadata)
 
     def _open(self, split: str, method: str) -> _Stores:

@@ -8,9 +8,8 @@ from typing import Any, ClassVar
 from lightning import Callback, LightningModule, Trainer
 from torch import Tensor
 
-from lightning_xai.attributions.aml import give_scorer, give_texts
 from lightning_xai.attributions.base import AttributionMethod
-from lightning_xai.attributions.cached import give_data
+from lightning_xai.attributions.given import give_data, give_scorer, give_texts
 from lightning_xai.callbacks.base import (
     ExplainedBatch,
     ExplainedReceiver,
@@ -30,7 +29,7 @@ from lightning_xai.functional.classes.targets import TargetPolicy, select_target
 from lightning_xai.functional.erasure.evaluate import predict_of
 from lightning_xai.functional.erasure.segment_counts import segments_counted
 from lightning_xai.functional.sizes import require_max_examples
-from lightning_xai.metrics.base import PredictOnce
+from lightning_xai.metrics.predict_once import PredictOnce
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.scorer.scorer_tokenizer import text_rows
 from lightning_xai.runs.names import check_name

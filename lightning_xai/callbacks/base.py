@@ -12,7 +12,7 @@ from torch import Tensor
 
 from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.callbacks.cost import Cost
-from lightning_xai.metrics.base import PredictOnce
+from lightning_xai.metrics.predict_once import PredictOnce
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Attribution, Batch
 

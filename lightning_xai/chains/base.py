@@ -13,9 +13,9 @@ import torch
 from lightning import Callback, LightningModule, Trainer
 from torch import Tensor
 
-from lightning_xai.attributions.aml import give_texts
 from lightning_xai.attributions.base import AttributionMethod
-from lightning_xai.attributions.cached import give_data, require_examples
+from lightning_xai.attributions.cached import require_examples
+from lightning_xai.attributions.given import give_data, give_texts
 from lightning_xai.callbacks.base import data_of, is_dry_run, network_of
 from lightning_xai.callbacks.preflight.preflight_run import PreflightRun
 from lightning_xai.chains.erasure_pass import splits_of, text_data_of, write_erasures

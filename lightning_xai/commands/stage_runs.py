@@ -34,6 +34,7 @@ def run_stages(argv: list[str], callbacks: Sequence[Callback] = ()) -> XAICLI:
     check_files(with_config_paths(argv))
     preflights = PreflightMemory()
     stack, asked_for = [argv], [argv]
+    files = [""]  # for each command in `stack`, the file of settings with which an earlier run asked for it
     while True:
         command = stack[-1]
         try:
@@ -51,17 +52,27 @@ def run_stages(argv: list[str], callbacks: Sequence[Callback] = ()) -> XAICLI:
             release()  # the lock of a run's folder is held only during that run
         if cli.is_done or not cli.next_run:
             stack.pop()
+            asked_with = files.pop()
+        else:
+            asked_with = files[-1]
         if cli.next_run:
+            file = _option(cli.next_run, "--config")
+            if file and file == asked_with:
+                raise ValueError(
+                    f"{file} is to train a network that the run needs, but the run of this file needs that network, "
+                    f"too: set `model` in {file} to an objective that trains the network, such as Supervised"
+                )
             following = with_overrides(command, cli.next_run)
             if following in asked_for and cli.is_dry:
                 say(f"{cli.run.path} needs files of other runs, which fast_dev_run does not write: this run is skipped")
                 return cli
             assert following not in asked_for, f"a run asks for itself: {cli.next_run}"
             asked_for.append(following)
-            if not cli.is_done and "--experiment" in cli.next_run:
-                name = cli.next_run[cli.next_run.index("--experiment") + 1]
+            name = _option(cli.next_run, "--experiment")
+            if not cli.is_done and name:
                 say(f"{cli.run.path} needs the run {name}, which comes first")
             stack.append(following)
+            files.append(file)
         if not stack:
             ends = cli.subcommand == "fit" and not cli.is_dry and not callbacks
             shown = run_to_explain(cli.run, callbacks_of(cli.trainer))
@@ -70,3 +81,8 @@ def run_stages(argv: list[str], callbacks: Sequence[Callback] = ()) -> XAICLI:
             return cli
         del cli  # frees the run's network and the memory maps of its data
         gc.collect()
+
+
+def _option(overrides: Sequence[str], name: str) -> str:
+    """Returns the value that follows the option `name` in `overrides`; "" if the option is not given."""
+    return overrides[overrides.index(name) + 1] if name in overrides else ""

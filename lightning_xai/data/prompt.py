@@ -18,8 +18,10 @@ from lightning_xai.data.prompt_parts import (
     PromptParts,
     Shot,
     check_answers,
+    comparable,
     draw_shots,
     prompt_parts,
+    shot_of,
     split_template,
 )
 from lightning_xai.functional.text.quantity import quantity
@@ -93,7 +95,7 @@ class PromptEncoder(TokenizerEncoder):
         self.answers = dict(verbalizers)
         self.task, self.template, self.chat, self.seed = task, template, chat, seed
         self.num_drawn = shots if isinstance(shots, int) else 0
-        self.shots: list[Shot] = [] if isinstance(shots, int) else [_shot(shot) for shot in shots]
+        self.shots: list[Shot] = [] if isinstance(shots, int) else [shot_of(shot) for shot in shots]
         self.class_names: list[str] = []
         self._verbalizer_ids: list[int] = []
         self._head = self._tail = np.zeros(0, dtype=np.int32)
@@ -120,23 +122,23 @@ class PromptEncoder(TokenizerEncoder):
         check_answers(self.answers, class_names)
         self.class_names = list(class_names)
         if self.num_drawn and not self.shots:
-            self._evaluated = set(evaluated)
+            self._evaluated = {comparable(text) for text in evaluated}
             return
-        texts = {shot["text"] for shot in self.shots}
         for shot in self.shots:
             if shot["label"] not in class_names:
                 raise ValueError(
                     f"the shot {shot['text'][:40]!r} has label {shot['label']!r}, which is not one of the classes "
                     f"{list(class_names)}: correct the label"
                 )
-        leaked = next((text for text in evaluated if text in texts), None) if texts else None
-        if leaked is not None:
+        shots = {comparable(shot["text"]) for shot in self.shots}
+        leaked = next((text for text in evaluated if comparable(text) in shots), None) if shots else None
+        if leaked:
             raise ValueError(f"the shot {leaked[:40]!r} is also in a validation or test split: give another shot")
         self._build()
 
     def fit(self, examples: Iterable[dict[str, Any]]) -> None:
         """Draws the shots from the training rows, and builds the prompt."""
-        rows = [row for row in examples if row["text"] not in self._evaluated]
+        rows = [row for row in examples if comparable(row["text"]) not in self._evaluated]
         labels = [self.class_names[row["labels"]] for row in rows]
         self.shots = draw_shots([row["text"] for row in rows], labels, self.num_drawn, self.seed)
         self._evaluated = set()
@@ -148,7 +150,7 @@ class PromptEncoder(TokenizerEncoder):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         if "shots" not in state:
             super().load_state_dict(state)
-        self.class_names, self.shots = list(state["class_names"]), [_shot(shot) for shot in state["shots"]]
+        self.class_names, self.shots = list(state["class_names"]), [shot_of(shot) for shot in state["shots"]]
         check_answers(self.answers, self.class_names)
         self._build()
 
@@ -292,9 +294,3 @@ class PromptEncoder(TokenizerEncoder):
                 raise ValueError(f"classes {other!r} and {name!r} share an answer token: change one of the answers")
             ids.append(added[-1])
         return ids
-
-
-def _shot(shot: Any) -> Shot:
-    if not isinstance(shot, dict) or set(shot) != {"text", "label"}:
-        raise ValueError(f"the shot {shot!r} is not a dict with exactly the keys text and label: correct it")
-    return Shot(text=str(shot["text"]), label=str(shot["label"]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 
@@ -137,3 +137,25 @@ def check_answers(answers: Mapping[str, str], class_names: Sequence[str]) -> Non
             raise ValueError(
                 f"verbalizers gives classes {other!r} and {name!r} the same answer {answer!r}: change one of them"
             )
+
+
+def comparable(text: str) -> str:
+    """Returns a text in the form in which shots are compared with evaluated texts: one case, single spaces.
+
+    Example:
+        >>> comparable(" So  dull\\n")
+        'so dull'
+    """
+    return " ".join(text.split()).casefold()
+
+
+def shot_of(shot: Any) -> Shot:
+    """Returns a dict from a file of settings as a Shot. Raises ValueError unless its keys are text and label.
+
+    Example:
+        >>> shot_of({"text": 7, "label": "good"})
+        {'text': '7', 'label': 'good'}
+    """
+    if not isinstance(shot, dict) or set(shot) != {"text", "label"}:
+        raise ValueError(f"the shot {shot!r} is not a dict with exactly the keys text and label: correct it")
+    return Shot(text=str(shot["text"]), label=str(shot["label"]))

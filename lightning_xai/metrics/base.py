@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Hashable
+from dataclasses import asdict, is_dataclass
 from typing import Any, Literal
 
 import torch
@@ -14,8 +14,9 @@ from torchmetrics.utilities import dim_zero_cat
 
 from lightning_xai.functional.classes.targets import gold_pairs, predicted_classes
 from lightning_xai.functional.erasure.duplicates import distinct_rows
-from lightning_xai.functional.erasure.evaluate import ForVersions, Versions, for_versions_of, predict_of
+from lightning_xai.functional.erasure.evaluate import predict_of
 from lightning_xai.functional.own_parts import require_type
+from lightning_xai.metrics.predict_once import PredictOnce
 from lightning_xai.runs.names import check_name
 from lightning_xai.types import Attribution, Batch, Predict, Selector, TextInputs
 
@@ -30,79 +31,6 @@ def with_special_tokens(inputs: TextInputs) -> Tensor:
         [[True, True], [True, False]]
     """
     return inputs.token_mask | (inputs.special_tokens_mask & inputs.attention_mask)
-
-
-class PredictOnce:
-    """Predicts probabilities for the metrics of one batch. Results that several metrics need are computed only once.
-
-    These results are the probabilities of the unchanged inputs, and the values that metrics store in `memo`. All
-    attribution methods share them, so values in `memo` must not depend on attributions.
-
-    Args:
-        predict: function that returns the probabilities of inputs.
-        inputs: the unchanged inputs of the batch.
-        decision_threshold: probability above which a multi-label class counts as predicted.
-        pad_id: id of the padding token, which some kinds of erasure write into the text.
-
-    Example:
-        >>> batch_sizes = []
-        >>> def predict(inputs, embed_mask=None):
-        ...     batch_sizes.append(len(inputs))
-        ...     return torch.ones(len(inputs), 1)
-        >>> inputs = TextInputs.of_ids([[5, 6], [7, 8]])
-        >>> once = PredictOnce(predict, inputs)
-        >>> torch.equal(once(inputs), once(inputs)), batch_sizes
-        (True, [2])
-    """
-
-    def __init__(
-        self, predict: Predict, inputs: TextInputs, *, decision_threshold: float = 0.5, pad_id: int = 0
-    ) -> None:
-        self.predict = predict
-        self.inputs = inputs
-        self.decision_threshold = decision_threshold
-        self.pad_id = pad_id
-        self.probs: Tensor | None = None
-        self.memo: dict[Hashable, Any] = {}
-
-    def for_inputs(self, inputs: TextInputs) -> PredictOnce:
-        """Returns this object if it was made for `inputs`. Otherwise returns a new one with the same settings."""
-        if inputs is self.inputs:
-            return self
-        return PredictOnce(self.predict, inputs, decision_threshold=self.decision_threshold, pad_id=self.pad_id)
-
-    def __call__(self, inputs: TextInputs, embed_mask: Tensor | None = None) -> Tensor:
-        """Returns probabilities [B, C]; embeddings are zeroed where `embed_mask` [B, T] is False.
-
-        Raises:
-            ValueError: a probability is not finite. Metrics would mistake a NaN for an undefined value.
-        """
-        if inputs is not self.inputs or embed_mask is not None:
-            return self._finite(self.predict(inputs, embed_mask))
-        if self.probs is None:
-            self.probs = self._finite(self.predict(inputs))
-        return self.probs
-
-    @property
-    def for_versions(self) -> ForVersions | None:
-        """The method `predict.for_versions`, with a check for finite results. None if `predict` has no such method."""
-        if (entry := for_versions_of(self.predict)) is None:
-            return None
-
-        def finite(inputs: TextInputs, versions: Versions, classes: Tensor, **options: Any) -> Tensor | None:
-            probs = entry(inputs, versions, classes, **options)
-            return None if probs is None else self._finite(probs)
-
-        return finite
-
-    def _finite(self, probs: Tensor) -> Tensor:
-        if not probs.isfinite().all():
-            examples = [] if self.inputs.index is None else self.inputs.index.tolist()
-            raise ValueError(
-                f"probabilities are not finite for the examples with indices {examples} or their erased versions: "
-                "check the network's weights for overflow, or evaluate in float32"
-            )
-        return probs
 
 
 class AttributionMetric(Metric, Selector, ABC):
@@ -145,13 +73,34 @@ class AttributionMetric(Metric, Selector, ABC):
 
     def __init__(self, *, explained: Explained = "all", name: str | None = None) -> None:
         super().__init__(compute_with_cache=False)  # tuning changes the values, so a cached result would be stale
-        self.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(self).__name__).lower() if name is None else name
-        check_name("a metric's name", self.name)
         self.tuned: dict[str, float] = {}
-        self.explained = explained
         self.add_state("keys", default=[], dist_reduce_fx="cat")
         self.add_state("records", default=[], dist_reduce_fx="cat")
         self.add_state("evidence_cut", default=[], dist_reduce_fx="cat")
+        self._no_settings = frozenset(vars(self))  # attributes that hold no settings
+        self.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(self).__name__).lower() if name is None else name
+        check_name("a metric's name", self.name)
+        self.explained = explained
+
+    def settings(self) -> dict[str, Any]:
+        """Returns the class name, and the public attributes that are dataclasses or have JSON types.
+
+        Example:
+            >>> from lightning_xai.metrics.faithfulness import Comprehensiveness
+            >>> from lightning_xai.metrics.top_units import Percentages
+            >>> settings = Comprehensiveness(Percentages([20]), erasure="mask").settings()
+            >>> settings["erasure"], settings["over_sizes"], settings["sizes"]["percentages"]
+            ('mask', 'mean', [20])
+        """
+        settings: dict[str, Any] = {"class": type(self).__name__}
+        for name, value in sorted(vars(self).items()):
+            if name.startswith("_") or name in self._no_settings:
+                continue
+            if is_dataclass(value) and not isinstance(value, type):
+                settings[name] = {"class": type(value).__name__, **asdict(value)}
+            elif isinstance(value, str | int | float | bool | list | tuple | dict | None):
+                settings[name] = value
+        return settings
 
     @abstractmethod
     def measure(self, attribution: Attribution, batch: Batch, predict: PredictOnce) -> Tensor:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from lightning_xai.metrics.base import AttributionMetric, PredictOnce
+from lightning_xai.metrics.base import AttributionMetric
 from lightning_xai.metrics.evidence import evidence_cut_of, evidence_of
+from lightning_xai.metrics.predict_once import PredictOnce
 from lightning_xai.metrics.top_units import Counts, Percentages
 from lightning_xai.types import Attribution, Batch
 

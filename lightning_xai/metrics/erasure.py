@@ -11,7 +11,8 @@ from torch import Tensor
 
 from lightning_xai.functional.erasure.erase import Erasure
 from lightning_xai.functional.erasure.perturbation import Versions, predict_erased
-from lightning_xai.metrics.base import AttributionMetric, Explained, PredictOnce, with_special_tokens
+from lightning_xai.metrics.base import AttributionMetric, Explained, with_special_tokens
+from lightning_xai.metrics.predict_once import PredictOnce
 from lightning_xai.metrics.top_units import Ranking, Sizes
 from lightning_xai.types import Attribution, Batch, TextInputs
 

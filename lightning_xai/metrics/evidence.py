@@ -10,7 +10,8 @@ from torch import Tensor
 from lightning_xai.functional.classes.targets import gold_classes
 from lightning_xai.functional.scores.rationales import Match, align_rationale
 from lightning_xai.functional.scores.signs import Sign, with_sign
-from lightning_xai.metrics.base import AttributionMetric, Explained, PredictOnce
+from lightning_xai.metrics.base import AttributionMetric, Explained
+from lightning_xai.metrics.predict_once import PredictOnce
 from lightning_xai.types import Attribution, Batch
 
 

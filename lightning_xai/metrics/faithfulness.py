@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from lightning_xai.functional.choices import require_choices
-from lightning_xai.metrics.base import PredictOnce
 from lightning_xai.metrics.erasure import ErasureMetric, RankedRows
+from lightning_xai.metrics.predict_once import PredictOnce
 from lightning_xai.metrics.top_units import Sizes
 
 WithoutUnits = Literal["measured", "zero"]

@@ -13,7 +13,8 @@ from lightning_xai.functional.erasure.beam_search import best_orders, require_se
 from lightning_xai.functional.erasure.erase import Erasure
 from lightning_xai.functional.erasure.perturbation import Versions, predict_erased, target_outputs
 from lightning_xai.functional.erasure.units import count_units, kept_tokens, unit_ids
-from lightning_xai.metrics.base import AttributionMetric, Explained, PredictOnce
+from lightning_xai.metrics.base import AttributionMetric, Explained
+from lightning_xai.metrics.predict_once import PredictOnce
 from lightning_xai.metrics.top_units import Ranking
 from lightning_xai.types import Attribution, Batch, TextInputs
 

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from lightning_xai.functional.erasure.erase import Erasure
 from lightning_xai.functional.erasure.perturbation import Versions, predict_zero_embeddings
-from lightning_xai.metrics.base import PredictOnce
 from lightning_xai.metrics.erasure import ErasureMetric, RankedRows
+from lightning_xai.metrics.predict_once import PredictOnce
 from lightning_xai.metrics.top_units import Sizes
 
 Empty = Literal["zero_embeddings", "zero_ids"]

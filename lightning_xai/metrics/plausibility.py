@@ -12,7 +12,6 @@ from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.classes.targets import gold_pairs, predicted_classes
 from lightning_xai.functional.scores.ranking import Ties, top_mask
 from lightning_xai.functional.scores.signs import Sign, with_sign
-from lightning_xai.metrics.base import PredictOnce
 from lightning_xai.metrics.evidence import EvidenceMetric, evidence_cut_of
 from lightning_xai.metrics.precision_recall import (
     PrecisionRecallCurve,
@@ -22,6 +21,7 @@ from lightning_xai.metrics.precision_recall import (
     span_ids,
     spans_above,
 )
+from lightning_xai.metrics.predict_once import PredictOnce
 from lightning_xai.metrics.reads_symbols import ReadsSymbols
 from lightning_xai.metrics.thresholds import ThresholdGrid, best_f1_threshold
 from lightning_xai.types import Attribution, Batch

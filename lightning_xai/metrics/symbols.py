@@ -7,8 +7,9 @@ from torch import Tensor
 
 from lightning_xai.functional.scores.ranking import Ties, top_mask
 from lightning_xai.functional.scores.signs import Sign, with_sign
-from lightning_xai.metrics.base import AttributionMetric, PredictOnce
+from lightning_xai.metrics.base import AttributionMetric
 from lightning_xai.metrics.evidence import evidence_cut_of, evidence_of
+from lightning_xai.metrics.predict_once import PredictOnce
 from lightning_xai.metrics.reads_symbols import ReadsSymbols
 from lightning_xai.types import Attribution, Batch
 

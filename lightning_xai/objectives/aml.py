@@ -14,13 +14,17 @@ from torch import Tensor, nn
 
 from lightning_xai.functional.erasure.evaluate import predict_of
 from lightning_xai.functional.text.scorer_inputs import ScorerInputs
-from lightning_xai.metrics.base import AttributionMetric, PredictOnce
+from lightning_xai.metrics.base import AttributionMetric
+from lightning_xai.metrics.predict_once import PredictOnce
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.checkpoints.checkpoint import checkpoint_hash, checkpoint_path, load_trained, read_checkpoint
 from lightning_xai.models.checkpoints.class_order import check_class_order
 from lightning_xai.models.checkpoints.loading import copy_weights
+from lightning_xai.models.checkpoints.pretrained_network import pretrained_network
+from lightning_xai.models.pretrained.lora import merge_adapters
 from lightning_xai.models.scorer.dual_mask import DualMask, masked_losses
 from lightning_xai.models.scorer.explained_file import AML as AML_KEY
+from lightning_xai.models.scorer.explained_file import PRETRAINED
 from lightning_xai.models.scorer.scorer_checkpoint import TrainedScorer, scorer_tokenizer_of
 from lightning_xai.models.scorer.scorer_settings import Scorer
 from lightning_xai.models.scorer.scorer_tokenizer import scorer_inputs_of, text_rows
@@ -48,7 +52,8 @@ class AML(Objective):
         network: a network with the architecture of the explained network. `setup` copies the explained network's
             weights into it.
         explained: a checkpoint, run folder or model folder of the explained network; or a YAML file (`.yaml`) with the
-            settings of a run that first trains this network.
+            settings of a run that first trains this network. If it is the `path` of `network`, the pretrained network
+            itself is explained, for example a language model that classifies texts by a prompt.
         metric: the metric that rates the scorer on the validation split and thus chooses the best checkpoint. The
             metric's value is logged as `val/aml/<name>`. Set `checkpoint.monitor` to this tag, and
             `trainer.val_check_interval` to 0.32 as in the paper.
@@ -163,7 +168,10 @@ class AML(Objective):
         path = self._source.trained_path(self._trainer)
         self._refuse_aml(path)
         super().setup(stage)
-        trained = load_trained(path, trust_remote_code=bool(self.network.init_args.get("trust_remote_code")))
+        merge_adapters(self.network)  # the explained network has none: they were merged when it was loaded
+        own = checkpoint_path(path) is None and path == self.network.init_args.get("path")
+        trust = bool(self.network.init_args.get("trust_remote_code"))
+        trained = pretrained_network(self.network) if own else load_trained(path, trust_remote_code=trust)
         if self.data_module is not None:
             check_class_order(trained.class_names, self.data_module.class_names, path)
         # the learned vocabulary is left out, so that this call only compares the tokenizers. The data cannot load a
@@ -174,7 +182,8 @@ class AML(Objective):
         splits = {} if self._tokenizer is not None else getattr(self.data_module, "splits", {})
         for name, split in splits.items():
             self.scorer.check_length(int(split.lengths.max()), f"an example of split {name}")
-        copy_weights(trained.network, self.network, path)
+        if not own:
+            copy_weights(trained.network, self.network, path)
         self.network.requires_grad_(False)
         self.train(stage == "fit")
         # Lightning warns about modules in eval mode, but the explained network must stay in this mode
@@ -183,6 +192,8 @@ class AML(Objective):
             self.scorer.copy_encoder(self.network.transformer)
         place = str(Path(path).resolve()) if Path(path).exists() else path
         self._facts = {"path": place, "hash": checkpoint_hash(path), "weights": weights_hash(self.network)}
+        if own:
+            self._facts[PRETRAINED] = "true"
         if Path(path).exists() and self._trainer is not None:
             self._facts["relative"] = Path(os.path.relpath(place, self._trainer.default_root_dir)).as_posix()
 

@@ -9,10 +9,8 @@ from torch import Tensor
 from lightning_xai.functional.text.quantity import quantity
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.checkpoints.checkpoint import TrainedNetwork, load_trained
-from lightning_xai.models.checkpoints.class_order import pretrained_class_names
-from lightning_xai.models.pretrained.pretrained_weights import refuse_gaps
+from lightning_xai.models.checkpoints.pretrained_network import pretrained_network
 from lightning_xai.objectives.base import Objective
-from lightning_xai.runs.encoder_facts import tokenizer_at
 from lightning_xai.types import Batch
 
 
@@ -56,7 +54,7 @@ class Evaluation(Objective):
         if path is not None:
             self._hold(load_trained(path, trust_remote_code=trust_remote_code), path, network_classes)
         elif network is not None:
-            self._hold(_pretrained(network), str(network.init_args["path"]), network_classes)
+            self._hold(pretrained_network(network), str(network.init_args["path"]), network_classes)
             self._is_loaded = False
 
     @classmethod
@@ -158,15 +156,3 @@ def trains_nothing(network: str) -> ValueError:
         f"Evaluation trains nothing: use run.py test to evaluate {network}, or fit a configuration that trains, such "
         "as supervised.yaml"
     )
-
-
-def _pretrained(network: Classifier) -> TrainedNetwork:
-    """Returns a pretrained network as a TrainedNetwork. Raises ValueError if any of its weights are random."""
-    path = network.init_args.get("path")
-    if path is None or not network.init_args.get("pretrained", True):
-        raise ValueError(
-            f"the weights of {type(network).__name__} are random: give the `path` of pretrained weights, or train the "
-            "network first"
-        )
-    refuse_gaps(network.weight_gaps, path)
-    return TrainedNetwork(network.eval(), pretrained_class_names(network), encoder=tokenizer_at(path))

@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -123,3 +124,14 @@ def test_scores_without_hashes_are_used_and_said_once_not_to_be_compared(tmp_pat
     for _ in range(2):
         assert method.scores(None, inputs[:1], TARGETS[:1, :1]).sum() == 6
     assert capsys.readouterr().out.count("without hashes of their texts, so changed texts are not noticed") == 1
+
+
+@pytest.mark.parametrize(
+    "settings", [{"selected_on": "comp"}, {"class": "Transformed", "method": {"selected_on": "comp"}}]
+)
+def test_what_chose_the_stored_scores_is_known(settings, tmp_path):
+    with RaggedWriter(tmp_path / "test", metadata={"split": "test", "method": settings}) as writer:
+        writer.add(0, 1, np.array([0.5]))
+    method = Cached(str(tmp_path / "{split}"))
+    assert method.selected_on == ""
+    assert method.for_split("test").selected_on == "comp" == method.selected_on

@@ -67,7 +67,7 @@ def test_tokens_know_the_word_in_which_they_end(folder):
     assert words == ["na\u00efve", "\U0001f600", "film!"] and numbers == sorted(numbers) and set(numbers) == {0, 1, 2}
 
 
-def test_scores_follow_the_answer_and_counts_say_how(film_folder, capsys):
+def test_scores_follow_the_answer_and_counts_say_how(film_folder):
     assert TextGenerator(film_folder, 3).answer("Which film?") == " film film film"
     network = tiny_classifier("bert", config=TINY_CONFIGS["bert"] | {"vocab_size": 400})
     tokenizer = load_tokenizer(film_folder)
@@ -82,8 +82,8 @@ def test_scores_follow_the_answer_and_counts_say_how(film_folder, capsys):
     assert scores[0, 0, 1 : 1 + len(numbers)].tolist() == [expected[n] for n in numbers]
     assert torch.equal(scores[0, 0], scores[0, 1]) and not scores[1:].any()
     # one answer for the one class of the first text, two for the two of the second, none for the empty text
-    assert method.counts == {"words ranked": 2, "words dropped": 1 + 3 + 3, "answers without a word": 2, "answers": 3}
-    assert "LLMRanking: words ranked 2, words dropped 1" in capsys.readouterr().out
+    assert method.answers == {"answers": 3, "ranked": 2, "dropped": 1 + 3 + 3, "useless": 2}
+    assert "answers" not in method.settings()
     assert copy.deepcopy(method) is method
 
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import torch
 
-from lightning_xai.attributions.aml import AMLAttribution, give_scorer
+from lightning_xai.attributions.aml import AMLAttribution
+from lightning_xai.attributions.given import give_scorer
 from lightning_xai.functional.laws import random_texts
 from lightning_xai.metrics.faithfulness import Comprehensiveness
 from lightning_xai.metrics.top_units import Percentages

@@ -55,8 +55,8 @@ from lightning_xai.callbacks.gradient_checkpointing import checkpoint_layers  # 
 from lightning_xai.functional.classes.class_outputs import logits_only  # noqa: E402
 from lightning_xai.functional.erasure.evaluate import Versions, predict_of  # noqa: E402
 from lightning_xai.functional.erasure.perturbation import perturbed_outputs  # noqa: E402
-from lightning_xai.metrics.base import PredictOnce  # noqa: E402
 from lightning_xai.metrics.faithfulness import Comprehensiveness, Sufficiency  # noqa: E402
+from lightning_xai.metrics.predict_once import PredictOnce  # noqa: E402
 from lightning_xai.metrics.top_units import Counts, Range, Window  # noqa: E402
 from lightning_xai.models.plm_ca import PLMCA  # noqa: E402
 from lightning_xai.types import Attribution, Batch, TextInputs  # noqa: E402

@@ -12,7 +12,7 @@ from lightning_xai.callbacks.base import (
     source_before,
     split_of_loader,
 )
-from lightning_xai.metrics.base import PredictOnce
+from lightning_xai.metrics.predict_once import PredictOnce
 from lightning_xai.types import Attribution, Batch, TextInputs
 from tests.callbacks.conftest import Recorder, compute, planted_data, trainer
 

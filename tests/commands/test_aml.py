@@ -7,9 +7,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
+import torch
 from transformers import BertConfig, BertModel
 
-from lightning_xai.models.checkpoints.checkpoint import load_trained
+from lightning_xai.models.checkpoints.checkpoint import load_trained, read_checkpoint
 from lightning_xai.runs.fingerprint import weights_hash
 from tests.commands.conftest import BERT, ERASER, NETWORK, command, numbers, planted, refusal, save
 from tests.commands.test_processes import TWO, run_ranks
@@ -94,6 +95,27 @@ def test_settings_are_refused_in_one_line(model, message, plain, tmp_path):
     config["trainer"]["callbacks"] = []  # the refusals need none, and reading them takes most of the time
     argv = ["--config", save(config, tmp_path / "aml.yaml"), "--runs_dir", tmp_path / "runs"]
     assert message in refusal("fit", *argv)
+
+
+@pytest.mark.slow
+def test_a_network_that_errs_is_explained_for_the_classes_that_it_predicts(fitted, tmp_path):
+    checkpoint = read_checkpoint(str(fitted.path))
+    checkpoint["state_dict"]["network.transformer.classifier.bias"] += torch.tensor([100.0, 0.0])
+    torch.save(checkpoint, tmp_path / "biased.ckpt")  # predicts class 0 for every text
+    config = aml_config(tmp_path / "biased.ckpt")
+    argv = ["--config", save(config, tmp_path / "aml.yaml"), "--runs_dir", tmp_path / "runs"]
+    command("fit", *argv)
+    config["trainer"]["callbacks"][0]["init_args"]["targets"] = "gold_or_predicted"
+    argv = ["--config", save(config, tmp_path / "gold.yaml"), "--runs_dir", tmp_path / "runs"]
+    assert "targets is gold_or_predicted, but the scorer explains only the predicted class" in refusal("fit", *argv)
+
+
+def test_a_file_that_is_to_train_the_network_must_train_one(plain, tmp_path):
+    (tmp_path / "first.yaml").write_text("seed_everything: 0\n")
+    config = aml_config(plain.path, explained=str(tmp_path / "first.yaml"))
+    config["trainer"]["callbacks"] = []
+    line = refusal("fit", "--config", save(config, tmp_path / "aml.yaml"), "--runs_dir", tmp_path / "runs")
+    assert "set `model` in" in line and "first.yaml to an objective that trains the network" in line
 
 
 @pytest.mark.slow

@@ -158,9 +158,10 @@ def test_a_wrong_prompt_is_refused(folder, arguments, message):
     assert "\n" not in str(caught.value)
 
 
-def test_a_shot_from_an_evaluated_split_is_refused(folder):
-    with pytest.raises(ValueError, match="'so dull' is also in a validation or test split"):
-        prompt_encoder(folder).take_classes(CLASSES, ["fine", SHOTS[1]["text"]])
+@pytest.mark.parametrize("text", ["so dull", " so  dull\n", "So Dull"])
+def test_a_shot_from_an_evaluated_split_is_refused(text, folder):
+    with pytest.raises(ValueError, match="is also in a validation or test split"):
+        prompt_encoder(folder).take_classes(CLASSES, ["fine", text])
 
 
 def test_pairs_and_texts_before_the_prompt_is_known_are_refused(folder):

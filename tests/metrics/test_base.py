@@ -5,8 +5,9 @@ import re
 import pytest
 import torch
 
-from lightning_xai.metrics.base import AttributionMetric, PredictOnce
+from lightning_xai.metrics.base import AttributionMetric
 from lightning_xai.metrics.complexity import Entropy
+from lightning_xai.metrics.predict_once import PredictOnce
 from tests.metrics.conftest import bag_of_words, explained_batch
 
 

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from lightning_xai.functional.erasure.erase import erase
-from lightning_xai.metrics.base import PredictOnce
 from lightning_xai.metrics.faithfulness import Comprehensiveness, LogOdds, Sufficiency, comprehensiveness, log_odds
 from lightning_xai.metrics.normalized_faithfulness import (
     NormalizedComprehensiveness,
@@ -15,6 +14,7 @@ from lightning_xai.metrics.normalized_faithfulness import (
     normalized_comprehensiveness,
     normalized_sufficiency,
 )
+from lightning_xai.metrics.predict_once import PredictOnce
 from lightning_xai.metrics.top_units import Counts, Percentages, Ranking
 from lightning_xai.types import Attribution, Batch
 from tests.conftest import text_inputs

@@ -13,11 +13,11 @@ from lightning_xai.attributions.solvex import Solvex
 from lightning_xai.commands.discovery import import_all
 from lightning_xai.functional.erasure.evaluate import predict_of
 from lightning_xai.functional.erasure.segment_counts import segments_counted
-from lightning_xai.metrics.base import PredictOnce
 from lightning_xai.metrics.erasure import ErasureMetric
 from lightning_xai.metrics.faithfulness import Comprehensiveness, LogOdds, Sufficiency
 from lightning_xai.metrics.normalized_aopc import NormalizedAOPC, OrderSearch
 from lightning_xai.metrics.normalized_faithfulness import NormalizedComprehensiveness, NormalizedSufficiency
+from lightning_xai.metrics.predict_once import PredictOnce
 from lightning_xai.metrics.top_units import Counts, Percentages, Range, Window
 from lightning_xai.models.segments import logits_by_segment
 from lightning_xai.types import Attribution, Batch

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from lightning_xai.functional.erasure.erase import erase
-from lightning_xai.metrics.base import PredictOnce
 from lightning_xai.metrics.normalized_aopc import NormalizedAOPC, OrderSearch, normalized_aopc
+from lightning_xai.metrics.predict_once import PredictOnce
 from lightning_xai.metrics.top_units import Ranking
 from lightning_xai.types import Attribution, Batch
 from tests.conftest import text_inputs

@@ -22,8 +22,8 @@ from lightning_xai.attributions.random import Random
 from lightning_xai.attributions.rollout import AttentionRollout
 from lightning_xai.functional.classes.class_outputs import logits_only
 from lightning_xai.functional.erasure.evaluate import predict_of
-from lightning_xai.metrics.base import PredictOnce
 from lightning_xai.metrics.faithfulness import Comprehensiveness, Sufficiency
+from lightning_xai.metrics.predict_once import PredictOnce
 from lightning_xai.metrics.top_units import Counts, Range
 from lightning_xai.objectives.inner_search import Search
 from lightning_xai.objectives.mask_search import sparse_variable

@@ -9,6 +9,7 @@ import pytest
 import torch
 from lightning import LightningDataModule, seed_everything
 from lightning.pytorch.callbacks import ModelCheckpoint
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from lightning_xai.attributions.aml import AMLAttribution
 from lightning_xai.metrics.faithfulness import Comprehensiveness, Sufficiency
@@ -16,9 +17,11 @@ from lightning_xai.metrics.plausibility import EvidenceOverlap
 from lightning_xai.metrics.top_units import Percentages
 from lightning_xai.models.bilstm import BiLSTMAttention
 from lightning_xai.models.checkpoints.checkpoint import checkpoint_hash, load_trained
+from lightning_xai.models.hf_classifier import HFClassifier
 from lightning_xai.models.scorer.dual_mask import DualMask, masked_losses
 from lightning_xai.models.scorer.scorer_checkpoint import load_scorer
 from lightning_xai.models.scorer.scorer_settings import Scorer
+from lightning_xai.models.verbalizer_lm import VerbalizerLM
 from lightning_xai.objectives.aml import AML
 from lightning_xai.runs.format import with_format
 from tests.conftest import TINY_CONFIGS, tiny_classifier
@@ -260,3 +263,33 @@ def test_a_network_of_another_architecture_is_refused(explained):
     network = tiny_classifier("bert", config=TINY_CONFIGS["bert"] | {"intermediate_size": 32})
     with pytest.raises(ValueError, match=r"is \(24,\) in .* and \(32,\) in the network"):
         ready(explained, network=network)
+
+
+def test_a_pretrained_language_model_is_explained_as_it_is(tmp_path):
+    folder, encoder = tmp_path / "model", tmp_path / "encoder"
+    AutoModelForCausalLM.from_config(AutoConfig.for_model(**TINY_CONFIGS["llama"])).save_pretrained(folder)
+    tiny_classifier("bert").transformer.base_model.save_pretrained(encoder)
+    network = VerbalizerLM(str(folder), 3, [7, 9, 11])
+    weights = {name: value.clone() for name, value in network.state_dict().items()}
+    saving = ModelCheckpoint(tmp_path, "last")
+    fit(str(folder), tmp_path, network=network, scorer=Scorer(path=str(encoder)), callbacks=[saving])
+    loaded = load_trained(str(tmp_path / "last.ckpt")).network
+    assert isinstance(loaded, VerbalizerLM) and loaded.verbalizers == [7, 9, 11]
+    assert all(torch.equal(value, weights[name]) for name, value in loaded.state_dict().items())
+    load_scorer(str(tmp_path / "last.ckpt")).check_explains(loaded)
+
+
+def test_a_network_tuned_with_adapters_is_explained_with_the_adapters_merged(tmp_path):
+    folder = tmp_path / "model"
+    tiny_classifier("bert").transformer.save_pretrained(folder)
+    options: dict[str, Any] = {"num_classes": 3, "lora": {"rank": 2}}
+    tuned = HFClassifier(str(folder), **options)
+    with torch.no_grad():
+        for name, weight in tuned.named_parameters():
+            if "lora" in name:
+                weight.normal_()
+    path = save_teacher(tuned, tmp_path / "f" / "tuned.ckpt")
+    objective = aml(path, network=HFClassifier(str(folder), **options))
+    objective.setup("fit")
+    inputs = planted_batch().inputs
+    assert torch.allclose(objective.network(inputs).logits, load_trained(path).network(inputs).logits)

@@ -17,7 +17,8 @@ from lightning_xai.callbacks.preflight.preflight_run import PreflightRun, Result
 from lightning_xai.callbacks.preflight.preflight_steps import smallest_max_examples, targets_of
 from lightning_xai.callbacks.preflight.short_texts import confident_probs
 from lightning_xai.functional.erasure.evaluate import predict_of
-from lightning_xai.metrics.base import AttributionMetric, PredictOnce
+from lightning_xai.metrics.base import AttributionMetric
+from lightning_xai.metrics.predict_once import PredictOnce
 from lightning_xai.runs.splits import VALIDATION
 from lightning_xai.types import Attribution, Batch
 

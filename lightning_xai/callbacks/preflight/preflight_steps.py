@@ -11,6 +11,7 @@ from torch import Tensor
 
 from lightning_xai.attributions.base import AttributionMethod, explaining
 from lightning_xai.attributions.cached import require_examples
+from lightning_xai.attributions.given import with_parts
 from lightning_xai.callbacks.base import (
     AttributionSource,
     callbacks_of,
@@ -32,6 +33,7 @@ from lightning_xai.functional.network.untouched import attributes_kept, weight_c
 from lightning_xai.functional.scores.completeness import CompletenessCheck
 from lightning_xai.models.output_check import check_output
 from lightning_xai.runs.splits import VALIDATION
+from lightning_xai.types import Batch
 
 
 def sources_of(preflight: PreflightRun) -> list[Any]:
@@ -150,13 +152,13 @@ def _explain(
         if len(examples) and not np.isin(batch.index.tolist(), examples).all():
             # the method may read stored scores, which need not cover examples without an explained class
             batch = preflight.examples(split, examples[:2])
-        # before a fit, the untrained network would predict random classes, for which the method `Cached` may find no
-        # stored scores. So made-up probabilities are used
-        confident = confident_probs(batch, preflight.network.num_classes)
-        probs = confident if preflight.fits else preflight.network.predict(batch.inputs)
+        probs = _probabilities(preflight, batch)
         targets, target_mask = targets_of(preflight, source, probs, batch.labels)
         tried = method.for_split(split).for_preflight()
         require_examples(tried, examples)
+        longest = int(data_of(preflight.trainer).split(split).lengths.max(initial=0))
+        for part in with_parts([tried]):
+            part.check_use(getattr(source, "targets", "gold_or_predicted"), longest)
         try:
             with attributes_kept(*parts_of(tried)):
                 attribution = tried.attribute(preflight.network, batch.inputs, targets, target_mask)
@@ -165,8 +167,20 @@ def _explain(
         preflight.scores.setdefault(id(source), {}).setdefault(name, Scored(batch, attribution, probs))
 
 
+def _probabilities(preflight: PreflightRun, batch: Batch) -> Tensor:
+    """Returns the probabilities [B, C] from which the explained classes of the trial are chosen.
+
+    Before a fit, the untrained network would predict random classes, for which the method `Cached` may find no stored
+    scores. So made-up probabilities are used, unless the fit does not train the network, as in AML.
+    """
+    trains_network = preflight.fits and any(weight.requires_grad for weight in preflight.network.parameters())
+    if trains_network:
+        return confident_probs(batch, preflight.network.num_classes)
+    return preflight.network.predict(batch.inputs)
+
+
 def parts_of(method: AttributionMethod) -> list[Any]:
-    """Returns a method, the methods in its attributes, and the CompletenessChecks of all these methods.
+    """Returns a method, the methods that it contains, and the CompletenessChecks of all these methods.
 
     Example:
         >>> from lightning_xai.attributions.integrated_gradients import IntegratedGradients
@@ -174,10 +188,9 @@ def parts_of(method: AttributionMethod) -> list[Any]:
         >>> [type(part).__name__ for part in parts_of(Transformed(IntegratedGradients(), ["absolute"]))]
         ['Transformed', 'IntegratedGradients', 'CompletenessCheck']
     """
-    parts: list[Any] = [method]
-    for part in parts:  # the loop also visits the parts that it appends
-        parts += [value for value in vars(part).values() if isinstance(value, AttributionMethod | CompletenessCheck)]
-    return parts
+    methods = list(with_parts([method]))
+    values = [value for part in methods for value in vars(part).values()]
+    return [*methods, *(value for value in values if isinstance(value, CompletenessCheck))]
 
 
 def _refuse_changes(network: torch.nn.Module, checksums: dict[str, int]) -> None:

@@ -12,8 +12,8 @@ import torch
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from lightning_xai.attributions.aml import give_texts
 from lightning_xai.attributions.base import AttributionMethod
+from lightning_xai.attributions.given import give_texts
 from lightning_xai.commands.parser.class_checks import CheckedParser
 from lightning_xai.data.base import Encoded, Encoder
 from lightning_xai.data.batches.collate import Item, collate

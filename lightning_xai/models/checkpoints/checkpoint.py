@@ -19,7 +19,7 @@ from lightning_xai.models.pretrained.lora import merge_adapters
 from lightning_xai.models.pretrained.pretrained_weights import refuse_gaps
 from lightning_xai.models.pretrained.transformers_config import read_config
 from lightning_xai.models.pretrained.weight_files import hash_of_files, weight_files
-from lightning_xai.models.scorer.explained_file import AML, explained_path
+from lightning_xai.models.scorer.explained_file import AML, PRETRAINED, explained_path
 from lightning_xai.runs.encoder_facts import tokenizer_at
 from lightning_xai.runs.files.checkpoint_files import require_whole
 from lightning_xai.runs.folder import RunFolder
@@ -223,8 +223,14 @@ def checkpoint_hash(path: str) -> str:
 def _load_checkpoint(path: str, *, trust_remote_code: bool) -> TrainedNetwork:
     checkpoint = read_checkpoint(path)
     if AML in checkpoint:
-        explained = explained_path(checkpoint[AML]["explained"], path, checkpoint_hash)
-        return load_trained(explained, trust_remote_code=trust_remote_code)
+        facts = checkpoint[AML]["explained"]
+        explained = explained_path(facts, path, checkpoint_hash)
+        if PRETRAINED not in facts:
+            return load_trained(explained, trust_remote_code=trust_remote_code)
+        spec = checkpoint["network"]
+        spec = {**spec, "init_args": {**spec["init_args"], "path": explained, "config": None, "pretrained": True}}
+        network = build_network(spec, trust_remote_code=trust_remote_code)
+        return TrainedNetwork(network, checkpoint.get("class_names"), encoder=stored_encoder(checkpoint))
     state = checkpoint["state_dict"]
     network = build_network(checkpoint["network"], trust_remote_code=trust_remote_code)
     prefix = "network."

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+PRETRAINED = "pretrained"  # key in the facts about an explained network that was not trained after it was loaded
 AML = "aml"  # key under which checkpoints of AML runs store facts about the scorer and the explained network
 
 

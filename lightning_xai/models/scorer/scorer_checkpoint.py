@@ -120,8 +120,15 @@ def scorer_tokenizer_of(scorer: TokenScorer, alignment: Mapping[str, Any] | None
     """Returns a scorer's own tokenizer; None if the scorer has the explained network's tokenizer.
 
     Raises:
-        ValueError: there is no fast tokenizer at the path.
+        ValueError: there is no fast tokenizer at the path, or it has more tokens than the scorer has word embeddings.
     """
     if alignment is None:
         return None
-    return ScorerTokenizer(alignment["path"], scorer.max_length, alignment["pool"])
+    tokenizer = ScorerTokenizer(alignment["path"], scorer.max_length, alignment["pool"])
+    words = len(tokenizer.tokenizer)
+    if words > scorer.num_words:
+        raise ValueError(
+            f"the tokenizer at {alignment['path']} has {words:,} tokens, but the scorer's encoder has only "
+            f"{scorer.num_words:,} word embeddings: set scorer.path to an encoder with its own tokenizer"
+        )
+    return tokenizer

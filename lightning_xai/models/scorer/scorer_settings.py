@@ -9,6 +9,7 @@ from lightning_xai.functional.choices import require_choices
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.pretrained.transformers_config import architecture_config
 from lightning_xai.models.scorer.token_scorer import Condition, TokenScorer
+from lightning_xai.runs.progress import say
 
 Start = Literal["pretrained", "explained"]
 Align = Literal["none", "max", "mean"]
@@ -75,4 +76,6 @@ class Scorer:
         transformer: Any = getattr(network, "transformer", None)
         if transformer is None:
             raise ValueError(f"{type(network).__name__} has no encoder from transformers: set scorer.path")
+        if self.start == "pretrained":
+            say("the scorer's encoder starts with random weights, because no path to pretrained weights is given")
         return TokenScorer(config=architecture_config(transformer.config), **options)

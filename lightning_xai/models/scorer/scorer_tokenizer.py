@@ -48,10 +48,20 @@ def row_text(example: Mapping[str, Any], encoded: Any) -> RowText:
 
 
 def text_rows(data: Any) -> TextRows | None:
-    """Returns a function that looks up texts by split and row; None if the data module has no methods for this."""
-    if not (hasattr(data, "example") and hasattr(data, "encoded")):
+    """Returns a function that looks up texts by split and row; None if the data module has no method for this.
+
+    The tokens are those of the whole texts, before the data module erases any, so that inputs with erased tokens are
+    noticed.
+    """
+    if not hasattr(data, "unerased_split"):
         return None
-    return lambda split, index: row_text(data.example(str(split), index), data.encoded(str(split), index))
+
+    def look_up(split: str | None, index: int) -> RowText:
+        rows = data.unerased_split(str(split))
+        position = rows.position(index)
+        return row_text(rows.examples[position], rows.encoded[position])
+
+    return look_up
 
 
 class ScorerTokenizer:

@@ -112,6 +112,12 @@ class TokenScorer(nn.Module):
         self._trained_names = [name for name, p in self.reader.named_parameters() if p.requires_grad]
         self._require_both_directions(str(path or settings.model_type))
 
+    @property
+    def num_words(self) -> int:
+        """The number of rows of the word embedding table."""
+        encoder: Any = self.reader.encoder
+        return len(encoder.get_input_embeddings().weight)
+
     def architecture(self) -> dict[str, Any]:
         """Returns constructor arguments (primitives) that rebuild this scorer without its weights."""
         config = architecture_config(self.reader.encoder.config)

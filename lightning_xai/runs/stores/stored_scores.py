@@ -15,6 +15,7 @@ from lightning_xai.runs.stores.store import RaggedStore, is_store, stores_in
 
 TOKEN_MASKS = "tokens"  # subfolder of a store of scores: which tokens may be explained
 TEXT_HASHES = "hashes"  # subfolder of a store of scores: hashes of the texts
+METHOD_WEIGHTS = "method_weights"  # key of a store's metadata: the hash of weights that the method itself has
 CLASS_NAMES = "class_names"  # key of a store's metadata: the names of the classes 0, 1, ...
 NO_CLASS = 0  # placeholder for the class in the keys of token masks and text hashes, which all classes share
 

@@ -5,20 +5,22 @@ from dataclasses import replace
 import pytest
 import torch
 
-from lightning_xai.attributions.aml import AMLAttribution, give_scorer, give_texts
+from lightning_xai.attributions.aml import AMLAttribution
 from lightning_xai.attributions.base import explaining
+from lightning_xai.attributions.given import give_scorer, give_texts
 from lightning_xai.data.batches.collate import Item, collate
 from lightning_xai.functional.text.alignment import overlaps
 from lightning_xai.functional.text.scorer_inputs import ScorerInputs
 from lightning_xai.metrics.faithfulness import Comprehensiveness
 from lightning_xai.metrics.top_units import Percentages
 from lightning_xai.models.scorer.dual_mask import DualMask, masked_losses
-from lightning_xai.models.scorer.scorer_checkpoint import TrainedScorer
+from lightning_xai.models.scorer.scorer_checkpoint import TrainedScorer, scorer_tokenizer_of
 from lightning_xai.models.scorer.scorer_settings import Scorer
-from lightning_xai.models.scorer.scorer_tokenizer import ScorerTokenizer, row_text, scorer_inputs_of
+from lightning_xai.models.scorer.scorer_tokenizer import ScorerTokenizer, row_text, scorer_inputs_of, text_rows
 from lightning_xai.models.scorer.token_scorer import TokenScorer
 from lightning_xai.runs.fingerprint import weights_hash
 from tests.conftest import TINY_CONFIGS, tiny_classifier
+from tests.data.test_erasures import data, first_tokens, write
 from tests.functional.text.test_alignment import byte_level, word_piece
 
 TEXTS = [
@@ -158,3 +160,19 @@ def test_a_batch_is_explained_like_each_text_alone(num_steps, folders):
 def test_the_same_tokens_need_no_places():
     inputs = inputs_of(ENCODERS["BPE"])
     assert ScorerInputs.same(inputs).source_tokens is None
+
+
+def test_a_tokenizer_with_more_tokens_than_the_encoder_has_words_is_refused(folders):
+    scorer = TokenScorer(config=TINY_CONFIGS["bert"] | {"vocab_size": 100})
+    with pytest.raises(ValueError, match=r"has \d+ tokens, but the scorer's encoder has only 100 word embeddings"):
+        scorer_tokenizer_of(scorer, {"path": folders["BPE"], "pool": "max"})
+
+
+def test_texts_with_erased_tokens_are_refused_although_the_data_module_erased_them(folders, tmp_path):
+    module = data(erasures=write(tmp_path, first_tokens(data())), erasure="mask")
+    batch, texts = next(iter(module.ordered_dataloader("test"))), text_rows(module)
+    assert texts is not None
+    with pytest.raises(ValueError, match="are not those of its text"):
+        scorer_inputs_of(ScorerTokenizer(folders["BPE"], None, "max"), batch.inputs, "test", texts)
+    whole = next(iter(data().ordered_dataloader("test")))
+    scorer_inputs_of(ScorerTokenizer(folders["BPE"], None, "max"), whole.inputs, "test", texts)

@@ -9,7 +9,7 @@ import torch
 from lightning_xai.functional.erasure.evaluate import Versions, for_versions_of, logits_of, outputs_of, predict_of
 from lightning_xai.functional.erasure.perturbation import perturbed_outputs, predict_erased
 from lightning_xai.functional.network.chunking import rows_per_forward
-from lightning_xai.metrics.base import PredictOnce
+from lightning_xai.metrics.predict_once import PredictOnce
 from lightning_xai.models.segments import logits_by_segment
 from lightning_xai.models.segments.segment_attention import segment_attention
 from tests.conftest import TINY_CONFIGS, text_inputs, tiny_classifier
