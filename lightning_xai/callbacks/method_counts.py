@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.attributions.given import with_parts
@@ -27,10 +27,7 @@ def counts_of_methods(methods: Mapping[str, AttributionMethod]) -> MethodCounts:
         >>> counts_of_methods({"normalized": Transformed(paml, ["normalize"])})["normalized"]["kept_steps"]
         Counter({2: 2})
     """
-    return {
-        name: {key: sum((getattr(part, key, Counter()) for part in with_parts([method])), Counter()) for key in NAMES}
-        for name, method in methods.items()
-    }
+    return {name: {key: sum(_counters([method], key), Counter()) for key in NAMES} for name, method in methods.items()}
 
 
 def clear_counts(methods: Mapping[str, AttributionMethod]) -> None:
@@ -44,9 +41,9 @@ def clear_counts(methods: Mapping[str, AttributionMethod]) -> None:
         >>> method.kept_steps
         Counter()
     """
-    for method in with_parts(methods.values()):
-        for key in NAMES:
-            getattr(method, key, Counter()).clear()
+    for key in NAMES:
+        for counter in _counters(methods.values(), key):
+            counter.clear()
 
 
 def lines_of_counts(gathered: Sequence[MethodCounts]) -> list[str]:
@@ -78,3 +75,8 @@ def lines_of_counts(gathered: Sequence[MethodCounts]) -> list[str]:
                 f"in the text; {quantity(answers['useless'], 'answer')} named no word of the text"
             )
     return lines
+
+
+def _counters(methods: Iterable[AttributionMethod], name: str) -> list[Counter]:
+    """Returns the attribute `name` of each method, and of the methods that it contains, that has it."""
+    return [getattr(part, name) for part in with_parts(methods) if hasattr(part, name)]

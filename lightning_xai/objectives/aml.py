@@ -75,7 +75,8 @@ class AML(Objective):
         >>> from lightning_xai.models.hf_classifier import random_bert
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     random_bert().transformer.save_pretrained(folder)
-        ...     objective = AML(random_bert(), folder, Comprehensiveness(Percentages([20])))
+        ...     metric, scorer = Comprehensiveness(Percentages([20])), Scorer(start="explained")
+        ...     objective = AML(random_bert(), folder, metric, scorer=scorer)
         ...     objective.setup("fit")
         >>> batch = Batch(TextInputs.of_ids([[1, 5, 2]], special_ids=[1, 2]), torch.tensor([0]))
         >>> sorted(objective.losses(batch))

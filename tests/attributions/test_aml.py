@@ -328,7 +328,8 @@ def test_classes_that_the_scorer_cannot_explain_are_refused_before_any_text_is(p
 
 
 def test_a_text_without_a_position_for_the_prediction_is_refused_before_any_text_is_explained(network):
-    most = TINY_CONFIGS["bert"]["max_position_embeddings"] - 1
+    most = trained_for(network).scorer.max_length
+    assert most is not None
     explains(network).check_use("predicted", most)
     with pytest.raises(ValueError, match=f"the longest text has {most + 1} tokens"):
         explains(network).check_use("predicted", most + 1)

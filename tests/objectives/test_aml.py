@@ -267,7 +267,8 @@ def test_a_network_of_another_architecture_is_refused(explained):
 
 def test_a_pretrained_language_model_is_explained_as_it_is(tmp_path):
     folder, encoder = tmp_path / "model", tmp_path / "encoder"
-    AutoModelForCausalLM.from_config(AutoConfig.for_model(**TINY_CONFIGS["llama"])).save_pretrained(folder)
+    config: dict[str, Any] = {**TINY_CONFIGS["llama"]}
+    AutoModelForCausalLM.from_config(AutoConfig.for_model(**config)).save_pretrained(folder)
     tiny_classifier("bert").transformer.base_model.save_pretrained(encoder)
     network = VerbalizerLM(str(folder), 3, [7, 9, 11])
     weights = {name: value.clone() for name, value in network.state_dict().items()}
