@@ -21,7 +21,8 @@ class _Entry(NamedTuple):
 class PromptCache:
     """Stores the keys and values of one prompt. They are used until the network or its precision changes.
 
-    The cache of a copied network is empty.
+    Changes of weights are noticed by their version counters, which writing into `weight.data` does not raise; call
+    `clear` after that. The cache of a copied network is empty.
 
     Example:
         >>> cache = PromptCache()
