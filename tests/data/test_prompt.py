@@ -9,7 +9,7 @@ from lightning_xai.data.base import Encoded
 from lightning_xai.data.batches.collate import Item, collate
 from lightning_xai.data.prompt import PromptEncoder
 from lightning_xai.data.prompt_parts import draw_shots
-from tests.data.prompts import CLASSES, SHOTS, byte_level_folder, prompt_encoder
+from tests.data.prompts import CLASSES, byte_level_folder, prompt_encoder
 
 
 @pytest.fixture(scope="module")
