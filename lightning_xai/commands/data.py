@@ -6,6 +6,7 @@ import argparse
 import shutil
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from lightning_xai.callbacks.run_summary import data_lines
@@ -15,9 +16,11 @@ from lightning_xai.commands.parser.config_files import with_config_paths
 from lightning_xai.commands.parser.config_syntax import check_files
 from lightning_xai.commands.parser.data_links import give_config_path
 from lightning_xai.commands.parser.parts import PARSER_MODE, find_shipped_parts, with_part_paths
+from lightning_xai.commands.parser.run_arguments import RUNS_DIR
 from lightning_xai.commands.parser.run_parser import RunParser
 from lightning_xai.commands.parser.term_files import with_merged_terms
 from lightning_xai.data.corpora.cache import CorpusCache, last_use
+from lightning_xai.data.corpora.privacy import require_cache_apart
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.functional.model_files.cache_folder import cache_folder
 from lightning_xai.functional.text.quantity import quantity
@@ -121,6 +124,9 @@ class DataCLI(XAICLI):
 def data_of_options(argv: list[str]) -> TextDataModule:
     """Returns the data module that the option `--data` and its overrides in `argv` describe.
 
+    Raises:
+        ValueError: the text is private, and its cache is inside the default folder of the runs.
+
     Example:
         >>> find_shipped_parts()
         >>> data_of_options(with_part_paths(["--data", "planted.yaml"])).num_classes
@@ -130,6 +136,7 @@ def data_of_options(argv: list[str]) -> TextDataModule:
     parser.add_subclass_arguments(TextDataModule, "data", required=True)
     config = parser.parse_args(argv)
     data: TextDataModule = parser.instantiate(config).data
+    require_cache_apart(data.source, data.encoded_source.cache.folder.parent, Path(RUNS_DIR))
     give_config_path(data, config.data, [])
     return data
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 from tokenizers import ByteLevelBPETokenizer
 from transformers import PreTrainedTokenizerFast
 
@@ -124,6 +125,33 @@ def test_the_corpora_hold_it_and_only_their_owner_may_read_them(run, tokenizer):
     for path in (folder / "cache", folder / "cache" / "corpora"):
         assert path.stat().st_mode & 0o077 == 0
     assert not list((folder / "cache").rglob("*notes*"))  # the file of the notes had no name and is gone
+
+
+@pytest.mark.parametrize("way", ["option", "variable", "link", "runs"])
+def test_cache_inside_the_folder_of_the_runs_is_refused_before_the_notes_are_read(
+    corpus, tokenizer, tmp_path, monkeypatch, way
+):
+    settings, runs = config(corpus, tokenizer, tmp_path), tmp_path / "runs"
+    cache = str(runs if way == "runs" else runs / "cache")
+    if way == "variable":
+        monkeypatch.setenv("LIGHTNING_XAI_CACHE", cache)
+        cache = "null"
+    if way == "link":
+        runs.mkdir()
+        (tmp_path / "link").symlink_to(runs)
+        cache = str(tmp_path / "link" / "cache")
+    message = refusal("fit", "--config", settings, "--runs_dir", runs, "--data.init_args.cache_dir", cache)
+    assert "is inside" in message and "set cache_dir or $LIGHTNING_XAI_CACHE to a folder elsewhere" in message
+    assert not list(runs.rglob("*"))
+
+
+def test_data_command_refuses_a_cache_inside_the_default_folder_of_the_runs(corpus, tokenizer, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    settings = yaml.safe_load(Path(config(corpus, tokenizer, tmp_path)).read_text())
+    data = save(settings["data"], tmp_path / "data.yaml")
+    message = refusal("data", "--data", data, "--cache_dir", "runs/cache")
+    assert "the cache runs/cache is inside runs, the folder of the runs" in message
+    assert not Path("runs").exists()
 
 
 @pytest.mark.slow

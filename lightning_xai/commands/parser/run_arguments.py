@@ -10,6 +10,7 @@ from lightning_xai.commands.parser.preflight_options import add_preflight_argume
 from lightning_xai.runs.format import FORMAT
 from lightning_xai.runs.splits import VALIDATION, log_prefix
 
+RUNS_DIR = "runs"  # folder of all runs, unless --runs_dir names another
 TRAINER_DEFAULTS = {
     "num_sanity_val_steps": 0,
     "inference_mode": False,
@@ -30,7 +31,7 @@ def add_run_arguments(parser: LightningArgumentParser) -> None:
     """
     parser.epilog = HELP_OF_CLASSES
     parser.add_argument("--experiment", type=str | None, default=None, help="name of the experiment")
-    parser.add_argument("--runs_dir", type=str, default="runs", help="folder of all runs")
+    parser.add_argument("--runs_dir", type=str, default=RUNS_DIR, help="folder of all runs")
     parser.add_argument("--test_after_fit", type=bool, default=True, help="test the best checkpoint after the fit")
     parser.add_argument(
         "--follow_up", type=bool, default=True, help="also start runs that must precede or follow this run"

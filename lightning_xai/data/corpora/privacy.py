@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from lightning_xai.data.base import Encoder
@@ -52,6 +53,28 @@ def require_public(source: TextSource, reason: str, remedy: str) -> None:
             "source, if your data use agreement permits storing text in the run's folder and covers everyone who can "
             "read that folder"
         )
+
+
+def require_cache_apart(source: TextSource, cache: Path, runs_dir: Path) -> None:
+    """Refuses a cache of private texts that is inside the folder of the runs, which others may read.
+
+    Links are followed.
+
+    Args:
+        source: the source.
+        cache: folder of the encoded corpora.
+        runs_dir: folder of all runs.
+
+    Raises:
+        ValueError: the text is private, and `cache` is `runs_dir` or is inside it.
+
+    Example:
+        >>> from lightning_xai.data.sources.planted import Planted
+        >>> require_cache_apart(Planted(), Path("runs/cache"), Path("runs"))  # the text is public
+    """
+    if cache.resolve().is_relative_to(runs_dir.resolve()):
+        what = f"the cache {cache} is inside {runs_dir}, the folder of the runs, and would hold texts"
+        require_public(source, what, "set cache_dir or $LIGHTNING_XAI_CACHE to a folder elsewhere")
 
 
 def require_public_vocabulary(source: TextSource, encoder: Encoder) -> None:
