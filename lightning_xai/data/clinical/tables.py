@@ -15,6 +15,11 @@ ACCESS = (
     "MIMIC-III 1.4 is at https://physionet.org/content/mimiciii/1.4/; access requires a PhysioNet account, the CITI "
     "course on human subjects and a signed data use agreement"
 )
+# the columns of NOTEEVENTS, DIAGNOSES_ICD and PROCEDURES_ICD
+OF_MIMIC_III = {
+    "ROW_ID", "SUBJECT_ID", "HADM_ID", "CHARTDATE", "CHARTTIME", "STORETIME", "CATEGORY", "DESCRIPTION", "CGID",
+    "ISERROR", "TEXT", "SEQ_NUM", "ICD9_CODE",
+}  # fmt: skip
 OF_MIMIC_IV = {"icd_code", "icd_version", "note_id", "note_seq"}  # columns that MIMIC-IV has, but not MIMIC-III
 DECIMAL = re.compile(r"\d+\.0*")
 
@@ -93,10 +98,10 @@ def _places(header: list[str], columns: Sequence[str], path: Path) -> list[tuple
         raise ValueError(f"{path} is a table of MIMIC-IV, not of MIMIC-III 1.4: {ACCESS}")
     if not header:
         raise ValueError(f"{path} is empty: copy it again; {ACCESS}")
-    # a first line without column names may be part of a note. No message may quote notes
-    are_names = all(re.fullmatch(r"\w{1,40}", name) for name in header)
-    has = f"its columns are {', '.join(header)}" if are_names else "its first line does not name columns"
-    raise ValueError(f"{path} has no column {', '.join(missing)}; {has}")
+    # the first line may be part of a note or a row of codes. So the message quotes only names of MIMIC-III's columns
+    known = [name for name in header if name in OF_MIMIC_III]
+    has = f"of MIMIC-III's columns, it has {', '.join(known)}" if known else "its first line does not name columns"
+    raise ValueError(f"{path} has no column {', '.join(missing)}; {has}: copy the original table again")
 
 
 def id_in(value: str, column: str, location: str) -> int | None:
