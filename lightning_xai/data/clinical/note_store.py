@@ -8,7 +8,8 @@ from array import array
 from collections.abc import Callable
 from pathlib import Path
 
-from lightning_xai.data.clinical.tables import find_table, id_in, read_table_rows, required_id
+from lightning_xai.data.clinical.row_ids import RowIds
+from lightning_xai.data.clinical.tables import find_table, id_in, new_row_id, read_table_rows, required_id
 from lightning_xai.runs.files.disk import writing
 from lightning_xai.runs.files.whole_folders import make_private
 
@@ -118,8 +119,8 @@ def read_notes(
         The store, and a dict with the number of notes in the table and the number of notes without an admission.
 
     Raises:
-        ValueError: the table is missing or damaged, has no rows (as in MIMIC-III's demo), or two of the stored notes
-            have the same ROW_ID.
+        ValueError: the table is missing or damaged, has no rows (as in MIMIC-III's demo), or has two rows with the same
+            ROW_ID.
 
     Example:
         >>> folder = Path(tempfile.mkdtemp())
@@ -129,24 +130,22 @@ def read_notes(
         ('Sleeps.', {'notes': 1, 'notes_without_admission': 0})
         >>> store.close()
     """
-    store, seen = NoteStore(scratch_dir), set()
+    store, seen = NoteStore(scratch_dir), RowIds()
     num_rows = without_admission = 0
     try:
         for where, row in read_table_rows(folder, "NOTEEVENTS", COLUMNS):
             num_rows += 1
-            row_id = required_id(row["ROW_ID"], "ROW_ID", where)
+            row_id = new_row_id(row["ROW_ID"], seen, where)
+            patient = required_id(row["SUBJECT_ID"], "SUBJECT_ID", where)
             admission = id_in(row["HADM_ID"], "HADM_ID", where)
             without_admission += admission is None
             if not is_stored(row_id, admission, row["CATEGORY"].strip()):
                 continue
-            if row_id in seen:
-                raise ValueError(f"{where}: ROW_ID {row_id} is repeated; the table is damaged: copy the original again")
-            seen.add(row_id)
             store.add(
                 row["TEXT"],
                 row_id=row_id,
                 admission=-1 if admission is None else admission,
-                patient=required_id(row["SUBJECT_ID"], "SUBJECT_ID", where),
+                patient=patient,
                 is_addendum=row["DESCRIPTION"].strip() != "Report",
                 time=row["CHARTTIME"],
                 date=row["CHARTDATE"],

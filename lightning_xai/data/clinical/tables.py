@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from lightning_xai.data.clinical.row_ids import RowIds
 from lightning_xai.runs.files.compressed_files import open_text
 from lightning_xai.runs.files.text_files import other_encoding
 
@@ -139,3 +140,23 @@ def required_id(value: str, column: str, location: str) -> int:
     if number is None:
         raise ValueError(f"{location}: {column} is empty: the table is damaged, so copy the original again")
     return number
+
+
+def new_row_id(value: str, seen: RowIds, location: str) -> int:
+    """Returns the number in a cell of the column ROW_ID, and adds it to `seen`.
+
+    Raises:
+        ValueError: the cell is empty or not a whole number, or the number is in `seen` already.
+
+    Example:
+        >>> seen = RowIds()
+        >>> new_row_id("7", seen, "row 1")
+        7
+        >>> new_row_id("7", seen, "row 2")
+        Traceback (most recent call last):
+        ValueError: row 2: ROW_ID 7 is repeated: the table is damaged, so copy the original again
+    """
+    row_id = required_id(value, "ROW_ID", location)
+    if not seen.add(row_id):
+        raise ValueError(f"{location}: ROW_ID {row_id} is repeated: the table is damaged, so copy the original again")
+    return row_id

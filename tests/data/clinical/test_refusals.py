@@ -1,5 +1,6 @@
 """Wrong files of MIMIC-III and MDACE are refused in one line that names file, row or id, and never quotes a note."""
 
+import csv
 import gzip
 import json
 import re
@@ -10,7 +11,7 @@ import pytest
 from lightning_xai.data.clinical.id_lists import Splits
 from lightning_xai.data.sources.mdace import Mdace
 from lightning_xai.data.sources.mimic import Mimic
-from tests.data.clinical.look_alike import edit_rows, write_corpus
+from tests.data.clinical.look_alike import NOTES, edit_rows, line, write_corpus
 
 PHRASE = "Zanzibar porcupine"
 
@@ -125,19 +126,66 @@ def test_ids_saved_as_decimals_are_refused(folder, name):
 
 def test_code_that_is_too_short_has_lost_its_zeros(folder):
     edit_rows(table(folder, "DIAGNOSES_ICD"), lambda row: {**row, "ICD9_CODE": row["ICD9_CODE"].lstrip("0")[:2]})
-    assert re.search(r"DIAGNOSES_ICD.csv, line 2: ICD9_CODE is '\w\w', so a program must have", refusal(folder))
+    assert re.search(r"DIAGNOSES_ICD.csv, line 2: ICD9_CODE has fewer than 3 characters, so a pr", refusal(folder))
 
 
 def test_many_codes_none_of_which_begins_with_zero_have_lost_their_zeros(folder):
     path = table(folder, "DIAGNOSES_ICD")
-    path.write_text(path.read_text().partition("\n")[0] + "\n" + '1,1,100001,1,"389"\n' * 1000)
+    path.write_text(
+        path.read_text().partition("\n")[0] + "\n" + "".join(f'{i},1,100001,1,"389"\n' for i in range(1000))
+    )
     assert "DIAGNOSES_ICD.csv: none of 1,000 codes begins with 0, so a program must have" in refusal(folder)
 
 
-def test_repeated_row_id_is_refused(folder):
-    path = table(folder)
+@pytest.mark.parametrize("name", ["DIAGNOSES_ICD", "PROCEDURES_ICD"])
+@pytest.mark.parametrize(
+    "save",
+    [
+        lambda code: f"{code[:2]}.{code[2:]}",
+        lambda code: f"{code[:3]}.{code[3:]}",
+        lambda code: f"{code}.0",
+        lambda code: f"{code}E3",
+        lambda code: f"'{code}",
+        lambda code: PHRASE,
+    ],
+)
+def test_codes_of_another_form_are_refused(folder, name, save):
+    edit_rows(table(folder, name), lambda row: {**row, "ICD9_CODE": save(row["ICD9_CODE"])})
+    kind = "ICD-9-CM" if name == "DIAGNOSES_ICD" else "ICD-9-PCS"
+    assert f"{name}.csv, line 2: ICD9_CODE is not a code of {kind} as MIMIC-III writes it" in refusal(folder)
+
+
+@pytest.mark.parametrize("name", ["DIAGNOSES_ICD", "PROCEDURES_ICD"])
+@pytest.mark.parametrize("code", [None, ""])
+def test_table_without_codes_is_refused(folder, name, code):
+    edit_rows(table(folder, name), lambda row: None if code is None else {**row, "ICD9_CODE": code})
+    assert f"{name}.csv has no codes: copy the original table again" in refusal(folder)
+
+
+@pytest.mark.parametrize("name", ["NOTEEVENTS", "DIAGNOSES_ICD", "PROCEDURES_ICD"])
+def test_patients_are_checked_in_every_row(folder, name):
+    path = table(folder, name)
+    with path.open(newline="") as file:
+        last = list(csv.DictReader(file))[-1]["ROW_ID"]
+    edit_rows(path, lambda row: {**row, "SUBJECT_ID": "1.0"} if row["ROW_ID"] == last else row)
+    assert re.search(rf"{name}.csv, line \d+: SUBJECT_ID is 1.0, a decimal", refusal(folder))
+
+
+@pytest.mark.parametrize("name", ["NOTEEVENTS", "DIAGNOSES_ICD", "PROCEDURES_ICD"])
+def test_repeated_rows_are_refused(folder, name):
+    path = table(folder, name)
     path.write_text(path.read_text() + path.read_text().partition("\n")[2])
-    assert re.search(r"NOTEEVENTS.csv, line \d+: ROW_ID \d+ is repeated", refusal(folder))
+    assert re.search(rf"{name}.csv, line \d+: ROW_ID \d+ is repeated", refusal(folder))
+
+
+@pytest.mark.parametrize("category", ["Discharge summary", "Radiology"])
+def test_a_row_id_is_refused_even_if_it_repeats_that_of_a_note_without_use(folder, category):
+    path = table(folder)
+    with path.open(newline="") as file:
+        row = next(row for row in csv.DictReader(file) if row["CATEGORY"] == category)
+    with path.open("a") as file:
+        file.write(line(NOTES, [(row | {"HADM_ID": "199999"})[name] for name in NOTES]))
+    assert f"ROW_ID {row['ROW_ID']} is repeated" in refusal(folder)
 
 
 def test_notes_with_line_ends_of_cr_lf_are_refused_only_where_spans_point_into_them(folder):
