@@ -6,17 +6,24 @@ import importlib.util
 import re
 from pathlib import Path
 
+from lightning_xai.functional.model_files.downloads import download_of
+
 PACKAGE = "package:"
 
 
 def is_hub_id(path: str) -> bool:
     """Returns whether a path looks like a hub id ("NAME" or "OWNER/NAME") and is not an existing file or folder.
 
+    No OWNER is called "models", because huggingface.co/models is the list of all models. So "models/NAME" is a folder.
+
     Example:
         >>> is_hub_id("google-bert/bert-base-uncased"), is_hub_id("runs/tm/seed0"), is_hub_id("package:gt/model")
         (True, False, False)
+        >>> is_hub_id("models/bert")
+        False
     """
-    return bool(re.fullmatch(r"[\w.-]+(/[\w.-]+)?", path)) and not path.startswith(".") and not Path(path).exists()
+    is_id = re.fullmatch(r"[\w.-]+(/[\w.-]+)?", path) and not path.startswith((".", "models/"))
+    return bool(is_id) and not Path(path).exists()
 
 
 def refuse_missing(path: str, remedy: str = "a model folder or a hub id") -> None:
@@ -40,7 +47,7 @@ def refuse_missing(path: str, remedy: str = "a model folder or a hub id") -> Non
     in_folder = len(parts) > 1 and Path(parts[0]).is_dir()
     if in_folder or not is_hub_id(path):
         note = f"; the folder {parts[0]} exists, so this is not a hub id" if in_folder and is_hub_id(path) else ""
-        raise ValueError(f"there is no {path}: give {remedy}{note}")
+        raise ValueError(f"there is no {path}: {download_of(path)}give {remedy}{note}")
 
 
 def is_gguf(path: str) -> bool:

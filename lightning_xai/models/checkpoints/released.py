@@ -12,6 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
 from lightning_xai.functional.classes.class_names import listed
+from lightning_xai.functional.model_files.downloads import RELEASED, download_of
 from lightning_xai.functional.text.quantity import quantity
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.checkpoints.loading import build_network, load_weights, read_tensors
@@ -36,6 +37,7 @@ _RELEASED_UNUSED = (
 )
 # names of settings in config.yaml that change the forward pass -> the only values that this package supports
 _FORWARD_PASS = {"scale": 1, "mask_input": False, "cross_attention": True}
+_ARCHIVE = f"the released archive, {RELEASED}"
 _MAX_LENGTH = 6000  # number of tokens after which documents are cut off if config.yaml has no data.max_length
 
 
@@ -137,7 +139,7 @@ def released_settings(folder: Path) -> DictConfig:
     """
     file = folder / SETTINGS
     if not file.is_file():
-        raise ValueError(f"{folder} has no {SETTINGS}: copy it from the released archive, next to {WEIGHTS}")
+        raise ValueError(f"{folder} has no {SETTINGS}: copy it from {_ARCHIVE}, next to {WEIGHTS}")
     settings = OmegaConf.load(file)
     if not isinstance(settings, DictConfig) or OmegaConf.select(settings, "model.configs.model_path") is None:
         raise ValueError(f"{file} has no model.configs.model_path, the encoder's folder: use the released file")
@@ -170,13 +172,13 @@ def read_classes(file: Path) -> list[str]:
         ValueError: .../target_tokenizer.json names ['401.9'] twice: each class needs a name of its own
     """
     if not file.is_file():
-        raise ValueError(f"{file}, which has the order of the classes, is missing: copy it from the released archive")
+        raise ValueError(f"{file}, which has the order of the classes, is missing: copy it from {_ARCHIVE}")
     try:
         names = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise ValueError(f"{file} is not a JSON file: copy it from the released archive again") from error
+        raise ValueError(f"{file} is not a JSON file: copy it from {_ARCHIVE} again") from error
     if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"{file} is not a list of class names: copy it from the released archive again")
+        raise ValueError(f"{file} is not a list of class names: copy it from {_ARCHIVE} again")
     repeated = sorted(name for name, count in Counter(names).items() if count > 1)
     if repeated:
         raise ValueError(f"{file} names {listed(repeated)} twice: each class needs a name of its own")
@@ -195,7 +197,7 @@ def _read_weights(file: Path) -> dict[str, Any]:
         raise ValueError(f"{file} is cut off after {file.stat().st_size:,} bytes: download it again")
     saved = read_tensors(file)
     if not isinstance(saved, dict) or not isinstance(saved.get("model"), dict):
-        raise ValueError(f"{file} has no entry 'model' with the weights: use the file from the released archive")
+        raise ValueError(f"{file} has no entry 'model' with the weights: use the file from {_ARCHIVE}")
     return saved
 
 
@@ -250,5 +252,6 @@ def encoder_folder(folder: Path) -> str:
         if (candidate / "config.json").is_file():
             return str(candidate)
     raise ValueError(
-        f"{folder}: the encoder's config is missing: put {model_path}/config.json into this folder or a parent folder"
+        f"{folder}: the encoder's config is missing: {download_of(model_path)}put {model_path}/config.json into this "
+        "folder or a parent folder"
     )

@@ -21,6 +21,20 @@ def test_path_that_is_neither_there_nor_a_hub_id_is_refused_without_asking_the_h
         resolve_model_path(path)
 
 
+@pytest.mark.parametrize("name", ["roberta-base-pm-m3-voc-hf", "RoBERTa-base-PM-M3-Voc-hf"])
+@pytest.mark.parametrize("folder", ["models", "./models", "/weights"])
+def test_missing_roberta_pm_is_refused_with_its_address_without_asking_the_hub(name, folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=r"there is no .*: unpack https://dl.fb.*/RoBERTa-base-PM-M3-Voc-hf.tar.gz"):
+        resolve_model_path(f"{folder}/{name}")
+
+
+def test_missing_folder_of_the_archive_of_edin_et_al_is_refused_with_its_address(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="there is no models/tm/3hvfq75j: unpack https://drive.google.com/"):
+        resolve_model_path("models/tm/3hvfq75j")
+
+
 def test_a_folder_inside_a_package_is_located() -> None:
     folder = resolve_model_path("package:lightning_xai/models")
     assert Path(folder) == Path(list(lightning_xai.__path__)[0]) / "models"

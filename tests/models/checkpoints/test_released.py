@@ -51,7 +51,7 @@ def test_released_folder_has_a_threshold_classes_a_tokenizer_and_a_length(tmp_pa
 def test_released_folder_without_its_encoders_config_is_refused(tmp_path):
     folder, _ = write_released(tmp_path)
     (tmp_path / "models" / "roberta-base-pm-m3-voc-hf" / "config.json").unlink()
-    with pytest.raises(ValueError, match="models/roberta-base-pm-m3-voc-hf/config.json"):
+    with pytest.raises(ValueError, match="unpack https://dl.fb.*models/roberta-base-pm-m3-voc-hf/config.json"):
         load_trained(str(folder))
 
 
@@ -59,7 +59,7 @@ def test_released_folder_without_its_encoders_config_is_refused(tmp_path):
 def test_a_missing_file_is_named(tmp_path, name):
     folder, _ = write_released(tmp_path)
     (folder / name).unlink()
-    with pytest.raises(ValueError, match=f"{name}.*: copy it from the released archive"):
+    with pytest.raises(ValueError, match=f"{name}.*: copy it from the released archive, https://drive"):
         load_trained(str(folder))
 
 
