@@ -8,19 +8,7 @@ from dataclasses import dataclass, field
 
 from lightning_xai.data.clinical.annotations import AnnotatedNote
 from lightning_xai.data.clinical.documents import Document
-
-# corpus -> split -> number of admissions, from Edin et al. (2024, Table 1) and from MDACE's lists
-PUBLISHED = {
-    "mimic": {"train": 47_719, "validation": 1_631, "test": 3_372},
-    "mdace": {"train": 181, "validation": 60, "test": 61},
-    "joint": {"train": 47_900, "validation": 1_691, "test": 3_131},
-}
-# another published corpus: the training split of "mimic", the validation split of "mdace", and as test split the
-# training and test splits of "mdace"
-LARGER = {"train": 47_719, "validation": 60, "test": 242}
-# number of test admissions -> text that says how many (document, code) pairs Edin et al. evaluate, and how many
-# evidence tokens these pairs have
-OF_RESULTS = {61: "586 with 2,091 evidence tokens, or 583 with 2,079", 242: "2,441 with 9,074 evidence tokens"}
+from lightning_xai.data.clinical.published import Published
 
 
 @dataclass(frozen=True)
@@ -50,7 +38,7 @@ class CountReport:
     """Counts of the admissions, documents, codes and spans that were read, and of what was left out.
 
     Attributes:
-        corpus: name of the corpus in PUBLISHED.
+        published: the published numbers of the corpus.
         listed: split -> number of admissions in the list of the split.
         admissions: split -> number of admissions that have a document.
         documents: split -> number of documents.
@@ -61,13 +49,13 @@ class CountReport:
         dropped: kind of item that was left out or merged -> number of such items.
 
     Example:
-        >>> report = CountReport("joint", {"test": 7})
+        >>> report = CountReport(Published({"test": 3_131}), {"test": 7})
         >>> report.add("test", [Document("7", 101, (0,), ("274.9",), {})])
         >>> print(*report.lines(), sep="\\n")
-        test: 1 of 7 listed admissions (published: 3,131), 1 documents, 1 pairs of document and code, 0 spans
+        test: 1 of 7 listed admissions (published: 3,131), 1 documents, 1 pairs of document and code
     """
 
-    corpus: str
+    published: Published
     listed: dict[str, int]
     admissions: dict[str, int] = field(default_factory=dict)
     documents: dict[str, int] = field(default_factory=dict)
@@ -88,20 +76,16 @@ class CountReport:
     def lines(self) -> list[str]:
         """Returns a line for each split, then lines about NOTEEVENTS, shared patients, and what was left out."""
         lines = []
-        is_larger = self.corpus != "mimic" and self.listed.get("test") == LARGER["test"]
         for split, listed in self.listed.items():
-            published = (LARGER if is_larger else PUBLISHED[self.corpus]).get(split)
             line = f"{split}: {self.admissions[split]:,} of {listed:,} listed admissions"
-            line += "" if published is None else f" (published: {published:,})"
+            line += _beside(self.published.admissions.get(split))
             line += f", {self.documents[split]:,} documents, {self.pairs[split]:,} pairs of document and code"
-            of_results = OF_RESULTS.get(listed) if self.corpus != "mimic" and split == "test" else None
-            line += "" if of_results is None else f" (published results: {of_results})"
-            line += f", {self.spans[split]:,} spans" if self.corpus != "mimic" else ""
+            if split == "test" and self.published.results:
+                line += f" (published results: {self.published.results})"
             if (before := self.annotated.get(split)) is not None:
-                line += (
-                    f"; before codes were mapped to classes: {before.notes:,} notes, {before.pairs:,} pairs, "
-                    f"{before.spans:,} spans"
-                )
+                published = self.published.annotated.get(split, {})
+                counts = [f"{number:,} {name}{_beside(published.get(name))}" for name, number in vars(before).items()]
+                line += f", {self.spans[split]:,} spans; before codes were mapped to classes: {', '.join(counts)}"
             lines.append(line)
         if self.table:
             lines.append(
@@ -111,3 +95,7 @@ class CountReport:
             lines.append(f"patients in several splits: {self.shared_patients:,}")
         counted = [f"{number:,} {name}" for name, number in sorted(self.dropped.items()) if number]
         return [*lines, *([f"left out or merged: {', '.join(counted)}"] if counted else [])]
+
+
+def _beside(published: int | None) -> str:
+    return "" if published is None else f" (published: {published:,})"

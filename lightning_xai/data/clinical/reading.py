@@ -15,6 +15,7 @@ from lightning_xai.data.clinical.counts import AnnotationCounts, CountReport
 from lightning_xai.data.clinical.documents import Document, annotated_document, check_annotated, places_of_admissions
 from lightning_xai.data.clinical.id_lists import num_shared_patients, require_apart
 from lightning_xai.data.clinical.note_store import NoteStore, read_notes
+from lightning_xai.data.clinical.published import Published, published_numbers
 from lightning_xai.data.clinical.tables import find_table
 from lightning_xai.data.clinical.trimming import Trim
 
@@ -56,7 +57,7 @@ class DocumentSettings:
     """Settings for `read_documents`.
 
     Attributes:
-        corpus: name of the corpus, as in `counts.PUBLISHED`.
+        corpus: name of the corpus, as in `published_numbers`.
         mimic_dir: folder of MIMIC-III's tables.
         lists: split -> admissions.
         systems: code systems in use, all of one version.
@@ -130,7 +131,7 @@ def read_documents(settings: DocumentSettings) -> ClinicalDocuments:
             "addenda_in_use": sum(store.is_addendum),
             "notes_in_use_marked_as_errors": sum(store.are_errors),
         }
-        report = CountReport(settings.corpus, {split: len(part) for split, part in lists.items()}, table=table)
+        report = CountReport(_published(settings), {split: len(part) for split, part in lists.items()}, table=table)
         codes = CodeMap(settings.systems, billed.known if uses_icd9 else None, settings.classes)
         trim = settings.charts.trim if settings.charts is not None else "none"
         place_of = {row_id: place for place, row_id in enumerate(store.row_ids)}
@@ -153,6 +154,12 @@ def read_documents(settings: DocumentSettings) -> ClinicalDocuments:
     report.dropped["distinct codes that were shortened to a code of MIMIC-III"] = len(codes.cut)
     codes_in_use = {code for part in documents.values() for document in part for code in document.codes}
     return ClinicalDocuments(store, documents, settings.classes or sorted(codes_in_use), report)
+
+
+def _published(settings: DocumentSettings) -> Published:
+    charts, num_test = settings.charts, len(settings.lists["test"]) if "test" in settings.lists else None
+    setting, all_notes = (None, False) if charts is None else (charts.setting, charts.all_notes)
+    return published_numbers(settings.corpus, settings.systems, setting, all_notes=all_notes, num_test=num_test)
 
 
 @dataclass(frozen=True)

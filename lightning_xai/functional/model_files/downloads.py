@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROBERTA_PM = "https://dl.fbaipublicfiles.com/biolm/RoBERTa-base-PM-M3-Voc-hf.tar.gz"
 RELEASED = "https://drive.google.com/file/d/1Gna1tEQqtSrBQC_2QX_1HGpZBYAFQCix"
-_RELEASED_FOLDER = re.compile(r"(?:^|/)(?:unsupervised|supervised|igr|tm|pgd)/[a-z0-9]{8}$")
+_RELEASED_FOLDER = re.compile(r"(?:^|/)(?:unsupervised|supervised|igr|tm|pgd)/(?!seed)(?=[a-z]*[0-9])[a-z0-9]{8}$")
 
 
 def download_of(path: str) -> str:

@@ -1,5 +1,6 @@
 """Counts of MDACE's real annotations, and lines of a report."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -7,8 +8,9 @@ import pytest
 from lightning_xai.data.clinical.annotations import DISCHARGE, read_charts
 from lightning_xai.data.clinical.code_map import CodeMap
 from lightning_xai.data.clinical.codes import System
-from lightning_xai.data.clinical.counts import LARGER, PUBLISHED, AnnotationCounts, CountReport
+from lightning_xai.data.clinical.counts import AnnotationCounts, CountReport
 from lightning_xai.data.clinical.id_lists import read_id_lists
+from lightning_xai.data.clinical.published import ADMISSIONS, LARGER, published_numbers
 from lightning_xai.data.clinical.reading import ChartSettings
 from lightning_xai.data.sources.mdace import Mdace
 
@@ -25,7 +27,7 @@ def notes_of(shared: Path, setting, systems, *, all_notes):
 
 def test_inpatient_icd_9_has_the_published_numbers(shared):
     notes, lists = notes_of(shared, "Inpatient", ICD9, all_notes=False)
-    assert {split: len(admissions) for split, admissions in lists.items()} == PUBLISHED["mdace"]
+    assert {split: len(admissions) for split, admissions in lists.items()} == ADMISSIONS["mdace"]
     assert [AnnotationCounts.of(notes[split], ICD9) for split in ("train", "validation", "test")] == [
         AnnotationCounts(notes=185, pairs=1900, spans=2140),
         AnnotationCounts(notes=61, pairs=576, spans=649),
@@ -71,7 +73,7 @@ def test_joint_lists_contain_mdaces_own(shared):
         read_id_lists({split: str(folder / f"MDace-{kind}-{name}.csv") for split, name in names.items()})
         for kind in ("code-ev", "ev")
     )
-    assert {split: len(admissions) for split, admissions in joint.items()} == PUBLISHED["joint"]
+    assert {split: len(admissions) for split, admissions in joint.items()} == ADMISSIONS["joint"]
     assert all(set(own[split]) <= set(joint[split]) for split in own)
 
 
@@ -82,18 +84,77 @@ def test_larger_test_set_has_the_admissions_of_training_and_test(shared):
     assert [len(lists[split]) for split in ("validation", "test")] == [LARGER["validation"], LARGER["test"]]
 
 
+def numbers_beside(corpus, systems, setting, num_test, *, all_notes=False):
+    """Returns the published numbers that a report without documents shows."""
+    given = published_numbers(corpus, systems, setting, all_notes=all_notes, num_test=num_test)
+    report = CountReport(given, {"train": 1, "validation": 1, "test": num_test})
+    for split in report.listed:
+        report.add(split, [])
+        if setting is not None:
+            report.annotated[split] = AnnotationCounts(0, 0, 0)
+    return [re.findall(r"\(published[^:]*: ([^)]*)\)", line) for line in report.lines()]
+
+
+RESULTS = "586 with 2,091 evidence tokens, or 583 with 2,079"
+
+
 @pytest.mark.parametrize(
-    ("listed", "expected"),
+    ("corpus", "num_test", "expected"),
     [
-        (61, "(published: 61), 0 documents, 0 pairs of document and code (published results: 586 with 2,091 "),
-        (242, "(published: 242), 0 documents, 0 pairs of document and code (published results: 2,441 with 9,074 "),
-        (5, "(published: 61), 0 documents, 0 pairs of document and code, 0 spans"),
+        (
+            "mdace",
+            61,
+            [["181", "185", "1,900", "2,140"], ["60", "61", "576", "649"], ["61", RESULTS, "62", "591", "645"]],
+        ),
+        ("mdace", 5, [["181", "185", "1,900", "2,140"], ["60", "61", "576", "649"], ["61", "62", "591", "645"]]),
+        (
+            "joint",
+            3_131,
+            [["47,900", "185", "1,900", "2,140"], ["1,691", "61", "576", "649"], ["3,131", "62", "591", "645"]],
+        ),
+        (
+            "joint",
+            242,
+            [
+                ["47,719"],
+                ["60", "61", "576", "649"],
+                ["242", "2,441 with 9,074 evidence tokens", "247", "2,491", "2,785"],
+            ],
+        ),
     ],
 )
-def test_report_sets_the_published_numbers_of_the_test_set_beside_those_read(listed, expected):
-    report = CountReport("mdace", {"test": listed})
-    report.add("test", [])
-    assert expected in report.lines()[0]
+def test_report_sets_the_published_numbers_beside_those_of_discharge_summaries(corpus, num_test, expected):
+    assert numbers_beside(corpus, ICD9, "Inpatient", num_test) == expected
+
+
+def test_report_sets_the_number_of_notes_beside_that_of_all_annotated_notes():
+    beside = numbers_beside("mdace", ICD9, "Inpatient", 61, all_notes=True)
+    assert beside == [["181", "355"], ["60", "122"], ["61", "127"]]
+
+
+def test_report_of_mimic_has_published_admissions_only():
+    assert numbers_beside("mimic", ICD9, None, 3_372) == [["47,719"], ["1,631"], ["3,372"]]
+
+
+@pytest.mark.parametrize(
+    ("systems", "setting"), [(ICD10, "Inpatient"), (ICD10[:1], "Inpatient"), (ICD9, "Profee"), (ICD10, "Profee")]
+)
+@pytest.mark.parametrize("all_notes", [False, True])
+@pytest.mark.parametrize("num_test", [61, 242])
+def test_report_sets_nothing_beside_numbers_that_were_not_published(systems, setting, all_notes, num_test):
+    assert numbers_beside("mdace", systems, setting, num_test, all_notes=all_notes) == [[], [], []]
+
+
+def test_pairs_and_spans_were_published_for_both_code_systems_together():
+    assert numbers_beside("mdace", ICD9[:1], "Inpatient", 61) == [["181"], ["60"], ["61"]]
+
+
+def test_published_numbers_of_the_larger_test_split_are_those_of_its_files(shared):
+    notes, _ = notes_of(shared, "Inpatient", ICD9, all_notes=False)
+    counts = AnnotationCounts.of([*notes["train"], *notes["test"]], ICD9)
+    assert (
+        vars(counts) == published_numbers("mdace", ICD9, "Inpatient", all_notes=False, num_test=242).annotated["test"]
+    )
 
 
 def test_every_chart_of_mdace_is_read(shared):
