@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
@@ -38,13 +39,19 @@ def read_tensors(path: Path) -> dict[str, Any]:
         # older versions of torch save optimizer state in a defaultdict
         with torch.serialization.safe_globals([defaultdict]):
             return torch.load(path, map_location="cpu", weights_only=True)
-    # torch's unpickler raises errors of many types, even a KeyError for a text file
+    # torch's unpickler raises errors of many types, even a KeyError for a text file. They are not shown, because some
+    # advise to load the file unsafely
     except Exception as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        found = re.search(r"GLOBAL (\S{1,100})", str(error))
+        if found is not None:
+            raise ValueError(
+                f"{path} is not loaded: it holds the Python object {found[1]}, which could run code. Only tensors, "
+                "numbers, texts, lists and dicts are loaded: save the weights alone"
+            ) from None
         raise ValueError(
             f"{path} is not loaded: it is damaged, was not written by torch.save, or holds more than tensors, numbers, "
-            f"texts, lists and dicts ({reason})"
-        ) from error
+            "texts, lists and dicts: copy or save it again"
+        ) from None
 
 
 def build_network(spec: dict[str, Any], *, trust_remote_code: bool = False) -> Classifier:

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import codecs
 import json
+import string
 import zipfile
 from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
 from lightning_xai.functional.classes.class_names import listed
-from lightning_xai.functional.model_files.downloads import RELEASED, download_of
+from lightning_xai.functional.model_files.downloads import download_of
 from lightning_xai.functional.text.quantity import quantity
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.checkpoints.loading import build_network, load_weights, read_tensors
+from lightning_xai.models.checkpoints.released_settings import ARCHIVE, CLASSES, WEIGHTS, released_settings
 from lightning_xai.runs.encoder_facts import tokenizer_at
 
-WEIGHTS, SETTINGS, CLASSES = "best_model.pt", "config.yaml", "target_tokenizer.json"
 _PLM_CA = "lightning_xai.models.plm_ca.PLMCA"
 # names in released weights -> names in this package
 _RELEASED_NAMES = {
@@ -35,10 +36,8 @@ _RELEASED_UNUSED = (
     "roberta_encoder.pooler.",
     "roberta_encoder.embeddings.position_ids",
 )
-# names of settings in config.yaml that change the forward pass -> the only values that this package supports
-_FORWARD_PASS = {"scale": 1, "mask_input": False, "cross_attention": True}
-_ARCHIVE = f"the released archive, {RELEASED}"
-_MAX_LENGTH = 6000  # number of tokens after which documents are cut off if config.yaml has no data.max_length
+# bytes before the first character of a text: white space and the marks of UTF-8 and UTF-16
+_BEFORE_TEXT = codecs.BOM_UTF8 + codecs.BOM_UTF16 + b"\x00" + string.whitespace.encode()
 
 
 class Released(NamedTuple):
@@ -100,7 +99,6 @@ def load_released(folder: Path) -> Released:
         ValueError: a file is missing or damaged, the weights do not match the architecture, or the classes or the
             threshold are invalid.
     """
-    settings = released_settings(folder)
     saved = _read_weights(folder / WEIGHTS)
     weights = renamed_weights(saved["model"])
     if "class_queries" not in weights:
@@ -114,47 +112,12 @@ def load_released(folder: Path) -> Released:
         "num_classes": num_classes,
         "multilabel": True,
         "pretrained": False,
-        "segment_length": int(settings.model.configs.get("chunk_size", 128)),
+        "segment_length": released_settings(folder).segment_length,
         "mask_mode": "legacy",
     }
     network = build_network({"class_path": _PLM_CA, "init_args": arguments})
     load_weights(network, weights, folder / WEIGHTS)
     return Released(network, names, _threshold(saved, folder / WEIGHTS))
-
-
-def released_settings(folder: Path) -> DictConfig:
-    """Returns the settings in config.yaml of a folder of released weights.
-
-    Raises:
-        ValueError: config.yaml is missing, does not name an encoder, or changes the forward pass in a way that this
-            package does not support.
-
-    Example:
-        >>> import tempfile
-        >>> folder = Path(tempfile.mkdtemp())
-        >>> _ = (folder / SETTINGS).write_text("model: {configs: {model_path: roberta, scale: 2}}")
-        >>> released_settings(folder)  # doctest: +ELLIPSIS
-        Traceback (most recent call last):
-        ValueError: .../config.yaml: scale is 2, but this package computes PLM-CA with scale 1 only: ...
-    """
-    file = folder / SETTINGS
-    if not file.is_file():
-        raise ValueError(f"{folder} has no {SETTINGS}: copy it from {_ARCHIVE}, next to {WEIGHTS}")
-    settings = OmegaConf.load(file)
-    if not isinstance(settings, DictConfig) or OmegaConf.select(settings, "model.configs.model_path") is None:
-        raise ValueError(f"{file} has no model.configs.model_path, the encoder's folder: use the released file")
-    for name, needed in _FORWARD_PASS.items():
-        given = settings.model.configs.get(name, needed)
-        if given is not None and given != needed:
-            raise ValueError(
-                f"{file}: {name} is {_yaml(given)}, but this package computes PLM-CA with {name} {_yaml(needed)} only: "
-                "evaluate such weights with the authors' code"
-            )
-    return settings
-
-
-def _yaml(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def read_classes(file: Path) -> list[str]:
@@ -172,13 +135,13 @@ def read_classes(file: Path) -> list[str]:
         ValueError: .../target_tokenizer.json names ['401.9'] twice: each class needs a name of its own
     """
     if not file.is_file():
-        raise ValueError(f"{file}, which has the order of the classes, is missing: copy it from {_ARCHIVE}")
+        raise ValueError(f"{file}, which has the order of the classes, is missing: copy it from {ARCHIVE}")
     try:
         names = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise ValueError(f"{file} is not a JSON file: copy it from {_ARCHIVE} again") from error
-    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"{file} is not a list of class names: copy it from {_ARCHIVE} again")
+        raise ValueError(f"{file} is not a JSON file: copy it again from {ARCHIVE}") from error
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) and name for name in names):
+        raise ValueError(f"{file} is not a list of class names: copy it again from {ARCHIVE}")
     repeated = sorted(name for name, count in Counter(names).items() if count > 1)
     if repeated:
         raise ValueError(f"{file} names {listed(repeated)} twice: each class needs a name of its own")
@@ -189,15 +152,20 @@ def _read_weights(file: Path) -> dict[str, Any]:
     """Returns the content of best_model.pt."""
     with file.open("rb") as stream:
         head = stream.read(512)
-    if head.lstrip().startswith(b"<"):
+    if head.lstrip(_BEFORE_TEXT).startswith(b"<"):
         raise ValueError(
             f"{file} is a web page instead of weights: open it in a browser, confirm the download there, and replace it"
         )
     if head.startswith(b"PK") and not zipfile.is_zipfile(file) or not head:
         raise ValueError(f"{file} is cut off after {file.stat().st_size:,} bytes: download it again")
     saved = read_tensors(file)
-    if not isinstance(saved, dict) or not isinstance(saved.get("model"), dict):
-        raise ValueError(f"{file} has no entry 'model' with the weights: use the file from {_ARCHIVE}")
+    weights = saved.get("model") if isinstance(saved, dict) else None
+    if not isinstance(weights, dict) or not all(
+        isinstance(name, str) and isinstance(weight, Tensor) for name, weight in weights.items()
+    ):
+        raise ValueError(
+            f"{file} has no entry 'model' with the names and tensors of weights: use the file from {ARCHIVE}"
+        )
     return saved
 
 
@@ -205,7 +173,12 @@ def _threshold(saved: dict[str, Any], file: Path) -> float:
     """Returns the decision threshold of released weights."""
     if "db" not in saved:
         raise ValueError(f"{file} has no entry 'db', the threshold for codes: give a file with a tuned threshold")
-    threshold = float(saved["db"])
+    given = saved["db"]
+    if isinstance(given, Tensor) and given.numel() == 1 and not given.is_complex():
+        given = given.item()
+    if not isinstance(given, int | float) or isinstance(given, bool):
+        raise ValueError(f"{file}: the threshold 'db' for codes is not a number: use the file from {ARCHIVE}")
+    threshold = float(given)
     if not 0 <= threshold <= 1:  # also refuses NaN
         raise ValueError(f"{file}: the threshold 'db' for codes is {threshold}, not in [0, 1]: tune it again")
     return threshold
@@ -220,14 +193,13 @@ def released_encoder(folder: Path) -> dict[str, Any]:
     Example:
         >>> import tempfile
         >>> folder = Path(tempfile.mkdtemp())
-        >>> _ = (folder / SETTINGS).write_text("{model: {configs: {model_path: .}}, data: {max_length: 4000}}")
+        >>> _ = (folder / "config.yaml").write_text("{model: {configs: {model_path: .}}, data: {max_length: 4000}}")
         >>> _ = (folder / "config.json").write_text("{}")
         >>> released_encoder(folder)["init_args"]["max_length"]
         4000
     """
     facts = tokenizer_at(encoder_folder(folder))
-    length = OmegaConf.select(released_settings(folder), "data.max_length") or _MAX_LENGTH
-    return facts | {"init_args": {**facts["init_args"], "max_length": int(length)}}
+    return facts | {"init_args": {**facts["init_args"], "max_length": released_settings(folder).max_length}}
 
 
 def encoder_folder(folder: Path) -> str:
@@ -247,7 +219,7 @@ def encoder_folder(folder: Path) -> str:
         >>> Path(encoder_folder(folder)) == folder
         True
     """
-    model_path = str(released_settings(folder).model.configs.model_path)
+    model_path = released_settings(folder).model_path
     for candidate in [Path(model_path), *(parent / model_path for parent in [folder, *folder.resolve().parents])]:
         if (candidate / "config.json").is_file():
             return str(candidate)

@@ -1,6 +1,8 @@
 """Released folders give PLM-CA with the authors' weights, classes and threshold, and invalid ones are refused."""
 
+import gzip
 import json
+import pickle
 
 import pytest
 import torch
@@ -106,9 +108,11 @@ def test_weights_without_an_entry_are_refused(tmp_path, entry):
     refused(tmp_path, f"has no entry '{entry}'", leave_out=(entry,))
 
 
-def test_a_web_page_in_place_of_the_weights_is_named(tmp_path):
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be"])
+@pytest.mark.parametrize("before", ["", "\r\n  "])
+def test_a_web_page_in_place_of_the_weights_is_named(tmp_path, before, encoding):
     folder, _ = write_released(tmp_path)
-    (folder / "best_model.pt").write_text("<!DOCTYPE html><html><body>Quota exceeded</body></html>")
+    (folder / "best_model.pt").write_text(f"{before}<html><body>Quota exceeded</body></html>", encoding=encoding)
     with pytest.raises(ValueError, match="best_model.pt is a web page instead of weights"):
         load_trained(str(folder))
 
@@ -122,7 +126,65 @@ def test_a_cut_file_of_weights_is_named(tmp_path, size):
         load_trained(str(folder))
 
 
-def test_pickled_code_is_refused_and_never_runs(tmp_path):
+@pytest.mark.parametrize("entry", ["epoch", "model", "optimizer", "db"])
+def test_pickled_code_is_refused_and_never_runs(tmp_path, entry):
     marker = tmp_path / "ran"
-    refused(tmp_path, "holds more than tensors", epoch=Attack(str(marker)))
+    refused(
+        tmp_path, "best_model.pt is not loaded: it holds the Python object .*mkdir", **{entry: [Attack(str(marker))]}
+    )
     assert not marker.exists()
+
+
+@pytest.mark.parametrize(
+    "content", [b'{"error": {"code": 403}}', gzip.compress(b"<html>"), pickle.dumps({"db": 0.4}, 2)]
+)
+def test_another_file_in_place_of_the_weights_is_refused_without_the_advice_to_load_it_unsafely(tmp_path, content):
+    folder, _ = write_released(tmp_path)
+    (folder / "best_model.pt").write_bytes(content)
+    with pytest.raises(ValueError, match="best_model.pt is not loaded: it is damaged, was not written by to") as caught:
+        load_trained(str(folder))
+    assert "weights_only" not in str(caught.value) and caught.value.__suppress_context__
+
+
+@pytest.mark.parametrize("db", [None, "0.4x", [0.4], {}, True, torch.tensor([0.4, 0.5]), torch.tensor(0.4 + 1j)])
+def test_a_threshold_that_is_no_number_is_refused(tmp_path, db):
+    refused(tmp_path, "best_model.pt: the threshold 'db' for codes is not a number", db=db)
+
+
+@pytest.mark.parametrize("model", [None, [1], {"a": 3}, {"a": None}, {1: torch.ones(2)}])
+def test_weights_that_are_no_tensors_with_names_are_refused(tmp_path, model):
+    refused(tmp_path, "best_model.pt has no entry 'model' with the names and tensors of weights", model=model)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("max_length: 6000", "max_length: long", "data.max_length is not a positive whole number"),
+        ("max_length: 6000", "max_length: 0", "data.max_length is not a positive whole number"),
+        ("max_length: 6000", "max_length: [1]", "data.max_length is not a positive whole number"),
+        ("max_length: 6000", "max_length: ${nothing}", "data.max_length cannot be read"),
+        ("chunk_size: 8", "chunk_size: 8.5", "model.configs.chunk_size is not a positive whole number"),
+        ("chunk_size: 8", "chunk_size: ${oc.env:NO_SUCH_VARIABLE}", "model.configs.chunk_size cannot be read"),
+        ("scale: 1.0", "scale: ${a}", "model.configs.scale cannot be read"),
+        ("model_path: models/roberta-base-pm-m3-voc-hf", "model_path: 3", "has no model.configs.model_path"),
+        ("model_path: models/roberta-base-pm-m3-voc-hf", "model_path: ${a", "is not a YAML file|cannot be read"),
+        ("seed: 0", "seed: [", "is not a YAML file of settings"),
+        ("seed: 0", "\tseed: 0", "is not a YAML file of settings"),
+    ],
+)
+def test_wrong_settings_are_refused(tmp_path, old, new, message):
+    refused(tmp_path, f"config.yaml:? ({message})", settings={old: new})
+
+
+@pytest.mark.parametrize("text", [b"", b"[1]", b"7", b"model: 3", b"model: {configs: [1]}", b"\xff\xfe", b"<html>"])
+def test_other_files_in_place_of_the_settings_are_refused(tmp_path, text):
+    folder, _ = write_released(tmp_path)
+    (folder / "config.yaml").write_bytes(text)
+    with pytest.raises(ValueError, match="config.yaml( has no model| is not a YAML|: model)") as caught:
+        load_trained(str(folder))
+    assert "\n" not in str(caught.value)
+
+
+def test_settings_without_use_may_refer_to_unknown_values(tmp_path):
+    folder, _ = write_released(tmp_path, settings={"seed: 0": "seed: ${hydra:job.num}"})
+    assert load_trained(str(folder)).encoder["init_args"]["max_length"] == 6000
