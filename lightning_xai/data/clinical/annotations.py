@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,7 +77,8 @@ def read_chart(path: Path, admission: int) -> list[AnnotatedNote]:
     """Returns the notes of a chart, in the file's order.
 
     Raises:
-        ValueError: the file is not a chart, lacks a key, or belongs to an admission other than `admission`.
+        ValueError: the file is not a chart, lacks a key, has a value of the wrong type, lists a note twice, or belongs
+            to an admission other than `admission`.
 
     Example:
         >>> import tempfile
@@ -92,13 +94,17 @@ def read_chart(path: Path, admission: int) -> list[AnnotatedNote]:
         chart = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise ValueError(f"{path} is not a JSON file: copy it again from {SOURCE}") from error
-    admission_in_file = _get(chart, "hadm_id", f"{path}")
+    admission_in_file = _number(chart, "hadm_id", f"{path}")
     if admission_in_file != admission:
         raise ValueError(
-            f"{path} has the chart of admission {admission_in_file!r}, not of the admission in its name: copy it "
+            f"{path} has the chart of admission {admission_in_file}, not of the admission in its name: copy it "
             f"again from {SOURCE}"
         )
-    return [_note(note, admission, f"{path}, note {i}") for i, note in enumerate(_get(chart, "notes", f"{path}"))]
+    notes = [_note(note, admission, f"{path}, note {i}") for i, note in enumerate(_list(chart, "notes", f"{path}"))]
+    num_rows = Counter(note.row_id for note in notes)
+    for row_id in (row_id for row_id, number in num_rows.items() if number > 1):
+        raise ValueError(f"{path} has note {row_id} twice: copy the file again from {SOURCE}")
+    return notes
 
 
 def read_charts(files: dict[int, Path], admissions: Iterable[int]) -> dict[int, list[AnnotatedNote]]:
@@ -124,20 +130,19 @@ def read_charts(files: dict[int, Path], admissions: Iterable[int]) -> dict[int, 
 
 
 def _note(raw: Any, admission: int, location: str) -> AnnotatedNote:
-    row_id = _get(raw, "note_id", location)
-    location = f"{location} (note_id {row_id!r})"
+    row_id = _number(raw, "note_id", location)
+    location = f"{location} (note_id {row_id})"
     annotations = [
-        _annotation(one, f"{location}, annotation {i}") for i, one in enumerate(_get(raw, "annotations", location))
+        _annotation(one, f"{location}, annotation {i}") for i, one in enumerate(_list(raw, "annotations", location))
     ]
     distinct = tuple(dict.fromkeys(annotations))
     repeated = len(annotations) - len(distinct)
-    category = str(_get(raw, "category", location)).strip()
-    return AnnotatedNote(_number(row_id, "note_id", location), admission, category, distinct, repeated)
+    return AnnotatedNote(row_id, admission, _text(raw, "category", location), distinct, repeated)
 
 
 def _annotation(raw: Any, location: str) -> Annotation:
-    begin, end = (_number(_get(raw, key, location), key, location) for key in ("begin", "end"))
-    return Annotation(begin, end, str(_get(raw, "code", location)), str(_get(raw, "code_system", location)))
+    begin, end = (_number(raw, key, location) for key in ("begin", "end"))
+    return Annotation(begin, end, _text(raw, "code", location), _text(raw, "code_system", location))
 
 
 def _get(raw: Any, key: str, location: str) -> Any:
@@ -146,7 +151,22 @@ def _get(raw: Any, key: str, location: str) -> Any:
     return raw[key]
 
 
-def _number(value: Any, key: str, location: str) -> int:
+def _number(raw: Any, key: str, location: str) -> int:
+    value = _get(raw, key, location)
     if not isinstance(value, int) or isinstance(value, bool):
         raise ValueError(f"{location}: {key} is not a whole number; copy the file again from {SOURCE}")
+    return value
+
+
+def _text(raw: Any, key: str, location: str) -> str:
+    value = _get(raw, key, location)
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"{location}: {key} is not a text; copy the file again from {SOURCE}")
+    return value.strip()
+
+
+def _list(raw: Any, key: str, location: str) -> list[Any]:
+    value = _get(raw, key, location)
+    if not isinstance(value, list):
+        raise ValueError(f"{location}: {key} is not a list; copy the file again from {SOURCE}")
     return value

@@ -27,7 +27,8 @@ def read_id_lists(splits: Splits | str) -> dict[str, list[int]]:
             (Edin's lists).
 
     Raises:
-        ValueError: a file is missing or has a header, a list is empty, or an admission occurs twice or in two splits.
+        ValueError: a file is missing or has a header, there is no list, a list is empty, or an admission occurs twice
+            or in two splits.
 
     Example:
         >>> import tempfile
@@ -43,6 +44,8 @@ def read_id_lists(splits: Splits | str) -> dict[str, list[int]]:
         for split, files in splits.items():
             for file in [files] if isinstance(files, str) else files:
                 parts[split] += _of_text(Path(file))
+    if not parts:
+        raise ValueError("`splits` names no split: give at least one list of admissions")
     owners: dict[int, str] = {}
     for split, admissions in parts.items():
         if not admissions:
@@ -126,6 +129,8 @@ def _of_feather(path: Path) -> dict[str, list[int]]:
         raise ValueError(f"{path} is not a feather file: copy the original again") from error
     if missing := [name for name in ("_id", "split") if name not in table.column_names]:
         raise ValueError(f"{path} has no column {missing[0]}; its columns are {', '.join(table.column_names)}")
+    if not table.num_rows:
+        raise ValueError(f"{path} has no rows: give a list with at least one admission")
     parts: dict[str, list[int]] = {"train": [], "validation": [], "test": []}
     for row, (value, name) in enumerate(zip(table["_id"].to_pylist(), table["split"].to_pylist(), strict=True)):
         if str(name) not in FEATHER_NAMES:

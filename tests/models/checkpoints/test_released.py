@@ -187,4 +187,4 @@ def test_other_files_in_place_of_the_settings_are_refused(tmp_path, text):
 
 def test_settings_without_use_may_refer_to_unknown_values(tmp_path):
     folder, _ = write_released(tmp_path, settings={"seed: 0": "seed: ${hydra:job.num}"})
-    assert load_trained(str(folder)).encoder["init_args"]["max_length"] == 6000
+    assert load_trained(str(folder)).decision_threshold == pytest.approx(0.4)
