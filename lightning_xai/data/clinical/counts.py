@@ -41,6 +41,7 @@ class CountReport:
         published: the published numbers of the corpus.
         listed: split -> number of admissions in the list of the split.
         admissions: split -> number of admissions that have a document.
+        charts: split -> number of listed admissions with a chart, if not all of them need one.
         documents: split -> number of documents.
         pairs, spans: split -> number of (document, code) pairs and of spans, after codes were mapped to classes.
         annotated: split -> counts of the annotations, before codes are mapped to classes.
@@ -58,6 +59,7 @@ class CountReport:
     published: Published
     listed: dict[str, int]
     admissions: dict[str, int] = field(default_factory=dict)
+    charts: dict[str, int] = field(default_factory=dict)
     documents: dict[str, int] = field(default_factory=dict)
     pairs: dict[str, int] = field(default_factory=dict)
     spans: dict[str, int] = field(default_factory=dict)
@@ -79,6 +81,8 @@ class CountReport:
         for split, listed in self.listed.items():
             line = f"{split}: {self.admissions[split]:,} of {listed:,} listed admissions"
             line += _beside(self.published.admissions.get(split))
+            if split in self.charts:
+                line += f", {self.charts[split]:,} charts{_beside(self.published.charts.get(split))}"
             line += f", {self.documents[split]:,} documents, {self.pairs[split]:,} pairs of document and code"
             if split == "test" and self.published.results:
                 line += f" (published results: {self.published.results})"

@@ -14,12 +14,14 @@ class Published:
 
     Attributes:
         admissions: split -> number of admissions in the list of the split.
+        charts: split -> number of these admissions that have a chart.
         annotated: split -> "notes", "pairs" or "spans" -> its number before codes are mapped to classes.
         results: how many (document, code) pairs of the test split Edin et al. (2024) evaluate, and how many evidence
             tokens these pairs have.
     """
 
     admissions: Mapping[str, int] = field(default_factory=dict)
+    charts: Mapping[str, int] = field(default_factory=dict)
     annotated: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     results: str = ""
 
@@ -45,6 +47,7 @@ DISCHARGE_OF_LARGER = {
 }
 ALL_NOTES = {"train": {"notes": 355}, "validation": {"notes": 122}, "test": {"notes": 127}}
 ALL_NOTES_OF_LARGER = {"validation": {"notes": 122}, "test": {"notes": 355 + 127}}
+CHARTS_OF_LARGER = {"train": 0, "validation": 60, "test": 242}
 RESULTS = "586 with 2,091 evidence tokens, or 583 with 2,079"
 RESULTS_OF_LARGER = "2,441 with 9,074 evidence tokens"
 
@@ -65,16 +68,19 @@ def published_numbers(
         >>> published_numbers("mdace", ["ICD-9-CM"], "Inpatient", all_notes=False, num_test=61).admissions["test"]
         61
         >>> published_numbers("mdace", ["ICD-10-CM"], "Inpatient", all_notes=False, num_test=61)
-        Published(admissions={}, annotated={}, results='')
+        Published(admissions={}, charts={}, annotated={}, results='')
     """
     if not set(systems) <= set(ICD9) or setting not in (None, "Inpatient"):
         return Published()
     is_larger = setting is not None and num_test == LARGER["test"]
     admissions = LARGER if is_larger else ADMISSIONS[corpus]
-    if setting is None or set(systems) != set(ICD9):
+    if setting is None:
         return Published(admissions)
+    charts = CHARTS_OF_LARGER if is_larger else ADMISSIONS["mdace"]
+    if set(systems) != set(ICD9):
+        return Published(admissions, charts)
     if all_notes:
-        return Published(admissions, ALL_NOTES_OF_LARGER if is_larger else ALL_NOTES)
+        return Published(admissions, charts, ALL_NOTES_OF_LARGER if is_larger else ALL_NOTES)
     if is_larger:
-        return Published(admissions, DISCHARGE_OF_LARGER, RESULTS_OF_LARGER)
-    return Published(admissions, DISCHARGE, RESULTS if num_test == ADMISSIONS["mdace"]["test"] else "")
+        return Published(admissions, charts, DISCHARGE_OF_LARGER, RESULTS_OF_LARGER)
+    return Published(admissions, charts, DISCHARGE, RESULTS if num_test == ADMISSIONS["mdace"]["test"] else "")

@@ -106,14 +106,16 @@ def read_documents(settings: DocumentSettings) -> ClinicalDocuments:
     charts = settings.charts.read(settings.systems, lists) if settings.charts is not None else {}
     if settings.needs_chart and settings.charts is not None:
         _require_charts(lists, charts, settings.charts)
+    # a chart without an annotation gives no row, so that it does not replace the admission's row with billed codes
+    used = {admission: notes for admission, notes in charts.items() if any(note.annotations for note in notes)}
     uses_icd9 = systems_of_one_version(settings.systems) == "ICD-9"
     listed = {admission for admissions in lists.values() for admission in admissions}
     of_patients = settings.systems if uses_icd9 else ICD9[:1]
     billed = read_billed(settings.mimic_dir, of_patients, listed)
     if not settings.shared_patients:
         require_apart(lists, billed.patients)  # checked before the notes are read, because reading them takes long
-    whole = {a for a in listed if a not in charts and a in billed.codes}
-    annotated = {note.row_id: note for notes in charts.values() for note in notes}
+    whole = {a for a in listed if not settings.needs_chart and a not in used and a in billed.codes}
+    annotated = {note.row_id: note for notes in used.values() for note in notes}
     store, rows = read_notes(
         settings.mimic_dir,
         lambda row_id, admission, category: row_id in annotated or category == DISCHARGE and admission in whole,
@@ -138,8 +140,11 @@ def read_documents(settings: DocumentSettings) -> ClinicalDocuments:
         # if charts are optional, the id of a document is a ROW_ID (annotated note) or a HADM_ID (admission without a
         # chart). A ROW_ID may equal a HADM_ID, so ROW_IDs get a prefix
         prefix = "" if settings.needs_chart else "note-"
-        maker = _Maker(store, charts, billed, codes, trim, report, places_of_admissions(store), place_of, prefix)
-        documents = {split: maker.documents(admissions) for split, admissions in lists.items()}
+        maker = _Maker(store, used, billed, codes, trim, report, places_of_admissions(store), place_of, prefix)
+        documents = {
+            split: maker.documents([a for a in admissions if a in used or not settings.needs_chart])
+            for split, admissions in lists.items()
+        }
     except BaseException:
         store.close()
         raise
@@ -147,8 +152,13 @@ def read_documents(settings: DocumentSettings) -> ClinicalDocuments:
         report.add(split, documents[split])
         if settings.charts is not None:
             notes = [note for admission in admissions for note in charts.get(admission, [])]
+            if not settings.needs_chart:
+                report.charts[split] = sum(admission in charts for admission in admissions)
             report.annotated[split] = AnnotationCounts.of(notes, settings.systems)
             report.dropped["annotations repeated in a chart"] += sum(note.num_repeated for note in notes)
+    if settings.charts is not None:
+        kind = "note" if settings.charts.all_notes else "discharge summary"
+        report.dropped[f"charts without an annotated {kind}"] = len(charts) - len(used)
     report.shared_patients = num_shared_patients(lists, patients)
     report.dropped += codes.dropped
     report.dropped["distinct codes that were shortened to a code of MIMIC-III"] = len(codes.cut)
@@ -166,8 +176,8 @@ def _published(settings: DocumentSettings) -> Published:
 class _Maker:
     """Makes the documents of admissions.
 
-    Each annotated note in `charts` becomes a document. If an admission has no chart (MDACE's file of annotations), all
-    its discharge summaries together become one document. Notes and admissions without a code are left out, and counted
+    Each annotated note in `charts` becomes a document. If an admission is not in `charts`, all its discharge summaries
+    together become one document. Notes and admissions without a code are left out, and counted
     in `report`.
     """
 

@@ -10,7 +10,7 @@ from lightning_xai.data.sources.mdace import Notes, Setting, charts_of
 
 
 class MimicMdace(ClinicalSource):
-    """The rows of Mdace for admissions with a chart in MDACE, and the rows of Mimic for all other admissions.
+    """The rows of Mdace for admissions with an annotated chart, and the rows of Mimic for all other admissions.
 
     `id` is the admission's HADM_ID in rows of Mimic, and "note-" followed by the note's ROW_ID in rows of Mdace. Only
     the rows of Mdace have rationales.

@@ -79,7 +79,8 @@ def test_missing_key_of_an_annotation_is_named(folder, key):
 @pytest.mark.parametrize(
     ("key", "value", "kind"),
     [
-        *(("annotations", value, "a list") for value in (None, 3, {}, "text")),
+        *(("annotations", value, "a list") for value in (None, 3, "text")),
+        ("annotations", {}, "a list"),
         *(("note_id", value, "a whole number") for value in (None, "7", 7.0, True, [7])),
         *(("category", value, "a text") for value in (None, 3, "", ["Radiology"])),
     ],
