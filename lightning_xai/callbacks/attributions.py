@@ -17,6 +17,7 @@ from lightning_xai.callbacks.base import (
     data_of,
     decision_threshold_of,
     network_of,
+    only_tunes,
     receivers_after,
     split_of_loader,
     test_splits,
@@ -49,7 +50,8 @@ class ComputeAttributions(Callback):
     The callback runs in `validate`, `test` and `predict`, with any Trainer. Attributions are computed in float32 and
     outside inference mode. Afterwards, the network's train or eval modes, and `requires_grad` of its parameters, are as
     before. If a method needs attention weights, the network uses eager attention from setup to teardown. A test
-    explains the validation split only if a receiver's attribute `needs_validation_in_test` is true.
+    explains the validation split only if a receiver's attribute `needs_validation_in_test` is true, or if the data's
+    `extra_test_splits` names this split.
 
     The explained classes are chosen from float32 probabilities, which the metrics also use. If the run's precision is
     not float32, the predicted classes of some texts may differ between this precision and float32. A line at the end of
@@ -151,7 +153,7 @@ class ComputeAttributions(Callback):
 
     def on_test_batch_end(self, trainer, pl_module, outputs, batch, batch_idx, dataloader_idx=0) -> None:
         split = split_of_loader(trainer, dataloader_idx)
-        if split != VALIDATION or self._explains_validation_in_test:
+        if self._explains_validation_in_test or not only_tunes(trainer, split):
             self._explain(trainer, pl_module, outputs, batch, split)
 
     def on_predict_batch_end(self, trainer, pl_module, outputs, batch, batch_idx, dataloader_idx=0) -> None:
@@ -200,7 +202,8 @@ class ComputeAttributions(Callback):
             clear_counts(self.methods)  # discards earlier counts, for example from the trial on one batch before a run
             splits = [split]
             if trainer.testing:
-                splits = [s for s in test_splits(trainer) if s != VALIDATION or self._explains_validation_in_test]
+                needed = self._explains_validation_in_test
+                splits = [s for s in test_splits(trainer) if needed or not only_tunes(trainer, s)]
             self.progress = EvaluationProgress(trainer, workload_of(trainer, self, splits, network))
         return self.progress
 

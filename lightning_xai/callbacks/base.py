@@ -14,6 +14,7 @@ from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.callbacks.cost import Cost
 from lightning_xai.metrics.predict_once import PredictOnce
 from lightning_xai.models.base import Classifier
+from lightning_xai.runs.splits import VALIDATION
 from lightning_xai.types import Attribution, Batch
 
 
@@ -244,6 +245,18 @@ def test_splits(trainer: Trainer) -> list[str]:
         ['test']
     """
     return getattr(data_of(trainer), "test_splits", None) or ["test"]
+
+
+def only_tunes(trainer: Trainer, split: str) -> bool:
+    """Returns whether a test uses a split only to tune thresholds, and measures no explanations on it.
+
+    This is the validation split, unless `extra_test_splits` of the data names it.
+
+    Example:
+        >>> only_tunes(Trainer(logger=False), "validation"), only_tunes(Trainer(logger=False), "test")
+        (True, False)
+    """
+    return split == VALIDATION and VALIDATION not in (getattr(data_of(trainer), "extra_test_splits", None) or ())
 
 
 def split_of_loader(trainer: Trainer, dataloader_idx: int) -> str:

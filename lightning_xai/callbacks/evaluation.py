@@ -16,6 +16,7 @@ from lightning_xai.callbacks.base import (
     are_first_examples,
     callbacks_of,
     data_of,
+    only_tunes,
     test_splits,
 )
 from lightning_xai.callbacks.forecast.workload import timed_part
@@ -36,10 +37,10 @@ class AttributionEvaluation(ExplainedCallback):
     """Measures the attributions of the preceding ComputeAttributions, and logs the values.
 
     The log tags are `<split>/<preset>/<method>/<metric>`. In them, the validation split is called `val`. If a test
-    evaluates the validation split, this split comes first and is only used to tune thresholds. Under DDP, values are
-    the same as with one process, because AttributionMetric gathers the records of all processes. In `predict`, nothing
-    is measured, because there may be no labels. A metric that cannot be tuned on the validation split is left out; its
-    row in the results table has the reason instead of a value.
+    evaluates the validation split, this split comes first and is only used to tune thresholds, unless the data's
+    `extra_test_splits` names it. Under DDP, values are the same as with one process, because AttributionMetric gathers
+    the records of all processes. In `predict`, nothing is measured, because there may be no labels. A metric that
+    cannot be tuned on the validation split is left out; its row in the results table has the reason instead of a value.
 
     Args:
         preset: name of this list of metrics; a part of every log tag.
@@ -140,10 +141,10 @@ class AttributionEvaluation(ExplainedCallback):
             return
         if not rows.all():
             explained = explained[rows]
-        only_tunes = self.trainer.testing and explained.split == VALIDATION
+        tunes = self.trainer.testing and only_tunes(self.trainer, explained.split)
         for method, attribution in explained.attributions.items():
             for metric in self._metrics_of(explained.split, method):
-                if metric.needs_tuning or not only_tunes:
+                if metric.needs_tuning or not tunes:
                     text = f"{self.preset}/{metric.name} measures {method} on"
                     name, share = f"{self.preset}/{metric.name}", 1 / len(explained.attributions)
                     with timed_part(self.source, name, text, share), segments_counted() as segments:
@@ -188,7 +189,7 @@ class AttributionEvaluation(ExplainedCallback):
             for key, of_process in counts.items():
                 counted[key].merge(of_process)
         for split in splits:
-            if self.trainer.testing and split == VALIDATION:
+            if self.trainer.testing and only_tunes(self.trainer, split):
                 continue
             for method in self.source.methods:
                 tuned_on = self._metrics_of(VALIDATION, method) if VALIDATION in splits else []

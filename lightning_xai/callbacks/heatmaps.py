@@ -19,6 +19,7 @@ from lightning_xai.callbacks.base import (
     data_of,
     decision_threshold_of,
     is_dry_run,
+    only_tunes,
     test_splits,
 )
 from lightning_xai.callbacks.file_suffix import file_suffix_of
@@ -33,7 +34,7 @@ from lightning_xai.runs.files.whole_files import write_whole
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.progress import say
 from lightning_xai.runs.ranks import gather
-from lightning_xai.runs.splits import VALIDATION, log_prefix
+from lightning_xai.runs.splits import log_prefix
 
 _WEAK = "The evidence is weak: it comes from a lexicon or heuristic, not from annotators."
 
@@ -93,7 +94,7 @@ class Heatmaps(ExplainedCallback):
         """Before the run starts, tries to draw one document with made-up scores. Writes nothing."""
         for stage in preflight.stages_of(self):
             for split in preflight.stages[stage]:
-                tunes = split == VALIDATION and stage == "test"
+                tunes = stage == "test" and only_tunes(preflight.trainer, split)
                 if not tunes and (self.splits is None or split in self.splits):
                     preflight.attempt("Heatmaps", partial(self._try, preflight, split))
 
@@ -106,7 +107,7 @@ class Heatmaps(ExplainedCallback):
 
     def on_explained(self, explained: ExplainedBatch) -> None:
         split = explained.split
-        tunes = split == VALIDATION and self.trainer.testing
+        tunes = self.trainer.testing and only_tunes(self.trainer, split)
         if not self.active or tunes or (self.splits is not None and split not in self.splits):
             return
         shown = are_first_examples(self.trainer, explained.batch, split, self.num_documents)
@@ -125,7 +126,7 @@ class Heatmaps(ExplainedCallback):
 
     def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._draw(trainer)
-        splits = [split for split in test_splits(trainer) if split != VALIDATION]
+        splits = [split for split in test_splits(trainer) if not only_tunes(trainer, split)]
         self._say_if_limited_away(trainer, trainer.limit_test_batches, "limit_test_batches", splits)
 
     def on_predict_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:

@@ -16,6 +16,7 @@ from lightning_xai.callbacks.base import (
     ExplainedCallback,
     data_of,
     is_dry_run,
+    only_tunes,
     test_splits,
 )
 from lightning_xai.callbacks.preflight.preflight_run import PreflightRun
@@ -26,7 +27,7 @@ from lightning_xai.report.names import run_names
 from lightning_xai.report.stability import RunComparison, matching_runs, run_comparison, write_stability_report
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.ranks import gather
-from lightning_xai.runs.splits import VALIDATION, log_prefix
+from lightning_xai.runs.splits import log_prefix
 from lightning_xai.runs.stores.stored_scores import StoredScores, open_scores
 
 PRESET = "stability"
@@ -82,7 +83,7 @@ class Stability(ExplainedCallback):
         # all processes use the runs that process 0 finds, because another run may finish while they search
         self._runs = trainer.strategy.broadcast(matching_runs(self.others, this_run, RunFolder(this_run).runs_dir))
         self._names = run_names([this_run, *self._runs])
-        self._splits = [split for split in test_splits(trainer) if split != VALIDATION]
+        self._splits = [split for split in test_splits(trainer) if not only_tunes(trainer, split)]
         self._scores = {
             (split, method): [self._open(run, split, method) for run in self._runs]
             for split in self._splits
@@ -110,7 +111,7 @@ class Stability(ExplainedCallback):
             store.require_examples(needed, among=explained, reference=THIS_RUN)
 
     def on_explained(self, explained: ExplainedBatch) -> None:
-        if not (self.trainer.testing and self._runs) or explained.split == VALIDATION:
+        if not (self.trainer.testing and self._runs) or explained.split not in self._splits:
             return
         indices = explained.batch.index.tolist()
         lengths = explained.batch.inputs.attention_mask.sum(dim=1).tolist()

@@ -42,6 +42,7 @@ class TextDataModule(LightningDataModule, NetworkArguments):
         seed: seed of the shuffling, and of the random choice of training examples if `max_examples` limits them.
         max_examples: largest number of randomly chosen examples: one number for all splits, or split -> number.
         extra_test_splits: splits to test besides "test"; by default, all except "train", "validation" and "test".
+            Explanations of the validation split are measured only if this list names it.
         predict_split: the split that `trainer.predict` reads.
         tune_on_validation: whether tests begin with the validation split, to tune thresholds on it.
         erasures: folder that has, for every split, a store of the tokens to erase; None to erase nothing.
@@ -154,10 +155,9 @@ class TextDataModule(LightningDataModule, NetworkArguments):
     @property
     def test_splits(self) -> list[str]:
         """Names of the splits to test, in the order of the loaders. If `tune_on_validation`, "validation" is first."""
-        extra = self.extra_test_splits
-        if extra is None:
+        if (extra := self.extra_test_splits) is None:
             extra = [name for name in self.split_names if name not in MAIN_SPLITS]
-        return [*([VALIDATION] if self.tune_on_validation else []), "test", *extra]
+        return list(dict.fromkeys([*([VALIDATION] if self.tune_on_validation else []), "test", *extra]))
 
     def prepare_data(self) -> None:
         """Encodes the splits that the current stage needs. Lightning calls this method in one process per machine."""

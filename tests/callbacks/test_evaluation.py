@@ -55,6 +55,18 @@ def test_thresholds_are_tuned_on_validation_which_reports_nothing_in_a_test(obje
     assert any(key[3].startswith("rationale/") for key in results)
 
 
+@pytest.mark.parametrize("tunes", [True, False])
+def test_a_test_that_names_the_validation_split_measures_its_explanations(objective, tmp_path, tunes):
+    data = planted_data(extra_test_splits=["validation"], tune_on_validation=tunes)
+    results = rows(tmp_path / "test", objective, evaluation(), data=data)
+    assert {key[0] for key in results} == {"test", "validation"}
+    validated, measuring = trainer(tmp_path / "validate", compute(Random(), InputXGradient())), evaluation()
+    validated.callbacks.append(measuring)
+    validated.validate(objective, datamodule=planted_data(), verbose=False)
+    for row in measuring.result_rows():
+        assert results["validation", "preset", row["method"], row["metric"]]["value"] == pytest.approx(row["value"])
+
+
 def test_tuning_without_the_validation_split_is_refused(objective, tmp_path):
     with pytest.raises(ValueError, match="tune_on_validation"):
         rows(tmp_path, objective, evaluation(), data=planted_data(tune_on_validation=False))

@@ -174,6 +174,12 @@ def test_extra_test_splits_and_tuning_can_be_switched_off():
     assert module(Rows(GOOD, other=[GOOD]), extra_test_splits=[], tune_on_validation=False).test_splits == ["test"]
 
 
+@pytest.mark.parametrize("named", ["validation", "test", "other"])
+def test_a_split_that_is_named_again_is_tested_once(named):
+    data = module(Rows(GOOD, other=[GOOD]), extra_test_splits=[named, "other"])
+    assert data.test_splits == ["validation", "test", "other"]
+
+
 class LoadedOnce(Planted):
     """Planted data that every object loads at most once, and that fail if a second object loads them."""
 

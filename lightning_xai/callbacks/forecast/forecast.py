@@ -18,6 +18,7 @@ from lightning_xai.callbacks.base import (
     callbacks_of,
     data_of,
     network_of,
+    only_tunes,
     receivers_after,
     test_splits,
 )
@@ -147,7 +148,7 @@ def _explained_splits(trainer: Trainer, source: Any) -> list[str]:
     The validation split is included only if a later callback, which receives the attributions, needs this split.
     """
     needs_validation = any(getattr(r, "needs_validation_in_test", False) for r in receivers_after(trainer, source))
-    return [split for split in test_splits(trainer) if split != VALIDATION or needs_validation]
+    return [split for split in test_splits(trainer) if needs_validation or not only_tunes(trainer, split)]
 
 
 def seconds_per_token(trainer: Trainer, module: LightningModule, split: str, max_tokens: int = MAX_TOKENS) -> float:

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 from lightning import Trainer
 
-from lightning_xai.callbacks.base import data_of, receivers_after
+from lightning_xai.callbacks.base import data_of, only_tunes, receivers_after
 from lightning_xai.callbacks.forecast.shown_status import show_status
 from lightning_xai.functional.erasure.encoded_segments import ErasesUnits, new_segments
 from lightning_xai.runs.pace import time_left
-from lightning_xai.runs.splits import VALIDATION
 
 BACKWARD = 2.0  # a backward pass takes about as long as two forward passes
 SMALLEST = 0.01  # a method or metric without passes counts as this many forward passes
@@ -93,8 +92,7 @@ def workload_of(trainer: Trainer, source: Any, splits: list[str], network: Any =
     Args:
         trainer: the trainer.
         source: the AttributionSource, such as ComputeAttributions.
-        splits: the splits that the source explains. In a test, the validation split is only used to tune the
-            thresholds of metrics.
+        splits: the splits that the source explains. In a test, a split may be used only to tune thresholds.
         network: the explained network. Fewer passes are counted if it cuts texts into segments, and encodes a segment
             only once even if several erased versions of a text contain it.
     """
@@ -128,7 +126,7 @@ def workload_of(trainer: Trainer, source: Any, splits: list[str], network: Any =
         for preset in presets:
             share = min(1.0, _limit(preset, len(lengths)) / len(lengths))
             for metric in preset.metrics:
-                tunes = not trainer.validating and split == VALIDATION
+                tunes = not trainer.validating and only_tunes(trainer, split)
                 if metric.needs_tuning or not tunes:
                     name = f"{preset.preset}/{metric.name}"
                     count = metric.passes(mean, len(source.methods)) * targets

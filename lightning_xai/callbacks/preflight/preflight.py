@@ -11,7 +11,7 @@ from lightning import Callback, LightningModule, Trainer
 from lightning.pytorch.strategies import FSDPStrategy
 from lightning.pytorch.trainer.states import TrainerFn
 
-from lightning_xai.callbacks.base import callbacks_of, data_of, test_splits
+from lightning_xai.callbacks.base import callbacks_of, data_of, only_tunes, test_splits
 from lightning_xai.callbacks.order import check_order
 from lightning_xai.callbacks.preflight.preflight_memory import PreflightMemory
 from lightning_xai.callbacks.preflight.preflight_run import Failure, HasPreflight, PreflightRun
@@ -108,7 +108,7 @@ class Preflight(Callback):
             self._begin(trainer, pl_module, {"validate": [VALIDATION]})
 
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._evaluated = [split for split in test_splits(trainer) if split != VALIDATION]
+        self._evaluated = [split for split in test_splits(trainer) if not only_tunes(trainer, split)]
         self._begin(trainer, pl_module, {"test": test_splits(trainer)})
 
     def on_predict_start(self, trainer: Trainer, pl_module: LightningModule) -> None:

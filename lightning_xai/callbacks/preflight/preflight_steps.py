@@ -17,6 +17,7 @@ from lightning_xai.callbacks.base import (
     callbacks_of,
     data_of,
     decision_threshold_of,
+    only_tunes,
     receivers_after,
 )
 from lightning_xai.callbacks.monitors import check_train_monitors
@@ -32,7 +33,6 @@ from lightning_xai.functional.classes.targets import select_targets
 from lightning_xai.functional.network.untouched import attributes_kept, weight_checksums
 from lightning_xai.functional.scores.completeness import CompletenessCheck
 from lightning_xai.models.output_check import check_output
-from lightning_xai.runs.splits import VALIDATION
 from lightning_xai.types import Batch
 
 
@@ -57,7 +57,7 @@ def explained_splits(preflight: PreflightRun, source: Any) -> list[str]:
         split
         for stage in preflight.stages_of(source)
         for split in preflight.stages[stage]
-        if stage != "test" or split != VALIDATION or needs_validation
+        if stage != "test" or needs_validation or not only_tunes(preflight.trainer, split)
     ]
     return list(dict.fromkeys(explained))
 
