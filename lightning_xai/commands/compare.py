@@ -149,9 +149,9 @@ def _write_agreement(folders: Sequence[Path], split: str, output: Path) -> list[
     names = experiment_names(folders)
     groups = {name: [run.path for run in runs_of(f) if run.is_tested] for name, f in zip(names, folders, strict=True)}
     frame = agreement_frame(groups, split)
-    print(f"\n{agreement_table(frame, split, width=terminal_width())}")
+    print(f"\n{agreement_table(frame, names, split, width=terminal_width())}")
     write_whole(output / "agreement.csv", lambda file: frame.to_csv(file, index=False))
-    return [output / "agreement.csv", save_figure(agreement_figure(frame), output / "agreement.png")]
+    return [output / "agreement.csv", save_figure(agreement_figure(frame, names), output / "agreement.png")]
 
 
 def _write_trade_off(folders: Sequence[Path], term: str, output: Path) -> list[Path]:

@@ -19,7 +19,7 @@ from lightning_xai.report.tables import Column, text_table
 from lightning_xai.runs.stores.stored_scores import StoredScores, open_scores, stored_methods
 
 BINS = np.linspace(-1.0, 1.0, 41)
-COLUMNS = ["experiment", "method", "index", "target", "kendall"]
+COLUMNS = ["experiment", "method", "index", "kendall"]
 
 
 def pairs_of_runs(first: Sequence[Path], second: Sequence[Path]) -> list[tuple[int, int]]:
@@ -38,11 +38,12 @@ def pairs_of_runs(first: Sequence[Path], second: Sequence[Path]) -> list[tuple[i
 
 
 def seed_agreement(first: Sequence[StoredScores], second: Sequence[StoredScores], pairs: Sequence[tuple[int, int]]) \
-        -> list[tuple[int, int, float]]:  # fmt: skip
-    """Returns the agreement of runs for every example and class that all runs explain.
+        -> list[tuple[int, float]]:  # fmt: skip
+    """Returns the agreement of runs for every text of which all runs explain the same class.
 
     The absolute scores of all tokens are compared, including those of special tokens. An item of the result has the
-    index of an example, the index of a class, and the mean tau-b over the pairs of runs.
+    index of a text, and the mean tau-b over the pairs of runs. If all runs explain several classes of a text, such as
+    the gold class and a wrong prediction, this is the mean over these classes, so that every text counts once.
 
     Args:
         first, second: stored scores of each run, for the same method and split.
@@ -57,21 +58,23 @@ def seed_agreement(first: Sequence[StoredScores], second: Sequence[StoredScores]
         facts = (reference.metadata.get(name) for name in ("method", "examples", "encoder", "class_names"))
         other.require_method(*facts)
     common = set(reference.keys()).intersection(*(store.keys() for store in stores[1:]))
-    means = []
+    of_texts: dict[int, list[float]] = {}  # index of a text -> tau-b of every class and pair of runs
     for key in sorted(common):
         length = len(reference.get(*key))
         rows = np.stack([np.abs(store.row(key, length, str(reference.path))) for store in stores])
         taus = kendall(torch.from_numpy(rows))[: len(first), len(first) :]
-        values = [float(taus[i, j]) for i, j in pairs]
-        means.append((*key, float(np.nanmean(values)) if not all(map(math.isnan, values)) else math.nan))
-    return means
+        of_texts.setdefault(key[0], []).extend(float(taus[i, j]) for i, j in pairs)
+    return [
+        (index, float(np.nanmean(values)) if not all(map(math.isnan, values)) else math.nan)
+        for index, values in of_texts.items()
+    ]
 
 
 def agreement_frame(runs: Mapping[str, Sequence[Path]], split: str) -> pd.DataFrame:
     """Returns how well the runs of each experiment agree with runs of the first experiment.
 
     Runs of the first experiment are compared with each other. Their agreement is the reference, because they differ
-    only in the seed. The result has the columns `COLUMNS`, and a row for each experiment, method, example and class.
+    only in the seed. The result has the columns `COLUMNS`, and a row for each experiment, method and text.
 
     Args:
         runs: name of an experiment -> folders of its runs, which must have stored attributions.
@@ -79,7 +82,7 @@ def agreement_frame(runs: Mapping[str, Sequence[Path]], split: str) -> pd.DataFr
 
     Raises:
         ValueError: the first experiment has only one run, a run has stored no scores on the split, or the runs have no
-            method in common.
+            method, or no text and class, in common.
     """
     reference, *_ = runs
     stored = {run: {m for s, m in stored_methods(run) if s == split} for group in runs.values() for run in group}
@@ -99,42 +102,53 @@ def agreement_frame(runs: Mapping[str, Sequence[Path]], split: str) -> pd.DataFr
         for method in methods:
             first, second = ([open_scores(run, split, method) for run in part] for part in (group, runs[reference]))
             rows += [(name, method, *values) for values in (seed_agreement(first, second, pairs) if pairs else [])]
+    if not rows:
+        raise ValueError(f"no two runs explain the same text and class on {split}: test them on the same examples")
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def agreement_table(frame: pd.DataFrame, split: str, *, width: int = 80) -> str:
+def agreement_table(frame: pd.DataFrame, names: Sequence[str], split: str, *, width: int = 80) -> str:
     """Returns a text table of mean tau-b, with a row for each experiment and a column for each method.
 
-    `frame` is a result of `agreement_frame`: tau-b compares the runs of each experiment with those of the first one.
+    Args:
+        frame: a result of `agreement_frame`: tau-b compares the runs of each experiment with those of the first one.
+        names: the experiments. An experiment without values also gets a row.
+        split: the split, for the title.
+        width: number of characters in a line.
 
     Example:
-        >>> rows = [("tm", "gradient", 3, 0, 0.25), ("tm", "gradient", 4, 0, 0.75)]
-        >>> print(agreement_table(pd.DataFrame(rows, columns=COLUMNS), "test"))
-        Kendall's tau-b with other seeds of tm on test, mean over texts
-            gradient
-        tm     0.500
+        >>> rows = [("tm", "gradient", 3, 0.25), ("tm", "gradient", 4, 0.75)]
+        >>> print(agreement_table(pd.DataFrame(rows, columns=COLUMNS), ["tm", "igr"], "test"))
+        Kendall's tau-b with other seeds of tm on test, mean (number of texts)
+              gradient
+        tm   0.500 (2)
+        igr          -
     """
-    names, methods = list(frame["experiment"].unique()), list(frame["method"].unique())
-    means = frame.groupby(["experiment", "method"])["kendall"].mean()
+    groups = {key: values.dropna() for key, values in frame.groupby(["experiment", "method"])["kendall"]}
+    cells = {key: f"{values.mean():.3f} ({len(values)})" for key, values in groups.items() if len(values)}
     columns = [
-        Column(method, [f"{means[name, method]:.3f}" if (name, method) in means.index else "-" for name in names])
-        for method in methods
+        Column(method, [cells.get((name, method), "-") for name in names]) for method in frame["method"].unique()
     ]
-    title = f"Kendall's tau-b with other seeds of {names[0]} on {split}, mean over texts"
+    title = f"Kendall's tau-b with other seeds of {names[0]} on {split}, mean (number of texts)"
     return text_table(names, columns, title=title, width=width)
 
 
-def agreement_figure(frame: pd.DataFrame, *, max_columns: int = 3) -> Figure:
+def agreement_figure(frame: pd.DataFrame, names: Sequence[str], *, max_columns: int = 3) -> Figure:
     """Returns a figure with a panel for each method. A panel has a histogram of tau-b over texts for every experiment.
 
     Dashed lines show the means.
 
+    Args:
+        frame: a result of `agreement_frame`.
+        names: the experiments.
+        max_columns: largest number of panels in a row.
+
     Example:
-        >>> rows = [("tm", "gradient", 3, 0, 0.25), ("tm", "gradient", 4, 0, 0.75)]
-        >>> [axis.get_title() for axis in agreement_figure(pd.DataFrame(rows, columns=COLUMNS)).axes]
+        >>> rows = [("tm", "gradient", 3, 0.25), ("tm", "gradient", 4, 0.75)]
+        >>> [axis.get_title() for axis in agreement_figure(pd.DataFrame(rows, columns=COLUMNS), ["tm"]).axes]
         ['gradient']
     """
-    methods, names = list(frame["method"].unique()), list(frame["experiment"].unique())
+    methods = list(frame["method"].unique())
     num_columns = min(len(methods), max_columns)
     num_rows = math.ceil(len(methods) / num_columns)
     size = (max(3.8 * num_columns, 5.0), 2.7 * num_rows + 0.8)
