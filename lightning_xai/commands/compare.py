@@ -58,7 +58,8 @@ def compare(
     """Prints means over the seeds of several experiments, and writes tables and figures about all runs.
 
     The tables show a classification metric on every split, and plausibility metrics by split and method, each with the
-    sample standard deviation over seeds (divisor n - 1). spread.png has a point for each run. scatter.png plots
+    sample standard deviation over seeds (divisor n - 1). If no seed of an experiment met its bounds, its rows are empty.
+    spread.png has a point for each run. scatter.png plots
     plausibility and the in-domain metric against the out-of-domain metric; the confidence intervals of the
     correlations treat all runs as independent. layers.png shows plausibility by layer (for methods such as
     alti_layer0). faithfulness.png shows normalized sufficiency and comprehensiveness by percentage of tokens.
@@ -95,7 +96,7 @@ def compare(
     if trade_off == "log_loss":
         raise ValueError("trade_off is log_loss, the other axis of the plot: give the name of a term, such as guidance")
     folders = [Path(experiment) for experiment in experiments]
-    rows = read_experiments(folders)
+    rows, names = read_experiments(folders), experiment_names(folders)
     if preset is not None and preset not in set(rows["preset"]):
         raise ValueError(
             f"no run has the preset {preset!r}: choose one of {', '.join(sorted(set(rows['preset']) - {''}))}"
@@ -115,9 +116,9 @@ def compare(
     write_whole(folder / "results.csv", lambda file: rows.to_csv(file, index=False))
     written = [folder / "results.csv"]
     title, width = f"{metric} in percent, mean (sample deviation) over seeds", terminal_width()
-    tables = [means_table(scores, "split", title=title, width=width)]
-    tables += plausibility_tables(rows, plausibility, preset, width=width)
-    notes = [*missed_bounds(folders), *other_data_notes(dict(zip(experiment_names(folders), folders, strict=True)))]
+    tables = [means_table(scores, names, "split", title=title, width=width)]
+    tables += plausibility_tables(rows, names, plausibility, preset, width=width)
+    notes = [*missed_bounds(folders), *other_data_notes(dict(zip(names, folders, strict=True)))]
     tables[0] = "\n".join([tables[0], *(line for note in notes for line in wrap(note, width))])
     print("\n\n".join(tables))
     if unknown:

@@ -81,8 +81,8 @@ def agreement_frame(runs: Mapping[str, Sequence[Path]], split: str) -> pd.DataFr
         split: the split on which attributions are compared.
 
     Raises:
-        ValueError: the first experiment has only one run, a run has stored no scores on the split, or the runs have no
-            method, or no text and class, in common.
+        ValueError: the first experiment has fewer than two runs, a run has stored no scores on the split, or the runs
+            have no method, or no text and class, in common.
     """
     reference, *_ = runs
     stored = {run: {m for s, m in stored_methods(run) if s == split} for group in runs.values() for run in group}
@@ -92,7 +92,9 @@ def agreement_frame(runs: Mapping[str, Sequence[Path]], split: str) -> pd.DataFr
                 f"{run} has stored no attributions on {split}: test this run with callbacks/attribution_cache.yaml"
             )
     if len(runs[reference]) < 2:
-        raise ValueError(f"{reference} has only one run, so its seeds cannot be compared: fit and test another seed")
+        raise ValueError(
+            f"{reference} has fewer than two tested runs, too few for a reference: fit and test more seeds"
+        )
     methods = sorted(set.intersection(*stored.values()))
     if not methods:
         raise ValueError(f"the runs have no method in common on {split}: test all of them with the same methods")

@@ -22,10 +22,12 @@ def read_experiments(folders: Sequence[Path]) -> pd.DataFrame:
 
     Returns:
         A table with the columns experiment (a name that no other folder has), seed, split, preset, method, metric and
-        value. Rows without a value are left out.
+        value. Rows without a value are left out. An experiment of which no run met the bounds of its constraints has no
+        rows, because such a run has no best checkpoint to test.
 
     Raises:
-        ValueError: no folder is given, a folder is named twice, or a folder has no tested run.
+        ValueError: no folder is given, a folder is named twice, a folder has no tested run although its runs met their
+            bounds (or have none), or no run of any folder met its bounds.
 
     Example:
         >>> read_experiments([Path("runs/none")])
@@ -40,12 +42,15 @@ def read_experiments(folders: Sequence[Path]) -> pd.DataFrame:
         if places[number] in places[:number]:
             raise ValueError(f"{folder} is named twice: name each experiment once")
         runs = [run for run in runs_of(folder) if run.is_tested]
-        if not runs:
+        if not runs and not any(run.missed_its_bounds for run in runs_of(folder)):
             raise ValueError(
                 f"{folder} has no tested run (seed*/results.parquet): fit and test this experiment first, or correct "
                 "its name"
             )
         parts += [run_results(run.path).assign(experiment=name) for run in runs]
+    if not parts:
+        lines = "; ".join(missed_bounds(folders))
+        raise ValueError(f"no run has results ({lines}): name another experiment too, or train with looser bounds")
     rows = pd.concat(parts, ignore_index=True)[["experiment", "seed", *KEYS, "value"]]
     return rows[rows["value"].notna()].reset_index(drop=True)
 
@@ -66,11 +71,12 @@ def missed_bounds(folders: Sequence[Path]) -> list[str]:
     return lines
 
 
-def means_table(rows: pd.DataFrame, columns: str, *, title: str, width: int = 80) -> str:
+def means_table(rows: pd.DataFrame, names: Sequence[str], columns: str, *, title: str, width: int = 80) -> str:
     """Returns a table with a row for each experiment. Its cells are "mean (standard deviation)" over seeds, in percent.
 
     Args:
         rows: results with the columns experiment, seed and value, and a column with the name `columns`.
+        names: the experiments. An experiment without results also gets a row.
         columns: name of the column of `rows` whose values become the columns of the table.
         title: text above the table.
         width: number of characters in a line.
@@ -78,18 +84,16 @@ def means_table(rows: pd.DataFrame, columns: str, *, title: str, width: int = 80
     Example:
         >>> rows = pd.DataFrame([("tm", 0, "test", 0.9), ("tm", 1, "test", 0.7), ("igr", 0, "test", 0.5)])
         >>> rows.columns = ["experiment", "seed", "split", "value"]
-        >>> print(means_table(rows, "split", title="macro_f1"))
+        >>> print(means_table(rows, ["tm", "igr", "pgd"], "split", title="macro_f1"))
         macro_f1
                     test
         tm   80.0 (14.1)
         igr         50.0
+        pgd            -
     """
-    experiments = [str(name) for name in rows["experiment"].unique()]
     cells = {key: _cell(values) for key, values in rows.groupby(["experiment", columns])["value"]}
-    shown = [
-        Column(str(value), [cells.get((name, value), "-") for name in experiments]) for value in rows[columns].unique()
-    ]
-    return text_table(experiments, shown, title=title, width=width)
+    shown = [Column(str(value), [cells.get((name, value), "-") for name in names]) for value in rows[columns].unique()]
+    return text_table(names, shown, title=title, width=width)
 
 
 def _cell(values: pd.Series) -> str:

@@ -60,8 +60,11 @@ def attribution_rows(rows: pd.DataFrame, metric: str, preset: str | None = None)
     return selected
 
 
-def plausibility_tables(rows: pd.DataFrame, metrics: Sequence[str], preset: str | None, width: int) -> list[str]:
-    """Returns a table for each metric and split, with a row for each experiment and a column for each method.
+def plausibility_tables(
+    rows: pd.DataFrame, names: Sequence[str], metrics: Sequence[str], preset: str | None, width: int
+) -> list[str]:
+    """Returns a table for each metric and split, with a row for each of the experiments `names` and a column for each
+    method.
 
     Methods for single layers (alti_layer0, alti_layer1, ...) are left out; see `layer_panels`.
     """
@@ -70,7 +73,7 @@ def plausibility_tables(rows: pd.DataFrame, metrics: Sequence[str], preset: str 
         selected = attribution_rows(rows, metric, preset)
         selected = selected[~selected["method"].str.fullmatch(LAYER.pattern)]
         for split, part in selected.groupby("split", sort=False):
-            tables.append(means_table(part, "method", title=f"{metric} on {split}, in percent", width=width))
+            tables.append(means_table(part, names, "method", title=f"{metric} on {split}, in percent", width=width))
     return tables
 
 

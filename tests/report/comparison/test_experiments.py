@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -11,6 +12,15 @@ from lightning_xai.report.comparison.experiments import means_table, missed_boun
 from tests.report.conftest import write_results
 
 ACCURACY = ("test", "", "", "accuracy")
+
+
+def finish(experiment: Path, met: Sequence[bool]) -> None:
+    """Writes the manifests of finished runs without results; `met` says which of them met their bounds."""
+    for seed, bound_met in enumerate(met):
+        folder = experiment / f"seed{seed}"
+        folder.mkdir(parents=True)
+        facts = {"format": 2, "status": "finished", "bound_met": bound_met}
+        (folder / "manifest.json").write_text(json.dumps(facts))
 
 
 def test_tests_on_other_data_count_and_those_of_other_checkpoints_do_not(tmp_path):
@@ -53,12 +63,19 @@ def test_experiments_that_cannot_be_read_are_refused(folders, message, tmp_path)
 
 
 def test_experiments_whose_seeds_missed_their_bounds_are_named(tmp_path):
-    for seed, met in enumerate([True, False, False]):
-        folder = tmp_path / "rollout" / f"seed{seed}"
-        folder.mkdir(parents=True)
-        facts = {"format": 2, "status": "finished", "bound_met": met}
-        (folder / "manifest.json").write_text(json.dumps(facts))
-    assert missed_bounds([Path(tmp_path / "rollout")]) == ["rollout: 1 of 3 seeds met the bounds"]
+    finish(tmp_path / "rollout", [True, False, False])
+    assert missed_bounds([tmp_path / "rollout"]) == ["rollout: 1 of 3 seeds met the bounds"]
+
+
+def test_experiments_without_results_are_read_only_if_they_missed_their_bounds(tmp_path):
+    write_results(tmp_path / "tm", 0, {ACCURACY: 0.5})
+    finish(tmp_path / "rollout", [False, False])
+    assert set(read_experiments([tmp_path / "tm", tmp_path / "rollout"])["experiment"]) == {"tm"}
+    with pytest.raises(ValueError, match="no run has results .rollout: 0 of 2 seeds met the bounds.: .* looser bounds"):
+        read_experiments([tmp_path / "rollout"])
+    finish(tmp_path / "untested", [True])
+    with pytest.raises(ValueError, match="untested has no tested run"):
+        read_experiments([tmp_path / "tm", tmp_path / "untested"])
 
 
 def test_table_has_means_and_deviations_over_seeds_and_marks_what_is_missing():
@@ -66,5 +83,9 @@ def test_table_has_means_and_deviations_over_seeds_and_marks_what_is_missing():
         [("a", 0, "x", 0.25), ("a", 1, "x", 0.75), ("b", 0, "y", 0.5)],
         columns=["experiment", "seed", "split", "value"],
     )
-    lines = means_table(rows, "split", title="f1").splitlines()
-    assert [line.split() for line in lines[2:]] == [["a", "50.0", "(35.4)", "-"], ["b", "-", "50.0"]]
+    lines = means_table(rows, ["a", "b", "c"], "split", title="f1").splitlines()
+    assert [line.split() for line in lines[2:]] == [
+        ["a", "50.0", "(35.4)", "-"],
+        ["b", "-", "50.0"],
+        ["c", "-", "-"],
+    ]
