@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
+from matplotlib.figure import Figure
 
 from lightning_xai.commands.parser.typed_command import run_command
-from lightning_xai.commands.validation_losses import best_validation_losses
+from lightning_xai.commands.trade_off import read_trade_off
 from lightning_xai.metrics.classification import LOWER_IS_BETTER
 from lightning_xai.report.comparison.agreement import agreement_figure, agreement_frame, agreement_table
 from lightning_xai.report.comparison.experiments import means_table, missed_bounds, read_experiments
@@ -26,7 +27,6 @@ from lightning_xai.report.comparison.tables_and_pictures import (
     write_pictures,
 )
 from lightning_xai.report.names import common_folder, experiment_names
-from lightning_xai.report.scatter import PointPanel, scatter_figure
 from lightning_xai.report.tables import terminal_width, wrap
 from lightning_xai.runs.experiment import other_data_notes, report_dir, runs_of
 from lightning_xai.runs.files.whole_files import write_whole
@@ -58,11 +58,10 @@ def compare(
     """Prints means over the seeds of several experiments, and writes tables and figures about all runs.
 
     The tables show a classification metric on every split, and plausibility metrics by split and method, each with the
-    sample standard deviation over seeds (divisor n - 1). If no seed of an experiment met its bounds, its rows are empty.
-    spread.png has a point for each run. scatter.png plots
-    plausibility and the in-domain metric against the out-of-domain metric; the confidence intervals of the
-    correlations treat all runs as independent. layers.png shows plausibility by layer (for methods such as
-    alti_layer0). faithfulness.png shows normalized sufficiency and comprehensiveness by percentage of tokens.
+    sample standard deviation over seeds (divisor n - 1). The rows of an experiment are empty if no seed met its bounds.
+    spread.png has a point for each run. scatter.png plots plausibility and the in-domain metric against the
+    out-of-domain metric; the confidence intervals of the correlations treat all runs as independent. layers.png shows
+    plausibility by layer (for methods such as alti_layer0). faithfulness.png shows normalized sufficiency and comprehensiveness by percentage of tokens.
 
     Args:
         experiments: folders of finished experiments, such as runs/tm runs/igr. Later tests of their runs on other data
@@ -81,13 +80,14 @@ def compare(
             callbacks/attribution_cache.yaml.
         trade_off: name of a loss term. trade_off.png plots the log loss against this term's loss, both on the
             validation split at each run's best checkpoint, with a line at the bound of constrained runs. Every run
-            must have this term; give it `weight: 0` in runs whose training must not use it.
+            must have this term, with the same settings except its weight; give it `weight: 0` in runs whose training
+            must not use it.
         output: folder for the report; by default `report/compare` in the common folder of all experiments.
 
     Raises:
         ValueError: an experiment has no tested run; no run has results of a given metric or split; several presets have
-            a metric, and `preset` is missing; a run stored no attributions on the split `agreement`; or a run did not
-            log the loss of the term `trade_off` in validation.
+            a metric, and `preset` is missing; a run stored no attributions on the split `agreement`; a run did not log
+            the loss of the term `trade_off` in validation; or the settings or bounds of this term differ.
     """
     if not plausibility:
         raise ValueError("plausibility is empty: name at least one metric, or leave the option out")
@@ -111,15 +111,19 @@ def compare(
             known = ", ".join(scores["split"].unique())
             raise ValueError(f"no run has the split {split!r}: test the runs on this split, or choose one of {known}")
     others = list(out_of_domain) or other_splits(scores, in_domain)
+    by_name = dict(zip(names, folders, strict=True))
+    losses = None if trade_off is None else read_trade_off(by_name, trade_off)
+    title, width = f"{metric} in percent, mean (sample deviation) over seeds", terminal_width()
+    tables = [means_table(scores, names, "split", title=title, width=width)]
+    tables += plausibility_tables(rows, names, plausibility, preset, width=width)
+    tables += [] if losses is None else [losses.table(names, width=width)]
+    notes = [*missed_bounds(folders), *other_data_notes(by_name)]
+    tables[0] = "\n".join([tables[0], *(line for note in notes for line in wrap(note, width))])
+    agreements = None if agreement is None else _agreements(by_name, agreement)
     folder = Path(output) if output else report_dir(common_folder(folders)) / "compare"
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(folder / "results.csv", lambda file: rows.to_csv(file, index=False))
     written = [folder / "results.csv"]
-    title, width = f"{metric} in percent, mean (sample deviation) over seeds", terminal_width()
-    tables = [means_table(scores, names, "split", title=title, width=width)]
-    tables += plausibility_tables(rows, names, plausibility, preset, width=width)
-    notes = [*missed_bounds(folders), *other_data_notes(dict(zip(names, folders, strict=True)))]
-    tables[0] = "\n".join([tables[0], *(line for note in notes for line in wrap(note, width))])
     print("\n\n".join(tables))
     if unknown:
         remedy = "--plausibility takes the names of other metrics in results.csv, and --preset their preset"
@@ -138,41 +142,22 @@ def compare(
             print(f"  {x}: {pearson}")
     layers, curves = layer_panels(rows, plausibility[0], preset), faithfulness_panels(rows, faithfulness)
     written += write_pictures(rows, scatter, layers, curves, metric=metric, output=folder)
-    if agreement is not None:
-        written += _write_agreement(folders, agreement, folder)
-    if trade_off is not None:
-        written += _write_trade_off(folders, trade_off, folder)
+    if agreements is not None:
+        print(f"\n{agreement_table(agreements, names, str(agreement), width=width)}")
+        written += _write_part(folder / "agreement", agreements, agreement_figure(agreements, names))
+    if losses is not None:
+        written += _write_part(folder / "trade_off", losses.points, losses.figure())
     print("\n".join(f"written: {file}" for file in written))
 
 
-def _write_agreement(folders: Sequence[Path], split: str, output: Path) -> list[Path]:
-    """Prints how well attributions of runs with different seeds agree. Writes agreement.csv and agreement.png."""
-    names = experiment_names(folders)
-    groups = {name: [run.path for run in runs_of(f) if run.is_tested] for name, f in zip(names, folders, strict=True)}
-    frame = agreement_frame(groups, split)
-    print(f"\n{agreement_table(frame, names, split, width=terminal_width())}")
-    write_whole(output / "agreement.csv", lambda file: frame.to_csv(file, index=False))
-    return [output / "agreement.csv", save_figure(agreement_figure(frame, names), output / "agreement.png")]
+def _agreements(experiments: Mapping[str, Path], split: str) -> pd.DataFrame:
+    """Returns how well the tested runs of each experiment agree with those of the first one."""
+    groups = {name: [run.path for run in runs_of(folder) if run.is_tested] for name, folder in experiments.items()}
+    return agreement_frame(groups, split)
 
 
-def _write_trade_off(folders: Sequence[Path], term: str, output: Path) -> list[Path]:
-    """Prints mean validation losses, and writes trade_off.csv and trade_off.png."""
-    rows, bounds = [], []
-    for name, folder in zip(experiment_names(folders), folders, strict=True):
-        for run in runs_of(folder):
-            losses = best_validation_losses(run, (term, "log_loss"))
-            rows += [] if losses is None else [(name, run.path.name, losses[term], losses["log_loss"])]
-            bound = (run.manifest.get("bounds") or {}).get(term)
-            bounds += [] if bound is None or bound[1] is None else [bound[1]]
-    if not rows:
-        raise ValueError("no run has a best checkpoint, so there is no trade-off to plot: leave out --trade_off")
-    if len(set(bounds)) > 1:
-        given = ", ".join(f"{bound:g}" for bound in sorted(set(bounds)))
-        raise ValueError(f"the runs have different bounds for {term}: {given}; compare experiments with the same bound")
-    points = pd.DataFrame(rows, columns=["experiment", "run", "x", "y"])
-    write_whole(output / "trade_off.csv", lambda file: points.to_csv(file, index=False))
-    means = points.groupby("experiment", sort=False)[["x", "y"]].mean()
-    print(f"\nmean validation losses of the best checkpoints: {term}, log_loss")
-    print("\n".join(f"  {name}: {x:.4f}, {y:.4f}" for name, x, y in means.itertuples()))
-    panel = PointPanel("validation losses", term, "log_loss", points, bounds[0] if bounds else None)
-    return [output / "trade_off.csv", save_figure(scatter_figure([panel]), output / "trade_off.png")]
+def _write_part(stem: Path, table: pd.DataFrame, figure: Figure) -> list[Path]:
+    """Writes a table and a figure to `<stem>.csv` and `<stem>.png`, and returns these paths."""
+    file = stem.with_suffix(".csv")
+    write_whole(file, lambda part: table.to_csv(part, index=False))
+    return [file, save_figure(figure, stem.with_suffix(".png"))]

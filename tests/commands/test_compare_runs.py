@@ -1,6 +1,7 @@
 """`run.py compare`: what it reads from the runs themselves, stored attributions and validation losses."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -23,8 +24,9 @@ def logged_run(
     best: int,
     bound: float | None = None,
     steps_of_epoch: int = 10,
+    term: Mapping[str, object] | None = None,
 ):
-    """Writes a run with the losses (guidance, log_loss) of each epoch of 10 batches, and its best epoch."""
+    """Writes a run with the losses (guidance, log_loss) of each epoch of 10 batches, its best epoch and its term."""
     write_results(experiment, seed, F1)
     folder = experiment / f"seed{seed}"
     with SummaryWriter(str(folder)) as writer:
@@ -36,6 +38,7 @@ def logged_run(
     loops = {"fit_loop": {"epoch_loop.state_dict": {"_batches_that_stepped": 10 * best + 9}}}
     torch.save({"global_step": steps_of_epoch * (best + 1), "loops": loops}, folder / "checkpoints" / "best.ckpt")
     facts = {"format": 2, "status": "finished"} | ({} if bound is None else {"bounds": {"guidance": [0.5, bound]}})
+    facts |= {"settings": {f"model.init_args.terms.guidance.{name}": value for name, value in (term or {}).items()}}
     (folder / "manifest.json").write_text(json.dumps(facts))
     return experiment
 
@@ -44,7 +47,10 @@ def test_validation_losses_are_those_of_the_best_epoch(tmp_path):
     first = logged_run(tmp_path / "lambda0", 0, [(0.5, 0.75), (0.25, 0.5), (0.125, 0.625)], best=1)
     second = logged_run(tmp_path / "constrained", 0, [(0.0625, 0.75), (0.5, 0.125)], best=0, bound=0.03125)
     printed = command("compare", first, second, "--trade_off", "guidance")
-    assert "lambda0: 0.2500, 0.5000" in printed and "constrained: 0.0625, 0.7500" in printed
+    assert [line.split() for line in printed.splitlines() if line.count("0.") == 2] == [
+        ["lambda0", "0.2500", "0.5000"],
+        ["constrained", "0.0625", "0.7500"],
+    ]
     folder = tmp_path / "report" / "compare"
     assert pd.read_csv(folder / "trade_off.csv")[["x", "y"]].to_numpy().tolist() == [[0.25, 0.5], [0.0625, 0.75]]
     assert (folder / "trade_off.png").is_file()
@@ -52,7 +58,7 @@ def test_validation_losses_are_those_of_the_best_epoch(tmp_path):
 
 def test_the_best_epoch_of_a_run_that_accumulates_batches_is_found(tmp_path):
     run = logged_run(tmp_path / "a", 0, [(0.5, 0.75), (0.25, 0.5), (0.125, 0.25)], best=1, steps_of_epoch=2)
-    assert "a: 0.2500, 0.5000" in command("compare", run, "--trade_off", "guidance")
+    assert "a    0.2500    0.5000" in command("compare", run, "--trade_off", "guidance")
 
 
 @pytest.mark.parametrize(
@@ -70,9 +76,26 @@ def test_options_that_would_show_nothing_or_something_else_are_refused(arguments
     assert message in refusal("compare", *runs, *arguments)
 
 
-def test_a_run_that_did_not_validate_the_term_is_named(tmp_path):
+def test_a_run_that_did_not_validate_the_term_is_named_before_anything_is_written(tmp_path):
     experiment = logged_run(tmp_path / "lambda0", 0, [(0.5, 0.75)], best=0)
     assert "seed0 logged no val/vat: train this run with" in refusal("compare", experiment, "--trade_off", "vat")
+    assert not (tmp_path / "report").exists()
+
+
+def test_losses_of_the_same_name_are_compared_only_if_they_differ_in_their_weight(tmp_path):
+    settings = {"class_path": "Guidance", "init_args.method.class_path": "Attention", "init_args.weight": 0.0}
+    names: dict[str, dict] = {
+        "none": {},
+        "five": {"init_args.weight": 5.0},
+        "rollout": {"init_args.method.class_path": "Rollout"},
+    }
+    none, five, rollout = (
+        logged_run(tmp_path / name, 0, [(0.5, 0.75)], best=0, term=settings | changed)
+        for name, changed in names.items()
+    )
+    assert "five" in command("compare", none, five, "--trade_off", "guidance")
+    message = refusal("compare", none, five, rollout, "--trade_off", "guidance")
+    assert "the term guidance has init_args.method.class_path = Rollout in" in message and "only the weight" in message
 
 
 @pytest.mark.parametrize("named", [True, False])
