@@ -61,7 +61,8 @@ def compare(
     sample standard deviation over seeds (divisor n - 1). The rows of an experiment are empty if no seed met its bounds.
     spread.png has a point for each run. scatter.png plots plausibility and the in-domain metric against the
     out-of-domain metric; the confidence intervals of the correlations treat all runs as independent. layers.png shows
-    plausibility by layer (for methods such as alti_layer0). faithfulness.png shows normalized sufficiency and comprehensiveness by percentage of tokens.
+    plausibility by layer (for methods such as alti_layer0). faithfulness.png shows normalized sufficiency and
+    comprehensiveness by percentage of tokens.
 
     Args:
         experiments: folders of finished experiments, such as runs/tm runs/igr. Later tests of their runs on other data
