@@ -14,6 +14,7 @@ from lightning_xai.metrics.classification import LOWER_IS_BETTER
 from lightning_xai.report.comparison.agreement import agreement_figure, agreement_frame, agreement_table
 from lightning_xai.report.comparison.experiments import means_table, missed_bounds, read_experiments
 from lightning_xai.report.comparison.tables_and_pictures import (
+    attribution_rows,
     correlations_frame,
     correlations_with,
     faithfulness_panels,
@@ -30,6 +31,7 @@ from lightning_xai.report.names import common_folder, experiment_names
 from lightning_xai.report.tables import terminal_width, wrap
 from lightning_xai.runs.experiment import other_data_notes, report_dir, runs_of
 from lightning_xai.runs.files.whole_files import write_whole
+from lightning_xai.runs.splits import VALIDATION
 
 RANKINGS = ("rationale/auroc", "rationale/average_precision", "rationale/recall_at_annotated")
 
@@ -82,7 +84,8 @@ def compare(
         trade_off: name of a loss term. trade_off.png plots the log loss against this term's loss, both on the
             validation split at each run's best checkpoint, with a line at the bound of constrained runs. Every run
             must have this term, with the same settings except its weight; give it `weight: 0` in runs whose training
-            must not use it.
+            must not use it. A table has both losses and, if the runs measured it on the validation split, the first
+            plausibility metric of the method that the term guides.
         output: folder for the report; by default `report/compare` in the common folder of all experiments.
 
     Raises:
@@ -113,7 +116,11 @@ def compare(
             raise ValueError(f"no run has the split {split!r}: test the runs on this split, or choose one of {known}")
     others = list(out_of_domain) or other_splits(scores, in_domain)
     by_name = dict(zip(names, folders, strict=True))
-    losses = None if trade_off is None else read_trade_off(by_name, trade_off)
+    losses = None
+    if trade_off is not None:
+        plausible = attribution_rows(rows, plausibility[0], preset)
+        plausible = plausible[plausible["split"] == VALIDATION]
+        losses = read_trade_off(by_name, trade_off, plausible, metric=plausibility[0])
     title, width = f"{metric} in percent, mean (sample deviation) over seeds", terminal_width()
     tables = [means_table(scores, names, "split", title=title, width=width)]
     tables += plausibility_tables(rows, names, plausibility, preset, width=width)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +19,8 @@ from lightning_xai.runs.experiment import runs_of
 from lightning_xai.runs.new_options import without_new_options
 from lightning_xai.runs.settings import changed_settings
 
+COLUMNS = ["experiment", "run", "x", "y", "plausibility"]
+MEASURED = re.compile(r"trainer\.callbacks\.\d+\.init_args\.methods\.(?P<method>[^.]+)\.(?P<setting>.+)")
 MAY_DIFFER = ("init_args.weight", "init_args.validate")  # settings of a term that do not change the meaning of its loss
 
 
@@ -26,29 +30,41 @@ class TradeOff:
 
     Attributes:
         term: name of the term.
-        points: a table with the columns experiment, run, x (the term's loss) and y (the log loss).
+        points: a table with the columns experiment, run, x (the term's loss), y (the log loss) and plausibility (of the
+            method that the term guides; NaN if the run did not measure it on the validation split).
+        metric: the plausibility metric.
         bound: validation bound of the constrained runs; None if no run has one.
 
     Example:
-        >>> points = pd.DataFrame([("tm", "seed0", 0.25, 0.5)], columns=["experiment", "run", "x", "y"])
-        >>> print(TradeOff("guidance", points, bound=None).table(["tm", "igr"]))
-        validation losses of the best checkpoints, mean (sample deviation) over seeds
-             guidance  log_loss
-        tm     0.2500    0.5000
-        igr         -         -
+        >>> points = pd.DataFrame([("tm", "seed0", 0.25, 0.5, 0.75)], columns=COLUMNS)
+        >>> print(TradeOff("guidance", points, "auroc", bound=None).table(["tm", "igr"]))
+        losses and plausibility (auroc of the method that guidance guides) on the
+        validation split, at the best checkpoints, mean (sample deviation) over seeds
+             guidance  log_loss   auroc
+        tm     0.2500    0.5000  0.7500
+        igr         -         -       -
     """
 
     term: str
     points: pd.DataFrame
+    metric: str
     bound: float | None
 
     def table(self, names: Sequence[str], *, width: int = 80) -> str:
-        """Returns a text table of the mean losses, with a row for each of the experiments `names`."""
-        columns = []
-        for header, column in ((self.term, "x"), ("log_loss", "y")):
-            cells = {str(name): _cell(values) for name, values in self.points.groupby("experiment")[column]}
+        """Returns a text table of means, with a row for each of the experiments `names`.
+
+        The column of the plausibility is left out if no run measured it.
+        """
+        columns, quantity = [], "losses"
+        shown = {self.term: "x", "log_loss": "y"}
+        if self.points["plausibility"].notna().any():
+            shown[self.metric] = "plausibility"
+            quantity += f" and plausibility ({self.metric} of the method that {self.term} guides)"
+        for header, column in shown.items():
+            groups = self.points.dropna(subset=column).groupby("experiment")[column]
+            cells = {str(name): _cell(values) for name, values in groups}
             columns.append(Column(header, [cells.get(name, "-") for name in names]))
-        title = "validation losses of the best checkpoints, mean (sample deviation) over seeds"
+        title = f"{quantity} on the validation split, at the best checkpoints, mean (sample deviation) over seeds"
         return text_table(names, columns, title=title, width=width)
 
     def figure(self) -> Figure:
@@ -56,31 +72,37 @@ class TradeOff:
         return scatter_figure([PointPanel("validation losses", self.term, "log_loss", self.points, self.bound)])
 
 
-def read_trade_off(experiments: Mapping[str, Path], term: str) -> TradeOff:
-    """Reads the losses of all runs that have a best checkpoint.
+def read_trade_off(experiments: Mapping[str, Path], term: str, plausible: pd.DataFrame, *, metric: str) -> TradeOff:
+    """Reads the losses of all runs that have a best checkpoint, and the plausibility of the method that a term guides.
 
     Args:
         experiments: name -> folder of the experiment.
         term: name of the term.
+        plausible: plausibility on the validation split, with the columns experiment, seed, method and value.
+        metric: name of the plausibility metric.
 
     Raises:
         ValueError: no run has a best checkpoint, a run did not log the loss of the term in validation, the term's
             settings (except its weight) differ between the runs, or the runs have different bounds.
 
     Example:
-        >>> read_trade_off({"tm": Path("runs/none")}, "guidance")
+        >>> read_trade_off({"tm": Path("runs/none")}, "guidance", pd.DataFrame(), metric="rationale/auroc")
         Traceback (most recent call last):
         ValueError: no run has a best checkpoint, so there is no trade-off to plot: leave out --trade_off
     """
     rows, bounds, settings = [], set(), {}
+    columns = [plausible[name] for name in ("experiment", "seed", "method", "value")] if len(plausible) else []
+    known = {(name, f"seed{seed}", method): value for name, seed, method, value in zip(*columns, strict=True)}
     for name, folder in experiments.items():
         for run in runs_of(folder):
             losses = best_validation_losses(run, (term, "log_loss"))
             if losses is None:
                 continue
-            rows.append((name, run.path.name, losses[term], losses["log_loss"]))
-            bounds.add((run.manifest.get("bounds") or {}).get(term, (None, None))[1])
             settings[str(run.path)] = run.settings or {}
+            guided = guided_method(settings[str(run.path)], term)
+            auroc = known.get((name, run.path.name, guided), math.nan)
+            rows.append((name, run.path.name, losses[term], losses["log_loss"], auroc))
+            bounds.add((run.manifest.get("bounds") or {}).get(term, (None, None))[1])
     if not rows:
         raise ValueError("no run has a best checkpoint, so there is no trade-off to plot: leave out --trade_off")
     _check_same_term(settings, term)
@@ -88,8 +110,7 @@ def read_trade_off(experiments: Mapping[str, Path], term: str) -> TradeOff:
     if len(given) > 1:
         shown = ", ".join(f"{bound:g}" for bound in given)
         raise ValueError(f"the runs have different bounds for {term}: {shown}; compare experiments with the same bound")
-    points = pd.DataFrame(rows, columns=["experiment", "run", "x", "y"])
-    return TradeOff(term, points, given[0] if given else None)
+    return TradeOff(term, pd.DataFrame(rows, columns=COLUMNS), metric, given[0] if given else None)
 
 
 def _check_same_term(settings: Mapping[str, Mapping[str, Any]], term: str) -> None:
@@ -119,6 +140,27 @@ def term_settings(settings: Mapping[str, Any], term: str) -> dict[str, Any]:
     """
     prefix = f"model.init_args.terms.{term}."
     return {name.removeprefix(prefix): value for name, value in settings.items() if name.startswith(prefix)}
+
+
+def guided_method(settings: Mapping[str, Any], term: str) -> str | None:
+    """Returns the name under which a run measures the method that a term guides; None if it does not measure it.
+
+    Example:
+        >>> measured = {"trainer.callbacks.0.init_args.methods.saliency.class_path": "Gradient"}
+        >>> guided_method(measured | {"model.init_args.terms.er.init_args.method.class_path": "Gradient"}, "er")
+        'saliency'
+    """
+    prefix = "init_args.method."
+    guided = {
+        name.removeprefix(prefix): value
+        for name, value in term_settings(settings, term).items()
+        if name.startswith(prefix)
+    }
+    methods: dict[str, dict[str, Any]] = {}
+    for name, value in settings.items():
+        if found := MEASURED.fullmatch(name):
+            methods.setdefault(found["method"], {})[found["setting"]] = value
+    return next((name for name, method in methods.items() if method == guided), None)
 
 
 def without_free_settings(names: Iterable[str]) -> list[str]:

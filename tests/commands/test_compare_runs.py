@@ -13,6 +13,7 @@ from tests.commands.conftest import command, refusal
 from tests.report.comparison.test_agreement import random_scores, store
 from tests.report.conftest import write_results
 
+AUROC = "rationale/auroc"
 F1 = {("test", "", "", "macro_f1"): 0.5}
 
 
@@ -80,6 +81,20 @@ def test_a_run_that_did_not_validate_the_term_is_named_before_anything_is_writte
     experiment = logged_run(tmp_path / "lambda0", 0, [(0.5, 0.75)], best=0)
     assert "seed0 logged no val/vat: train this run with" in refusal("compare", experiment, "--trade_off", "vat")
     assert not (tmp_path / "report").exists()
+
+
+def test_plausibility_on_validation_is_that_of_the_guided_method(tmp_path):
+    settings = {"class_path": "Guidance", "init_args.method.class_path": "Rollout", "init_args.method.init_args.f": 0.5}
+    experiment = logged_run(tmp_path / "joint", 0, [(0.5, 0.75)], best=0, term=settings)
+    measured = {("validation", "er", name, AUROC): value for name, value in {"attention": 0.25, "roll": 0.875}.items()}
+    write_results(experiment, 0, F1 | measured | {("test", "er", "roll", AUROC): 0.625})
+    methods = {"attention.class_path": "Attention", "roll.class_path": "Rollout", "roll.init_args.f": 0.5}
+    file = experiment / "seed0" / "manifest.json"
+    facts = json.loads(file.read_text())
+    facts["settings"] |= {f"trainer.callbacks.1.init_args.methods.{name}": value for name, value in methods.items()}
+    file.write_text(json.dumps(facts))
+    printed = command("compare", experiment, "--trade_off", "guidance")
+    assert ["joint", "0.5000", "0.7500", "0.8750"] in [line.split() for line in printed.splitlines()]
 
 
 def test_losses_of_the_same_name_are_compared_only_if_they_differ_in_their_weight(tmp_path):
