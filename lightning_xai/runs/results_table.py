@@ -104,8 +104,9 @@ def run_tables(folder: Path) -> list[RunTable]:
 
 
 def _have_same_examples(own: Mapping[str, Any], settings: Mapping[str, Any]) -> bool:
-    """Returns whether two tests with these settings use the same examples."""
-    limit = "trainer.limit_test_batches"
+    """Returns whether two tests with these settings use the same examples of each split that both test."""
+    limit, splits = "trainer.limit_test_batches", "data.init_args.extra_test_splits"
+    own, settings = ({k: v for k, v in given.items() if not k.startswith(splits)} for given in (own, settings))
     same_data = hash_of_test_data(without_new_options(settings, own)) == hash_of_test_data(own)
     return same_data and settings.get(limit) == own.get(limit)
 

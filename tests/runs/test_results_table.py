@@ -140,3 +140,13 @@ def test_results_of_a_split_and_a_preset_come_from_one_test(tmp_path):
     assert values == kept
     (tmp_path / "results.json").unlink()  # as an older version left it
     assert len(run_results(tmp_path)) == 3
+
+
+def test_a_later_test_of_other_splits_adds_what_the_own_table_lacks(tmp_path):
+    own = {"split": "validation", "preset": "", "method": "", "metric": "f1", "checkpoint": "abc", "value": 0.5}
+    later = [own | {"value": 0.25}, own | {"preset": "er", "method": "attention", "metric": "auroc", "value": 0.75}]
+    ResultsTable(tmp_path).write(pd.DataFrame([own]), {"data.init_args.extra_test_splits": None})
+    named = {"data.init_args.extra_test_splits.0": "validation"}
+    for settings, values in ((named, [0.5, 0.75]), (named | {"data.init_args.max_examples": 3}, [0.5])):
+        ResultsTable(tmp_path, "results_12ab").write(pd.DataFrame(later), settings)
+        assert run_results(tmp_path)["value"].tolist() == values
