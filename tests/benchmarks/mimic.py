@@ -1,9 +1,9 @@
 """Peak memory of reading NOTEEVENTS of several sizes: python tests/benchmarks/mimic.py [--gb .25,.5,1] [--kb 8]
 
 Each size is read in a process of its own. Every note has --kb kB. One note in --one_in is a discharge summary, by
-default one in 30, as in MIMIC-III. "extra" is the growth of resident memory at the peak, "by a note" the part
-of it for each note in use. The last line divides the largest extra memory by the smallest, beside the same ratio of the
-sizes. Memory holds an index of about 90 bytes for a note in use, but no text. The tables go to a temporary folder on --disk.
+default one in 30, as in MIMIC-III. "extra" is the growth of resident memory at the peak, "by a note" the part of it for
+each note in use. The last line divides the largest extra memory by the smallest, beside the same ratio of the sizes.
+Memory holds an index of about 90 bytes for a note in use, but no text. The tables go to a temporary folder on --disk.
 """
 
 from __future__ import annotations

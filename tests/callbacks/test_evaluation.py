@@ -60,8 +60,8 @@ def test_a_test_that_names_the_validation_split_measures_its_explanations(object
     data = planted_data(extra_test_splits=["validation"], tune_on_validation=tunes)
     results = rows(tmp_path / "test", objective, evaluation(), data=data)
     assert {key[0] for key in results} == {"test", "validation"}
-    validated, measuring = trainer(tmp_path / "validate", compute(Random(), InputXGradient())), evaluation()
-    validated.callbacks.append(measuring)
+    measuring = evaluation()
+    validated = trainer(tmp_path / "validate", compute(Random(), InputXGradient()), measuring)
     validated.validate(objective, datamodule=planted_data(), verbose=False)
     for row in measuring.result_rows():
         assert results["validation", "preset", row["method"], row["metric"]]["value"] == pytest.approx(row["value"])
