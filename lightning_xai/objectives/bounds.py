@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from lightning_xai.objectives.constraint_checks import logged_name
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.settings import changed_settings
 
@@ -44,6 +45,28 @@ def bound_run(run: RunFolder, name: str, seed: int, bounds_dir: str | None = Non
     """
     default = run.experiment_dir.with_name(f"{run.experiment_dir.name}_bounds")
     return RunFolder((Path(bounds_dir) if bounds_dir else default) / name / f"seed{seed}")
+
+
+def options_of_bound_run(run: RunFolder, name: str, seed: int) -> list[str]:
+    """Returns command-line options that turn a constrained run into the run that minimizes only the loss `name`.
+
+    Args:
+        run: the folder of the new run, from `bound_run`.
+        name: name of the loss.
+        seed: seed of the new run.
+
+    Example:
+        >>> run = bound_run(RunFolder(Path("runs/er/seed7")), "guidance", 0)
+        >>> options_of_bound_run(run, "guidance", 0)[:3]
+        ['--runs_dir=runs', '--experiment=er_bounds/guidance', '--seed_everything=0']
+    """
+    bounds_dir = run.experiment_dir.parent
+    return [
+        f"--runs_dir={bounds_dir.parent}", f"--experiment={bounds_dir.name}/{name}", f"--seed_everything={seed}",
+        f"--model.init_args.only={name}", "--test_after_fit=false",
+        "--model.init_args.bound_margin=1.5", "--model.init_args.bounds_dir=null",  # these have no effect there
+        f"--checkpoint.monitor={logged_name(name)}", "--checkpoint.mode=min",
+    ]  # fmt: skip
 
 
 def bounds_from(

@@ -23,7 +23,7 @@ from lightning_xai.objectives.terms.epoch_means import EpochMeans, smaller
 from lightning_xai.objectives.terms.evaluation import needs_of, prepare_all, term_values
 from lightning_xai.objectives.terms.gradient_check import try_term
 from lightning_xai.objectives.terms.names import check_term_names, label_of
-from lightning_xai.objectives.terms.weights import check_weight, is_ever_active, weight_at, weighted_mean
+from lightning_xai.objectives.terms.weights import check_weight, is_ever_active, weight_at, weighted_mean, weighted_sum
 from lightning_xai.runs.progress import say
 from lightning_xai.runs.splits import VALIDATION, log_prefix
 from lightning_xai.types import Batch
@@ -171,14 +171,7 @@ class ComposedObjective(Objective):
 
     def combined(self, own_loss: Tensor, values: Mapping[str, Tensor], weights: Mapping[str, float]) -> Tensor:
         """Returns the scalar to minimize: `task_weight` * `own_loss` + the sum of weights[name] * values[name]."""
-        return self._sum(values, weights, self.task_weight * own_loss)
-
-    @staticmethod
-    def _sum(values: Mapping[str, Tensor], weights: Mapping[str, float], start: Tensor | float = 0.0) -> Tensor:
-        total = torch.as_tensor(start)
-        for name, weight in weights.items():
-            total = total + weight * values[name]
-        return total
+        return weighted_sum(values, weights, self.task_weight * own_loss)
 
     def on_train_start(self) -> None:
         super().on_train_start()
@@ -247,7 +240,7 @@ class ComposedObjective(Objective):
             epoch_means = self._epoch_means() if self.trainer.is_last_batch else {}
             train = {f"train/{name}": mean for name, mean in epoch_means.items()}
             self.minima = smaller(self.minima, {**train, **{f"val/{name}": mean for name, mean in named.items()}})
-        total = self._sum(means, self.final_weights(), self.task_weight * means["loss"])
+        total = weighted_sum(means, self.final_weights(), self.task_weight * means["loss"])
         return {name: value.float().cpu() for name, value in (means | {"loss": total}).items()}
 
     def term_values(self, batch: Batch, terms: dict[str, Term]) -> dict[str, TermValue]:

@@ -15,17 +15,23 @@ from torch import Tensor
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.checkpoints.checkpoint import read_checkpoint
-from lightning_xai.objectives.bounds import LOGGED_STEPS, BoundPreset, bound_run, bounds_from, check_same_settings
-from lightning_xai.objectives.constraint_checks import TASK, check_constraints, check_numbers
+from lightning_xai.objectives.bounds import (
+    LOGGED_STEPS,
+    BoundPreset,
+    bound_run,
+    bounds_from,
+    check_same_settings,
+    options_of_bound_run,
+)
+from lightning_xai.objectives.constraint_checks import TASK, check_constraints, check_numbers, logged_name
 from lightning_xai.objectives.dual_ascent import Constraint, DualAscent, named_alphas
 from lightning_xai.objectives.supervised import Supervised
 from lightning_xai.objectives.terms.base import Term
 from lightning_xai.objectives.terms.epoch_means import smaller
+from lightning_xai.objectives.terms.weights import weighted_sum
 from lightning_xai.runs.folder import RunFolder
-from lightning_xai.runs.splits import VALIDATION, log_prefix
 from lightning_xai.types import Batch
 
-VAL = log_prefix(VALIDATION)
 DualDecay = Literal["network", "constant"]
 
 
@@ -136,7 +142,7 @@ class Constrained(Supervised):
         if self.only is not None:
             return own_loss if self.only == TASK else values[self.only]
         free = {name: weight for name, weight in weights.items() if name not in self.constraints}
-        total = self._sum(values, free) if TASK in self.constraints else super().combined(own_loss, values, free)
+        total = weighted_sum(values, free) if TASK in self.constraints else super().combined(own_loss, values, free)
         losses = {TASK: own_loss, **values}
         violations = torch.stack([losses[name] - float(limit.bound) for name, limit in self.constraints.items()])
         self._violations.append(violations.detach())
@@ -173,14 +179,7 @@ class Constrained(Supervised):
         """
         for name, seed, run in self._bound_runs(trainer):
             if not run.is_finished:
-                bounds_dir = run.experiment_dir.parent
-                return [
-                    f"--runs_dir={bounds_dir.parent}", f"--experiment={bounds_dir.name}/{name}",
-                    f"--seed_everything={seed}",
-                    f"--model.init_args.only={name}", "--test_after_fit=false",
-                    "--model.init_args.bound_margin=1.5", "--model.init_args.bounds_dir=null",  # without effect there
-                    f"--checkpoint.monitor={logged_name(name)}", "--checkpoint.mode=min",
-                ]  # fmt: skip
+                return options_of_bound_run(run, name, seed)
             check_same_settings(RunFolder(Path(trainer.default_root_dir)), run, name)
         return []
 
@@ -286,13 +285,3 @@ class Constrained(Supervised):
         names = list(self.constraints)
         logged = named_alphas(names, self.dual.alpha) | {f"violation_{n}": v for n, v in zip(names, mean, strict=True)}
         self.log_dict({f"train/{name}": value for name, value in logged.items()})
-
-
-def logged_name(constraint: str) -> str:
-    """Returns the tag under which a constrained loss is logged in validation.
-
-    Example:
-        >>> logged_name("guidance"), logged_name("task")
-        ('val/guidance', 'val/log_loss')
-    """
-    return f"{VAL}/{'log_loss' if constraint == TASK else constraint}"

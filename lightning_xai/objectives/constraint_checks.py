@@ -1,4 +1,4 @@
-"""Checks the arguments of Constrained: constraints match the terms, and numbers are in range."""
+"""Names the constrained losses, and checks the arguments of Constrained."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from lightning_xai.objectives.dual_ascent import Constraint
 from lightning_xai.objectives.terms.base import Term
+from lightning_xai.runs.splits import VALIDATION, log_prefix
 
 TASK = "task"  # name of the constraint on the objective's own loss
 
@@ -54,3 +55,13 @@ def check_numbers(
         raise ValueError(f"gradient_clip_val is {gradient_clip_val}: give a number above 0, or null")
     if not 1 <= bound_margin < math.inf:
         raise ValueError(f"bound_margin is {bound_margin}: give a finite number, at least 1")
+
+
+def logged_name(constraint: str) -> str:
+    """Returns the tag under which a constrained loss is logged in validation.
+
+    Example:
+        >>> logged_name("guidance"), logged_name("task")
+        ('val/guidance', 'val/log_loss')
+    """
+    return f"{log_prefix(VALIDATION)}/{'log_loss' if constraint == TASK else constraint}"

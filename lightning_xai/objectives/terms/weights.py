@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from itertools import pairwise
 
+import torch
 from torch import Tensor
 
 Weight = float | list[tuple[float, float]]
@@ -71,7 +73,6 @@ def weighted_mean(values: Tensor, weights: Tensor, expected_weight: float | None
             sum of the weights, or by 1 if the sum of the weights is below 1.
 
     Example:
-        >>> import torch
         >>> values, weights = torch.tensor([4.0, 1.0]), torch.tensor([1.0, 0.0])
         >>> weighted_mean(values, weights, None).item(), weighted_mean(values, weights, 0.25).item()
         (4.0, 8.0)
@@ -80,3 +81,16 @@ def weighted_mean(values: Tensor, weights: Tensor, expected_weight: float | None
     if expected_weight is None:
         return total / weights.sum().clamp_min(1).to(values.dtype)
     return total / (len(values) * expected_weight)
+
+
+def weighted_sum(values: Mapping[str, Tensor], weights: Mapping[str, float], start: Tensor | float = 0.0) -> Tensor:
+    """Returns `start` + the sum of weights[name] * values[name] over the names in `weights`.
+
+    Example:
+        >>> weighted_sum({"igr": torch.tensor(2.0), "vat": torch.tensor(1.0)}, {"igr": 0.5}, start=3.0)
+        tensor(4.)
+    """
+    total = torch.as_tensor(start)
+    for name, weight in weights.items():
+        total = total + weight * values[name]
+    return total
