@@ -203,8 +203,12 @@ class XAICLI(LightningCLI):
             say(f"{run.path} is finished already; remove this folder to start the run again")
             self._save_config()
             return self._end(run.results, sorted(run.results_table.heatmaps_dir.glob("*.html")))
-        check_chains(callbacks_of(self.trainer), tests_after_fit=config.test_after_fit)
+        callbacks = callbacks_of(self.trainer)
+        check_chains(callbacks, tests_after_fit=config.test_after_fit)
         is_trained, asking = run.is_trained and not self.is_dry, self._asking()
+        if not is_trained:  # checked before other runs, which may take long
+            check_monitors(self.model, callbacks)
+            check_tuning(callbacks, self.datamodule, tests_after_fit=config.test_after_fit)
         if is_trained:
             # the test needs the other runs of a chain, but no run that only the training needs, such as a teacher's
             asking = [part for part in asking if isinstance(part, ChainCallback)]
@@ -248,10 +252,6 @@ class XAICLI(LightningCLI):
             say("\n".join(written_lines(file, drawn_pages(self.trainer))))
 
     def _fit(self, ckpt_path: str | None, **kwargs: Any) -> None:
-        callbacks = callbacks_of(self.trainer)
-        check_monitors(self.model, callbacks)
-        if self.facts.tests_after_fit:
-            check_tuning(callbacks, self.datamodule)
         if ckpt_path is not None:
             ckpt_path = self._resolve(ckpt_path)
         last = self.run.checkpoint("last")

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from lightning import Callback, LightningDataModule
+from lightning.pytorch.callbacks import EarlyStopping
 
 from lightning_xai.callbacks.base import AttributionSource
+from lightning_xai.callbacks.constrained_stopping import ConstrainedStopping
 from lightning_xai.callbacks.evaluation import AttributionEvaluation
 from lightning_xai.callbacks.monitors import TRAIN, monitors_of, never_logged
 from lightning_xai.chains.base import ChainCallback
@@ -21,6 +23,8 @@ from lightning_xai.models.checkpoints.class_order import check_class_order
 from lightning_xai.models.checkpoints.loading import first_difference
 from lightning_xai.models.pretrained.pretrained_weights import refuse_gaps
 from lightning_xai.objectives.base import Objective
+from lightning_xai.objectives.constrained import Constrained
+from lightning_xai.objectives.constraint_checks import logged_name
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.splits import VALIDATION, log_prefix
 
@@ -78,8 +82,8 @@ def measured_in_fit(callbacks: Sequence[Callback]) -> list[str]:
 def check_monitors(objective: Objective, callbacks: Sequence[Callback]) -> None:
     """Raises ValueError if a callback monitors a wrong value, or has a `mode` that prefers bad values.
 
-    A value is wrong if no validation logs it (Preflight checks training values), if it is the log loss although
-    `task_weight` is 0, or if the objective has `monitors` and the value is not one of them.
+    A value is wrong if no validation logs it (Preflight checks training values), if it is the log loss although the
+    objective does not minimize this loss, or if the objective has `monitors` and the value is not one of them.
 
     Example:
         >>> from lightning.pytorch.callbacks import EarlyStopping
@@ -94,6 +98,9 @@ def check_monitors(objective: Objective, callbacks: Sequence[Callback]) -> None:
     directions = validation_directions(objective)
     measured = measured_in_fit(callbacks)
     own: dict[str, str] = getattr(objective, "monitors", {})  # log name -> mode that the objective prescribes
+    # if a run minimizes one loss alone, `check_stopping` is enough: other callbacks do not affect the bound it finds
+    may_monitor_log_loss = getattr(objective, "own_weight", 1.0) > 0 or getattr(objective, "minimized_alone", None)
+    check_stopping(objective, callbacks)
     for monitor in monitors_of(callbacks):
         if own and own.get(monitor.name) != monitor.mode:
             (tag, mode), *_ = own.items()
@@ -103,10 +110,11 @@ def check_monitors(objective: Objective, callbacks: Sequence[Callback]) -> None:
             )
         if own:
             continue
-        if monitor.name == f"{prefix}/log_loss" and getattr(objective, "task_weight", 1.0) == 0:
+        if monitor.name == f"{prefix}/log_loss" and not may_monitor_log_loss:
+            reason = "it has a bound" if objective.task_weight else "task_weight is 0"
+            choices = f"monitor one of {', '.join(losses)}" if losses else "set `validate: true` for a term to monitor"
             raise ValueError(
-                f"{monitor.owner}.monitor is {monitor.name}, which is not minimized, because task_weight is 0: "
-                f"monitor one of {', '.join(losses)}"
+                f"{monitor.owner}.monitor is {monitor.name}, which is not minimized, because {reason}: {choices}"
             )
         if (better := directions.get(monitor.name)) is not None:
             if monitor.mode != better:
@@ -120,15 +128,56 @@ def check_monitors(objective: Objective, callbacks: Sequence[Callback]) -> None:
             raise never_logged(monitor, [*directions, *(f"{start}..." for start in measured), f"{TRAIN}loss"])
 
 
-def check_tuning(callbacks: Sequence[Callback], data: LightningDataModule) -> None:
-    """Raises ValueError if a metric needs a tuned threshold, but the test after the fit does not tune thresholds.
-
-    Nothing is raised if the callback Preflight will leave out such metrics.
+def check_stopping(objective: Objective, callbacks: Sequence[Callback]) -> None:
+    """Raises ValueError if a callback would stop the runs that find a bound by a value that they do not minimize.
 
     Example:
-        >>> check_tuning([], LightningDataModule())
+        >>> from lightning.pytorch.callbacks import EarlyStopping
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> from lightning_xai.objectives.constrained import Constrained
+        >>> from lightning_xai.objectives.dual_ascent import Constraint
+        >>> from lightning_xai.objectives.terms.input_gradient import InputGradient
+        >>> objective = Constrained(random_bert(), {"igr": Constraint("auto")}, {"igr": InputGradient()})
+        >>> check_stopping(objective, [EarlyStopping("val/log_loss")])
+        Traceback (most recent call last):
+        ValueError: EarlyStopping.monitor is val/log_loss, but runs that find the bound of igr minimize only val/igr: \
+monitor val/loss, or use ConstrainedStopping, which monitors val/igr in these runs
     """
-    if isinstance(data, TextDataModule) and not data.tune_on_validation:
+    stopping = [c for c in callbacks if isinstance(c, EarlyStopping) and not isinstance(c, ConstrainedStopping)]
+    for name in alone_in(objective):
+        tag = logged_name(name)
+        for callback in stopping:
+            if callback.monitor not in (tag, f"{log_prefix(VALIDATION)}/loss", f"{TRAIN}loss", f"{TRAIN}{name}"):
+                raise ValueError(
+                    f"{type(callback).__name__}.monitor is {callback.monitor}, but runs that find the bound of {name} "
+                    f"minimize only {tag}: monitor val/loss, or use ConstrainedStopping, which monitors {tag} in these "
+                    "runs"
+                )
+
+
+def alone_in(objective: Objective) -> list[str]:
+    """Returns the names of losses that a run of the objective, or runs that find its bounds, minimize alone.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> from lightning_xai.objectives.supervised import Supervised
+        >>> alone_in(Supervised(random_bert()))
+        []
+    """
+    if not isinstance(objective, Constrained):
+        return []
+    return objective.auto_bounds if objective.only is None else [objective.only]
+
+
+def check_tuning(callbacks: Sequence[Callback], data: LightningDataModule, *, tests_after_fit: bool) -> None:
+    """Raises ValueError if a metric needs a tuned threshold, but the test after the fit does not tune thresholds.
+
+    Nothing is raised if no test follows the fit, or if the callback Preflight will leave out such metrics.
+
+    Example:
+        >>> check_tuning([], LightningDataModule(), tests_after_fit=True)
+    """
+    if tests_after_fit and isinstance(data, TextDataModule) and not data.tune_on_validation:
         for callback in callbacks:
             if isinstance(callback, AttributionEvaluation):
                 callback.refuse_tuned_metrics(callbacks)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from lightning_xai.models.checkpoints.checkpoint import read_checkpoint
 from lightning_xai.objectives.constraint_checks import logged_name
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.settings import changed_settings
@@ -67,6 +68,35 @@ def options_of_bound_run(run: RunFolder, name: str, seed: int) -> list[str]:
         "--model.init_args.bound_margin=1.5", "--model.init_args.bounds_dir=null",  # these have no effect there
         f"--checkpoint.monitor={logged_name(name)}", "--checkpoint.mode=min",
     ]  # fmt: skip
+
+
+def bounds_of_runs(
+    runs: Sequence[tuple[str, int, RunFolder]], preset: BoundPreset = "paper", margin: float = 1.5
+) -> dict[str, Bounds]:
+    """Returns name of a loss -> its bounds, from the last checkpoints of the runs that minimized only this loss.
+
+    Args:
+        runs: for each run, the name of its loss, its seed and its folder.
+        preset, margin: as in `bounds_from`.
+
+    Raises:
+        ValueError: a run is not finished, or as in `bounds_from`.
+
+    Example:
+        >>> bounds_of_runs([("guidance", 0, RunFolder(Path("runs/er_bounds/guidance/seed0")))])
+        Traceback (most recent call last):
+        ValueError: the bound of guidance is 'auto', but the run runs/er_bounds/guidance/seed0, which finds this \
+bound, is not finished: use run.py fit, which finishes that run first
+    """
+    minima: dict[str, list[Mapping[str, float]]] = {}
+    for name, _, run in runs:
+        if not run.is_finished:
+            raise ValueError(
+                f"the bound of {name} is 'auto', but the run {run.path}, which finds this bound, is not finished: "
+                "use run.py fit, which finishes that run first"
+            )
+        minima.setdefault(name, []).append(read_checkpoint(str(run.checkpoint("last")))["minima"])
+    return {name: bounds_from(found, name, preset, margin) for name, found in minima.items()}
 
 
 def bounds_from(

@@ -36,7 +36,7 @@ class ComposedObjective(Objective):
 
     The objective's own loss and all terms share one forward pass over the unchanged inputs. A subclass defines `task`,
     and may override `own_loss` and `prepare`. In validation, every term whose `validate` is True is logged as
-    val/<name>. The weighted sum of own loss and these terms is val/loss. It uses the final value of each weight.
+    val/<name>. The weighted sum of own loss and these terms, with the final weights, is val/loss (if any is above 0).
 
     Args:
         network: the classifier.
@@ -169,6 +169,11 @@ class ComposedObjective(Objective):
         """Whether the minimized loss contains the objective's own loss."""
         return self.task_weight > 0
 
+    @property
+    def own_weight(self) -> float:
+        """Weight of the objective's own loss in val/loss."""
+        return self.task_weight
+
     def combined(self, own_loss: Tensor, values: Mapping[str, Tensor], weights: Mapping[str, float]) -> Tensor:
         """Returns the scalar to minimize: `task_weight` * `own_loss` + the sum of weights[name] * values[name]."""
         return weighted_sum(values, weights, self.task_weight * own_loss)
@@ -226,7 +231,8 @@ class ComposedObjective(Objective):
 
     @property
     def more_validation_names(self) -> list[str]:
-        return list(self._means)
+        has_total = self.own_weight > 0 or any(self.final_weights().values())
+        return [name for name in self._means if name != "loss" or has_total]
 
     def more_validation_values(self) -> dict[str, Tensor]:
         if not self._means:
@@ -240,8 +246,9 @@ class ComposedObjective(Objective):
             epoch_means = self._epoch_means() if self.trainer.is_last_batch else {}
             train = {f"train/{name}": mean for name, mean in epoch_means.items()}
             self.minima = smaller(self.minima, {**train, **{f"val/{name}": mean for name, mean in named.items()}})
-        total = weighted_sum(means, self.final_weights(), self.task_weight * means["loss"])
-        return {name: value.float().cpu() for name, value in (means | {"loss": total}).items()}
+        total = weighted_sum(means, self.final_weights(), self.own_weight * means["loss"])
+        values = means | {"loss": total}
+        return {name: values[name].float().cpu() for name in self.more_validation_names}
 
     def term_values(self, batch: Batch, terms: dict[str, Term]) -> dict[str, TermValue]:
         """Returns name -> value on a batch for each of `terms`. The values can be differentiated."""

@@ -14,12 +14,11 @@ from torch import Tensor
 
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.models.base import Classifier
-from lightning_xai.models.checkpoints.checkpoint import read_checkpoint
 from lightning_xai.objectives.bounds import (
     LOGGED_STEPS,
     BoundPreset,
     bound_run,
-    bounds_from,
+    bounds_of_runs,
     check_same_settings,
     options_of_bound_run,
 )
@@ -167,6 +166,11 @@ class Constrained(Supervised):
         return self.only == TASK if self.only is not None else TASK in self.constraints or super().minimizes_own_loss
 
     @property
+    def auto_bounds(self) -> list[str]:
+        """Names of the constraints whose bound is still "auto": other runs minimize each of these losses alone."""
+        return [name for name, limit in self.constraints.items() if limit.bound == "auto"]
+
+    @property
     def minimized_alone(self) -> str | None:
         """The tag under which validation logs the loss named by `only`; None if `only` is None."""
         return None if self.only is None else logged_name(self.only)
@@ -191,16 +195,9 @@ class Constrained(Supervised):
         super().setup(stage)
         if stage != "fit" or self.only is not None:
             return
-        minima_by_term: dict[str, list[dict[str, float]]] = {}
-        for name, _, run in self._bound_runs(self.trainer):
-            if not run.is_finished:
-                raise ValueError(
-                    f"the bound of {name} is 'auto', but the run {run.path}, which finds this bound, is not finished: "
-                    "use run.py fit, which finishes that run first"
-                )
-            minima_by_term.setdefault(name, []).append(read_checkpoint(str(run.checkpoint("last")))["minima"])
-        for name, minima in minima_by_term.items():
-            self.constraints[name] = Constraint(*bounds_from(minima, name, self.bound_preset, self.bound_margin))
+        runs = self._bound_runs(self.trainer)
+        for name, bounds in bounds_of_runs(runs, self.bound_preset, self.bound_margin).items():
+            self.constraints[name] = Constraint(*bounds)
 
     @property
     def bounds(self) -> dict[str, list[float | None]]:
@@ -209,7 +206,7 @@ class Constrained(Supervised):
         return {name: [float(limit.bound), limit.validation_bound] for name, limit in known.items()}
 
     def _bound_runs(self, trainer: Trainer) -> list[tuple[str, int, RunFolder]]:
-        names = [name for name, limit in self.constraints.items() if limit.bound == "auto" and self.only is None]
+        names = self.auto_bounds if self.only is None else []
         this_run = RunFolder(Path(trainer.default_root_dir))
         seeds = range(self.bound_seeds)
         return [(name, seed, bound_run(this_run, name, seed, self.bounds_dir)) for name in names for seed in seeds]
@@ -220,7 +217,15 @@ class Constrained(Supervised):
             return "alone" if name == self.only else "0"
         return super().shown_weight(name) if limit is None else limit.shown
 
+    @property
+    def own_weight(self) -> float:
+        if self.only is not None:
+            return float(self.only == TASK)
+        return 0.0 if TASK in self.constraints else super().own_weight
+
     def final_weights(self) -> dict[str, float]:
+        if self.only is not None:
+            return {} if self.only == TASK else {self.only: 1.0}
         return {name: weight for name, weight in super().final_weights().items() if name not in self.constraints}
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:

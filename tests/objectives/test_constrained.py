@@ -57,6 +57,34 @@ def test_swapped_form_minimizes_the_term_under_a_bound_on_the_own_loss():
     assert losses["loss"].item() == pytest.approx(expected.item())
 
 
+def validated(objective: Constrained, folder: Path) -> dict[str, float]:
+    """Returns the values that a validation logs."""
+    trainer = quiet_trainer(folder)
+    trainer.validate(objective, loader(1, **DATA), verbose=False)
+    return {name: value.item() for name, value in trainer.callback_metrics.items()}
+
+
+def test_total_in_validation_is_that_of_the_losses_that_are_minimized(tmp_path):
+    def logged(constraint: str, **arguments: Any) -> dict[str, float]:
+        terms: dict[str, Term] = {"size": LogitSize(weight=1.0, validate=True)}
+        network = tiny_classifier("plm_ca", dropout=0.0)
+        return validated(Constrained(network, {constraint: Constraint(0.4)}, terms, **arguments), tmp_path)
+
+    swapped, alone, task = logged(TASK), logged("size", only="size"), logged(TASK, only=TASK)
+    assert swapped["val/loss"] == swapped["val/size"] != alone["val/log_loss"]
+    assert alone["val/loss"] == alone["val/size"]
+    assert task["val/loss"] == pytest.approx(task["val/log_loss"])
+    usual = logged("size", task_weight=0.5)
+    assert usual["val/loss"] == pytest.approx(0.5 * usual["val/log_loss"])
+
+
+def test_total_in_validation_is_not_logged_if_it_would_always_be_0(tmp_path):
+    terms: dict[str, Term] = {"size": LogitSize(), "free": LogitSize()}
+    objective = Constrained(tiny_classifier("plm_ca"), {"size": Constraint(0.4)}, terms, task_weight=0.0)
+    assert objective.more_validation_names == ["size"]
+    assert "val/loss" not in validated(objective, tmp_path)
+
+
 def test_alpha_follows_the_mean_violation_of_the_whole_optimizer_step(tmp_path):
     sizes = []
 
