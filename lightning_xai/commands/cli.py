@@ -35,7 +35,7 @@ from lightning_xai.commands.parser.run_parser import RunParser, as_data
 from lightning_xai.commands.parser.subcommand_checks import check_subcommand
 from lightning_xai.commands.parser.trainer_settings import (
     check_global_seed,
-    check_optimizer,
+    check_optimizers,
     check_own_steps,
     trainer_settings,
 )
@@ -165,7 +165,7 @@ class XAICLI(LightningCLI):
         self.results = ResultsFile(self.facts)
         check_network_tokenizer(config, self.model, self.datamodule)
         if self.subcommand == "fit":
-            check_optimizer(self.model)
+            check_optimizers(self.model)
             check_own_steps(self.model, config.trainer)
         if config.trainer.logger is None and not self.is_dry:
             kwargs["logger"] = TensorBoardLogger(

@@ -130,6 +130,7 @@ class Constrained(Supervised):
         self.only = only
         self.constraints = constraints
         self.dual = DualAscent(len(constraints), dual_optimizer, averaging)
+        self.dual_optimizer = dual_optimizer
         self.dual_decay: DualDecay = dual_decay
         self.accumulate_grad_batches = accumulate_grad_batches
         self.gradient_clip_val = gradient_clip_val

@@ -2,6 +2,7 @@
 
 import json
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import torch
 from lightning import Trainer
 
 from lightning_xai.commands.execution import user_errors
-from lightning_xai.commands.parser.trainer_settings import check_global_seed, check_optimizer, trainer_settings
+from lightning_xai.commands.parser.trainer_settings import check_global_seed, check_optimizers, trainer_settings
 from tests.commands.conftest import METHODS, changed, refusal, save, tiny_config
 
 LONGEST_LINE = 300
@@ -273,12 +274,11 @@ OPTIMIZERS: list[dict[str, Any]] = [
     OPTIMIZERS,
     ids=lambda arguments: json.dumps(arguments),
 )
-def test_argument_that_the_optimizer_refuses_is_named(arguments):
-    class Objective:
-        optimizer = staticmethod(lambda parameters: torch.optim.AdamW(parameters, **arguments))
-
-    line = line_of(check_optimizer, Objective())
-    assert "model.init_args.optimizer" in line and str(next(iter(arguments.values()))).strip("()").split(",")[0] in line
+@pytest.mark.parametrize("name", ["optimizer", "dual_optimizer"])
+def test_argument_that_an_optimizer_refuses_is_named(name, arguments):
+    objective = SimpleNamespace(**{name: lambda parameters: torch.optim.AdamW(parameters, **arguments)})
+    line = line_of(check_optimizers, objective)
+    assert f"model.init_args.{name}" in line and str(next(iter(arguments.values()))).strip("()").split(",")[0] in line
 
 
 @pytest.mark.parametrize(

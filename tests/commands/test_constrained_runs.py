@@ -72,6 +72,15 @@ def test_accumulation_and_clipping_of_the_trainer_are_refused_with_the_argument_
         assert f"trainer.{name} is {value}" in message and f"set model.init_args.{name} instead" in message
 
 
+def test_argument_that_the_dual_optimizer_refuses_is_named_before_the_runs_for_a_bound(tmp_path):
+    config = constrained_config(1.0)
+    optimizer = {"class_path": "torch.optim.RMSprop", "init_args": {"lr": -1.0}}
+    config["model"]["init_args"] |= {"constraints": {"igr": {"bound": "auto"}}, "dual_optimizer": optimizer}
+    message = refusal("fit", "--config", save(config, tmp_path / "auto.yaml"), "--runs_dir", tmp_path / "runs")
+    assert "model.init_args.dual_optimizer: Invalid learning rate: -1.0; correct" in message
+    assert not (tmp_path / "runs" / "auto_bounds").exists()
+
+
 def test_log_loss_is_no_monitor_of_a_run_without_the_own_loss(tmp_path):
     config = tiny_config(callbacks=[])
     config["model"]["init_args"] |= {"task_weight": 0.0, "terms": {"igr": {"class_path": IGR}}}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -73,22 +73,25 @@ def _is_about(message: str, name: str, value: Any) -> bool:
     return f"{name}" in message or isinstance(value, str) and len(value) > 2 and f"'{value}'" in message
 
 
-def check_optimizer(objective: Any) -> None:
+def check_optimizers(objective: Any) -> None:
     """Raises ValueError if an objective's optimizer refuses its arguments, or if its learning rate is not finite.
 
     Args:
-        objective: an objective. If it has no optimizer, nothing is checked.
+        objective: an objective. Its attributes `optimizer` and `dual_optimizer` are checked, if it has them.
 
     Example:
         >>> from types import SimpleNamespace
-        >>> check_optimizer(SimpleNamespace(optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1)))
-        >>> check_optimizer(SimpleNamespace(optimizer=lambda parameters: torch.optim.SGD(parameters, lr=-0.1)))
+        >>> check_optimizers(SimpleNamespace(optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1)))
+        >>> check_optimizers(SimpleNamespace(dual_optimizer=lambda parameters: torch.optim.SGD(parameters, lr=-0.1)))
         Traceback (most recent call last):
-        ValueError: model.init_args.optimizer: Invalid learning rate: -0.1; correct the optimizer's arguments
+        ValueError: model.init_args.dual_optimizer: Invalid learning rate: -0.1; correct the optimizer's arguments
     """
-    build = getattr(objective, "optimizer", None)
-    if not callable(build):
-        return
+    for name in ("optimizer", "dual_optimizer"):
+        if callable(build := getattr(objective, name, None)):
+            _check_optimizer(build, f"model.init_args.{name}")
+
+
+def _check_optimizer(build: Callable[[list[nn.Parameter]], torch.optim.Optimizer], setting: str) -> None:
     try:
         optimizer = build([nn.Parameter(torch.zeros(1))])
     except (ValueError, TypeError) as error:
@@ -97,10 +100,10 @@ def check_optimizer(objective: Any) -> None:
         if not refuses_name and "/torch/optim/" not in frames[-1].filename.replace("\\", "/"):
             raise
         reason = unknown_argument(str(error)) or f"{shortened(error, 150)}; correct the optimizer's arguments"
-        raise ValueError(f"model.init_args.optimizer: {reason}") from error
+        raise ValueError(f"{setting}: {reason}") from error
     for group in optimizer.param_groups:
         if not math.isfinite(float(group.get("lr", 0.0))):
-            raise ValueError(f"model.init_args.optimizer: lr is {group['lr']}; give a finite number, such as 5e-5")
+            raise ValueError(f"{setting}: lr is {group['lr']}; give a finite number, such as 5e-5")
 
 
 def check_own_steps(objective: Any, settings: Mapping[str, Any]) -> None:
