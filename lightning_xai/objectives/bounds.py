@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+from lightning.pytorch.callbacks import EarlyStopping, Timer
+
+from lightning_xai.callbacks.constrained_stopping import ConstrainedStopping
 from lightning_xai.models.checkpoints.checkpoint import read_checkpoint
 from lightning_xai.objectives.constraint_checks import logged_name
+from lightning_xai.runs.class_paths import imported_class
+from lightning_xai.runs.evaluation_settings import training_settings
 from lightning_xai.runs.folder import RunFolder
+from lightning_xai.runs.new_options import without_new_options
 from lightning_xai.runs.settings import changed_settings
 
 BoundPreset = Literal["paper", "code"]
@@ -16,7 +22,11 @@ LOGGED_STEPS = 50  # the authors' code logs the training loss only once in 50 ba
 # settings that affect how small a loss can get. They must be the same in the constrained run and in the runs that find
 # its bounds
 SHARED = (
-    "data.", "trainer.max_epochs", "trainer.max_steps", "trainer.precision", "trainer.limit_",
+    "data.", "model.class_path",
+    *(f"trainer.{name}" for name in (
+        "max_", "min_", "limit_", "overfit_batches", "precision", "strategy", "devices", "num_nodes",
+        "use_distributed_sampler", "check_val_every_n_epoch", "val_check_interval", "reload_dataloaders_every_n_epochs",
+    )),
     *(f"model.init_args.{name}" for name in (
         "network.", "optimizer.", "warmup_fraction", "decay", "head_lr_factor", "accumulate_grad_batches",
         "gradient_clip_val",
@@ -154,10 +164,8 @@ def check_same_settings(run: RunFolder, other: RunFolder, name: str) -> None:
     """
     if run.settings is None:  # a dry run writes no manifest, so its settings are not known
         return
-    ours, theirs = (
-        {key: value for key, value in (part.settings or {}).items() if _is_shared(key, name)} for part in (run, other)
-    )
-    changed = changed_settings(ours, theirs)
+    ours, theirs = (_shared(training_settings(part.settings or {}), name) for part in (run, other))
+    changed = changed_settings(without_new_options(ours, theirs), without_new_options(theirs, ours))
     if changed:
         shown = ", ".join(changed[:3])
         raise ValueError(
@@ -166,7 +174,28 @@ def check_same_settings(run: RunFolder, other: RunFolder, name: str) -> None:
         )
 
 
-def _is_shared(key: str, name: str) -> bool:
-    if key.startswith("data.init_args.seed"):
+def _shared(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Returns the settings that affect the smallest loss `name`, with the callbacks that stop numbered from 0."""
+    beginnings = (*SHARED, f"model.init_args.terms.{name}.")
+    shared = {key: value for key, value in settings.items() if key.startswith(beginnings)}
+    shared.pop("data.init_args.seed", None)
+    number = 0
+    for position in range(len(settings)):
+        prefix = f"trainer.callbacks.{position}."
+        if (class_path := settings.get(f"{prefix}class_path")) is None:
+            break
+        if _can_stop(str(class_path)):
+            callback = {key.removeprefix(prefix): value for key, value in settings.items() if key.startswith(prefix)}
+            if str(class_path).endswith(f".{ConstrainedStopping.__name__}"):  # runs for a bound do not use these two
+                callback = {key: callback[key] for key in callback if not key.endswith((".monitor", "_when_met"))}
+            shared |= {f"trainer.callbacks.{number}.{key}": value for key, value in callback.items()}
+            number += 1
+    return shared
+
+
+def _can_stop(class_path: str) -> bool:
+    """Returns whether a callback can end a training early; False if its class is unknown."""
+    try:
+        return issubclass(imported_class(class_path, object), EarlyStopping | Timer)
+    except ValueError:
         return False
-    return key.startswith((*SHARED, f"model.init_args.terms.{name}."))
