@@ -104,6 +104,23 @@ def test_a_second_file_and_an_argument_change_single_terms(tmp_path):
     assert not printed_arguments("fit", "--config", tmp_path / "a.yaml", "--config", none)["terms"]
 
 
+@pytest.mark.parametrize("place", ["model", "terms", "before"])
+def test_a_second_file_keeps_the_terms_of_a_file_that_refers_to_them(tmp_path, place):
+    config = tiny_config(callbacks=[])
+    terms, model = {"igr": {"class_path": IGR, "init_args": {"weight": 0.5}}}, config["model"]
+    if place == "before":
+        model["class_path"] = "lightning_xai.objectives.input_gradient.InputGradient"
+    else:
+        save(terms, tmp_path / "terms.yaml")
+        model["init_args"]["terms"] = "terms.yaml"
+        save(model, tmp_path / "model.yaml")
+    config["model"] = "model.yaml" if place == "model" else model
+    noise = {"class_path": "PGD", "init_args": {"epsilon": 0.1}}
+    second = save({"model": {"init_args": {"terms": {"noise": noise}}}}, tmp_path / "b.yaml")
+    printed = printed_arguments("fit", "--config", save(config, tmp_path / "a.yaml"), "--config", second)
+    assert set(printed["terms"]) == {"igr", "noise"}
+
+
 def test_the_configuration_of_a_run_of_before_that_names_pgd_still_loads(tmp_path: Path):
     config = tiny_config(callbacks=[])
     config["model"]["class_path"] = "lightning_xai.objectives.pgd.PGD"

@@ -63,19 +63,23 @@ def with_merged_terms(argv: Sequence[str]) -> list[str]:
     all earlier files.
 
     Raises:
-        ValueError: an option sets an argument of a term that neither a file nor an earlier option names.
+        ValueError: an option sets an argument of a term that neither a file nor an earlier option names; or one of
+            several files sets terms that cannot be known, because it refers to them by an interpolation.
 
     Example:
         >>> with_merged_terms(["fit", "--config", "configs/igr.yaml"])  # one file: nothing to merge
         ['fit', '--config', 'configs/igr.yaml']
     """
     places = [place for place, argument in enumerate(argv[:-1]) if argument in ("-c", "--config")]
-    all_terms = [terms for place in places for terms in _terms_in(Path(argv[place + 1]))]
+    all_terms = [(argv[place + 1], terms) for place in places for terms in _terms_in(Path(argv[place + 1]))]
     merged: dict[str, Any] = {}
-    for terms in all_terms:
+    for file, terms in all_terms:
+        if isinstance(terms, str):
+            if len(all_terms) == 1:
+                return list(argv)
+            raise ValueError(f"{file} takes its terms from {terms!r}: write them into it, so that all files count")
         merged = {} if terms is None else merged_terms(merged, terms)
-    if all(_is_inline(Path(argv[place + 1])) for place in places):
-        _check_options(argv, merged)
+    _check_options(argv, merged)
     if len(all_terms) < 2:
         return list(argv)
     end = places[-1] + 2  # the merged terms come right after the files, so that later arguments can change single terms
@@ -100,33 +104,36 @@ def _check_options(argv: Sequence[str], terms: Mapping[str, Any]) -> None:
             )
 
 
-def _is_inline(file: Path) -> bool:
-    """Returns whether a file itself lists all terms that it sets. A file without terms gives True.
+def _terms_in(file: Path) -> list[Any]:
+    """Returns a list with one item: the terms that a file sets, directly or in a file to which it refers.
 
-    Returns False if the file refers to another file, which may set terms, or if the file names an old objective, which
-    `with_terms` replaces by a term.
+    If the file names an old objective that is now a term, the item holds this term. Paths of YAML files in the terms
+    are made absolute. The item is None if the file sets `terms` to null, and a text if the terms cannot be known,
+    because a setting is an interpolation or the path of a missing file. The list is empty if the file sets no terms.
     """
-    settings: Any = OmegaConf.to_container(OmegaConf.load(file), resolve=False) if file.is_file() else None
+    settings, folder = _followed(str(file), Path())
     for key in TERMS.split("."):
-        if not isinstance(settings, dict) or with_terms(settings) is not settings:
-            return settings is None
-        settings = settings.get(key)
-    return settings is None or isinstance(settings, dict)
-
-
-def _terms_in(file: Path) -> list[dict[str, Any] | None]:
-    """Returns a list with one item: the terms that a file sets. Paths of YAML files in the terms are made absolute.
-
-    Returns [None] if the file sets `terms` to null, and [] if it does not set `terms` or sets them to another file.
-    """
-    settings: Any = OmegaConf.to_container(OmegaConf.load(file), resolve=False) if file.is_file() else None
-    for key in TERMS.split("."):
+        if isinstance(settings, dict):
+            settings = with_terms(settings)
         if not isinstance(settings, dict) or key not in settings:
-            return []
-        settings = settings[key]
-    if isinstance(settings, dict):
-        return [_with_absolute_paths(settings, file.parent.absolute())]
-    return [None] if settings is None else []
+            return [settings] if isinstance(settings, str) and _is_reference(settings) else []
+        settings, folder = _followed(settings[key], folder)
+    if not isinstance(settings, dict):
+        return [settings] if settings is None or isinstance(settings, str) else []
+    followed = {name: _followed(term, folder) for name, term in settings.items()}
+    return [{name: _with_absolute_paths(term, place.absolute()) for name, (term, place) in followed.items()}]
+
+
+def _followed(value: Any, folder: Path) -> tuple[Any, Path]:
+    """Returns the content and the folder of the YAML file whose path `value` is; `value` and `folder` if it is none."""
+    if isinstance(value, str) and value.endswith((".yaml", ".yml")) and (folder / value).is_file():
+        file = folder / value
+        return _followed(OmegaConf.to_container(OmegaConf.load(file), resolve=False), file.parent)
+    return value, folder
+
+
+def _is_reference(text: str) -> bool:
+    return "${" in text or text.endswith((".yaml", ".yml"))
 
 
 def _with_absolute_paths(value: Any, folder: Path) -> Any:

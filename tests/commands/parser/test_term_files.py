@@ -68,20 +68,55 @@ def test_an_option_for_a_term_that_is_not_there_says_how_to_add_it(tmp_path, ter
     assert with_merged_terms(added) == added
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        "model.yaml",
-        {"init_args": {"terms": "terms.yaml"}},
-        {"class_path": "lightning_xai.objectives.pgd.PGD", "init_args": {"epsilon": 0.1}},
-    ],
-    ids=["model in a file", "terms in a file", "objective of before"],
-)
-def test_terms_that_a_file_does_not_show_are_left_to_the_parser(tmp_path, model):
-    file = tmp_path / "a.yaml"
-    file.write_text(yaml.safe_dump({"model": model}))
-    argv = ["fit", "--config", str(file), WEIGHT, "0.1"]
+MODELS: dict[str, Any] = {
+    "model in a file": "parts/model.yaml",
+    "terms in a file": {"init_args": {"terms": "parts/terms.yaml"}},
+    "a term in a file": {"init_args": {"terms": {"igr": "parts/igr.yaml"}}},
+    "objective of before": {
+        "class_path": "lightning_xai.objectives.input_gradient.InputGradient",
+        "init_args": {"weight": 1, "wrt": "table"},
+    },
+}  # fmt: skip
+
+
+@pytest.fixture(params=MODELS)
+def referring(request, tmp_path) -> str:
+    """A file whose term igr lies in another file, or is an objective of before."""
+    parts = tmp_path / "parts"
+    parts.mkdir()
+    (parts / "model.yaml").write_text(yaml.safe_dump({"init_args": {"terms": "terms.yaml"}}))
+    (parts / "terms.yaml").write_text(yaml.safe_dump({"igr": IGR}))
+    (parts / "igr.yaml").write_text(yaml.safe_dump(IGR))
+    (tmp_path / "a.yaml").write_text(yaml.safe_dump({"model": MODELS[request.param]}))
+    return str(tmp_path / "a.yaml")
+
+
+def test_a_second_file_keeps_terms_to_which_the_first_file_refers(tmp_path, referring):
+    second = {"pgd": {"class_path": "PGD"}, "igr": {"init_args": {"weight": 0}}}
+    (tmp_path / "b.yaml").write_text(yaml.safe_dump({"model": {"init_args": {"terms": second}}}))
+    merged = json.loads(
+        with_merged_terms(["--config", referring, "--config", str(tmp_path / "b.yaml")])[4].split("=")[1]
+    )
+    assert merged["igr"]["init_args"] == {"weight": 0, "wrt": "table"} and merged["pgd"] == {"class_path": "PGD"}
+
+
+def test_an_option_for_a_term_that_a_referred_file_lacks_is_refused(referring):
+    assert with_merged_terms(["--config", referring, WEIGHT.replace("vat", "igr"), "0"])[2:] == [
+        WEIGHT.replace("vat", "igr"), "0",
+    ]  # fmt: skip
+    with pytest.raises(ValueError, match=r"no term vat for .*the terms are igr"):
+        with_merged_terms(["--config", referring, WEIGHT, "0.1"])
+
+
+@pytest.mark.parametrize("model", ["missing.yaml", "${other}", {"init_args": {"terms": "${other}"}}])
+def test_terms_that_cannot_be_known_are_left_to_the_parser_or_refused_beside_others(tmp_path, model):
+    first, second = tmp_path / "a.yaml", tmp_path / "b.yaml"
+    first.write_text(yaml.safe_dump({"model": model}))
+    second.write_text(yaml.safe_dump({"model": {"init_args": {"terms": {"igr": IGR}}}}))
+    argv = ["fit", "--config", str(first), WEIGHT, "0.1"]
     assert with_merged_terms(argv) == argv
+    with pytest.raises(ValueError, match="a.yaml takes its terms from .*: write them into it"):
+        with_merged_terms(["fit", "--config", str(first), "--config", str(second)])
 
 
 def test_terms_that_are_null_in_a_file_remove_those_of_earlier_files(tmp_path):
