@@ -21,6 +21,23 @@ def check_precision(precision: str) -> None:
         )
 
 
+def check_unscaled(precision: str, objective: str) -> None:
+    """Raises ValueError if a trainer's precision scales gradients. The message contains `objective`, a class name.
+
+    Example:
+        >>> check_unscaled("bf16-mixed", "Constrained")
+        >>> check_unscaled("16-mixed", "Constrained")
+        Traceback (most recent call last):
+        ValueError: trainer.precision is 16-mixed, which scales gradients, but Constrained needs unscaled gradients: \
+use bf16-mixed or 32-true
+    """
+    if precision == "16-mixed":
+        raise ValueError(
+            f"trainer.precision is {precision}, which scales gradients, but {objective} needs unscaled gradients: use "
+            "bf16-mixed or 32-true"
+        )
+
+
 def check_uncompiled(network: nn.Module, objective: str) -> None:
     """Raises ValueError if `network` was compiled by torch.compile. The message contains `objective`, a class name.
 

@@ -22,6 +22,7 @@ from lightning_xai.objectives.bounds import (
     check_same_settings,
     options_of_bound_run,
 )
+from lightning_xai.objectives.checks import check_unscaled
 from lightning_xai.objectives.constraint_checks import TASK, check_constraints, check_numbers, logged_name
 from lightning_xai.objectives.dual_ascent import Constraint, DualAscent, named_alphas
 from lightning_xai.objectives.supervised import Supervised
@@ -194,6 +195,8 @@ class Constrained(Supervised):
 
     def setup(self, stage: str) -> None:
         super().setup(stage)
+        if stage == "fit" and self._trainer is not None:  # there is no trainer while laws.py checks the objective
+            check_unscaled(str(self.trainer.precision), type(self).__name__)
         if stage != "fit" or self.only is not None:
             return
         runs = self._bound_runs(self.trainer)
@@ -253,6 +256,10 @@ class Constrained(Supervised):
         limits = [limit for limit in (steps, trainer.max_steps) if limit > 0]
         return min(limits)
 
+    def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
+        if self.gradient_clip_val is not None:  # here, so that callbacks have seen the gradient before it is clipped
+            self.clip_gradients(optimizer, gradient_clip_val=self.gradient_clip_val, gradient_clip_algorithm="norm")
+
     def on_validation_epoch_end(self) -> None:
         super().on_validation_epoch_end()
         if not self.is_in_training or self.only is not None:
@@ -278,8 +285,6 @@ class Constrained(Supervised):
         rate_factor = 1.0
         if self.dual_decay == "network":
             rate_factor = scheduler.lr_lambdas[0](scheduler.last_epoch)
-        if self.gradient_clip_val is not None:
-            self.clip_gradients(optimizer, gradient_clip_val=self.gradient_clip_val, gradient_clip_algorithm="norm")
         optimizer.step()
         optimizer.zero_grad()
         scheduler.step()

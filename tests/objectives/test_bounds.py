@@ -1,11 +1,11 @@
-"""Which settings a constrained run and the runs that find its bounds must share."""
+"""Bounds from the losses of other runs, and which settings these runs must share with the constrained run."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lightning_xai.objectives.bounds import check_same_settings
+from lightning_xai.objectives.bounds import bounds_from, check_same_settings
 from lightning_xai.runs.folder import RunFolder
 
 STOPPING = "lightning_xai.callbacks.constrained_stopping.ConstrainedStopping"
@@ -62,3 +62,20 @@ def test_number_of_a_stopping_callback_among_the_callbacks_has_no_effect(tmp_pat
         key.replace(f"{CALLBACKS}.1.", f"{CALLBACKS}.0."): value for key, value in SETTINGS.items() if ".0." not in key
     }
     check_same_settings(run(tmp_path / "main", first), run(tmp_path / "alone", SETTINGS), "guidance")
+
+
+def test_bound_of_the_preset_code_needs_fifty_steps():
+    with pytest.raises(ValueError, match="bound_preset is 'code'.*fewer steps: set `bound_preset: paper`"):
+        bounds_from([{"train/size": 1.0, "val/size": 1.0}], "size", "code")
+
+
+def test_bound_of_the_paper_needs_an_epoch():
+    with pytest.raises(
+        ValueError, match="bound of size has no loss over a whole training epoch.*a validation at its end"
+    ):
+        bounds_from([{"val/size": 1.0}], "size")
+
+
+def test_margin_multiplies_the_smallest_training_loss_only():
+    minima = [{"train/size": 0.2, "val/size": 0.3}, {"train/size": 0.4, "val/size": 0.5}]
+    assert bounds_from(minima, "size", margin=1.1) == (pytest.approx(0.33), pytest.approx(0.4))

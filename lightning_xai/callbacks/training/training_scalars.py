@@ -29,6 +29,7 @@ def gradient_norm(module: torch.nn.Module) -> Tensor:
 class TrainingScalars(Callback):
     """Logs `train/learning_rate`, `train/gradient_norm` and `train/tokens_per_second` whenever Lightning logs losses.
 
+    If Lightning logs the loss of a micro-batch after which the optimizer makes no step, the next step is logged.
     `train/learning_rate` is the learning rate of the optimizer's first parameter group. If the groups have different
     learning rates, `train/learning_rate/<group>` is the rate of each further group. The gradient norm is measured
     before clipping. Under FSDP, it is not logged, because FSDP splits gradients among processes. The tokens per second
@@ -46,10 +47,10 @@ class TrainingScalars(Callback):
         self.scalars: dict[str, Any] = {}  # scalars of the current step that are still to be logged
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self.scalars, self._rate = {}, TokenRate()
+        self.scalars, self._rate, self._is_due = {}, TokenRate(), False
 
     def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, optimizer: Optimizer) -> None:
-        if optimizer is not trainer.optimizers[0] or not _logs(trainer):
+        if optimizer is not trainer.optimizers[0] or not (self._is_due or _logs(trainer)):
             return  # with several optimizers (manual optimization), only the first optimizer is logged
         rates = [group["lr"] for group in optimizer.param_groups]
         self.scalars["train/learning_rate"] = rates[0]
@@ -60,6 +61,7 @@ class TrainingScalars(Callback):
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs, batch, batch_idx) -> None:
         self._rate.add(real_tokens(batch))
+        self._is_due = not self.scalars and (self._is_due or _logs(trainer))
         if not self.scalars:
             return  # either this step is not logged, or the optimizer's step is still to come (gradient accumulation)
         tokens, seconds = self._rate.take()

@@ -109,7 +109,7 @@ def _check_optimizer(build: Callable[[list[nn.Parameter]], torch.optim.Optimizer
 def check_own_steps(objective: Any, settings: Mapping[str, Any]) -> None:
     """Raises ValueError if an objective makes the optimizer's steps itself, but a trainer setting would change them.
 
-    Such settings make the trainer accumulate, clip or scale gradients.
+    Such settings make the trainer accumulate or clip gradients.
 
     Args:
         objective: an objective.
@@ -130,8 +130,3 @@ model.init_args.gradient_clip_val instead
                 f"trainer.{name} is {settings[name]}, but {type(objective).__name__} makes the optimizer's steps "
                 f"itself: set model.init_args.{name} instead"
             )
-    if settings.get("precision") == "16-mixed":
-        raise ValueError(
-            f"trainer.precision is 16-mixed, which scales gradients, but {type(objective).__name__} needs unscaled "
-            "gradients: use bf16-mixed or 32-true"
-        )
