@@ -142,7 +142,8 @@ class ResultsFile(Callback):
             metrics: dict[str, ClassificationMetrics] = cast(Any, pl_module).test_metrics
             for line in constant_prediction_lines(metrics, getattr(data_of(trainer), "class_names", None)):
                 say(line)
-            if self.test is not None and (kept := self.test.table.write(self.table, self.run.settings)) is not None:
+            facts = getattr(pl_module, "result_facts", {})
+            if self.test and (kept := self.test.table.write(self.table, self.run.settings, facts)) is not None:
                 say(f"the results with the earlier evaluation settings are now in {kept.csv}")
             self._log_hyperparameters(trainer, rows)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from functools import partial
@@ -19,7 +18,7 @@ from lightning_xai.models.forward_pass import Needs
 from lightning_xai.objectives.base import Objective
 from lightning_xai.objectives.expected_weight import expected_weight, require_validation_examples
 from lightning_xai.objectives.terms.base import CleanPass, Task, Term, TermValue
-from lightning_xai.objectives.terms.epoch_means import EpochMeans, smaller
+from lightning_xai.objectives.terms.epoch_means import EpochMeans, check_epoch_means, smaller
 from lightning_xai.objectives.terms.evaluation import needs_of, prepare_all, term_values
 from lightning_xai.objectives.terms.gradient_check import try_term
 from lightning_xai.objectives.terms.names import check_term_names, label_of
@@ -182,11 +181,16 @@ class ComposedObjective(Objective):
         super().on_train_start()
         if self.terms:
             shown = [f"{name} {self.shown_weight(name)} ({label_of(term)})" for name, term in self._all_terms()]
-            say(f"terms: own loss {self.task_weight:g}, {', '.join(shown)}")
+            say(f"terms: own loss {self.shown_weight('task')}, {', '.join(shown)}")
+
+    @property
+    def result_facts(self) -> dict[str, Any]:
+        """Facts for the results of a test: class and settings of each term, as printed at the start of training."""
+        return {"terms": {name: label_of(term) for name, term in self._all_terms()}} if self.terms else {}
 
     def shown_weight(self, name: str) -> str:
-        """Returns a term's weight as text, for the line that training prints at its start."""
-        weight = self._term(name).weight
+        """Returns the weight of a term, or of the own loss ("task"), as text for the line at the start of training."""
+        weight = self._term(name).weight if name in self.terms else self.task_weight
         return str(weight) if isinstance(weight, list) else f"{weight:g}"
 
     def on_train_epoch_start(self) -> None:
@@ -194,11 +198,7 @@ class ComposedObjective(Objective):
         self._epoch.begin()
 
     def on_train_epoch_end(self) -> None:
-        for name, mean in self._epoch_means().items():
-            if math.isnan(mean):
-                raise ValueError(
-                    f"no example of this epoch has a weight above 0 in the term {name}: give evidence for gold classes"
-                )
+        check_epoch_means(self._epoch_means())
 
     def _epoch_means(self) -> dict[str, float]:
         return self._epoch.means(lambda sums: torch.as_tensor(self.trainer.strategy.reduce(sums, reduce_op="sum")))

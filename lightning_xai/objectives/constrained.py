@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -24,7 +23,8 @@ from lightning_xai.objectives.bounds import (
 )
 from lightning_xai.objectives.checks import check_unscaled
 from lightning_xai.objectives.constraint_checks import TASK, check_constraints, check_numbers, logged_name
-from lightning_xai.objectives.dual_ascent import Constraint, DualAscent, named_alphas
+from lightning_xai.objectives.dual_ascent import Constraint, DualAscent
+from lightning_xai.objectives.schedules import num_limited_steps
 from lightning_xai.objectives.supervised import Supervised
 from lightning_xai.objectives.terms.base import Term
 from lightning_xai.objectives.terms.epoch_means import smaller
@@ -209,11 +209,14 @@ class Constrained(Supervised):
         known = {name: limit for name, limit in self.constraints.items() if limit.bound != "auto"}
         return {name: [float(limit.bound), limit.validation_bound] for name, limit in known.items()}
 
+    @property
+    def result_facts(self) -> dict[str, Any]:
+        return {**super().result_facts, **({"bounds": self.bounds} if self.bounds else {})}
+
     def _bound_runs(self, trainer: Trainer) -> list[tuple[str, int, RunFolder]]:
         names = self.auto_bounds if self.only is None else []
-        this_run = RunFolder(Path(trainer.default_root_dir))
-        seeds = range(self.bound_seeds)
-        return [(name, seed, bound_run(this_run, name, seed, self.bounds_dir)) for name in names for seed in seeds]
+        run, seeds = RunFolder(Path(trainer.default_root_dir)), range(self.bound_seeds)
+        return [(name, seed, bound_run(run, name, seed, self.bounds_dir)) for name in names for seed in seeds]
 
     def shown_weight(self, name: str) -> str:
         limit = self.constraints.get(name)
@@ -250,11 +253,8 @@ class Constrained(Supervised):
     def num_steps(self) -> int:
         super().num_steps()  # loads the data, which sets trainer.num_training_batches
         trainer = self.trainer
-        if math.isinf(trainer.num_training_batches):
-            return int(trainer.max_steps)
-        steps = math.ceil(trainer.num_training_batches / self.accumulate_grad_batches) * (trainer.max_epochs or 0)
-        limits = [limit for limit in (steps, trainer.max_steps) if limit > 0]
-        return min(limits)
+        num_batches = trainer.num_training_batches / self.accumulate_grad_batches
+        return num_limited_steps(num_batches, trainer.max_epochs or 0, trainer.max_steps)
 
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
         if self.gradient_clip_val is not None:  # here, so that callbacks have seen the gradient before it is clipped
@@ -278,6 +278,9 @@ class Constrained(Supervised):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_load_checkpoint(checkpoint)
         self.dual.load_optimizer_state(checkpoint.get("dual_optimizer"))
+        for name, bounds in checkpoint.get("bounds", {}).items():
+            if name in self.auto_bounds:  # in a test; a fit has already computed its bounds
+                self.constraints[name] = Constraint(*bounds)
 
     def _step(self) -> None:
         optimizer: Any = self.optimizers()
@@ -293,6 +296,5 @@ class Constrained(Supervised):
         mean = torch.stack(self._violations).mean(dim=0)
         mean = self.trainer.strategy.reduce(mean, reduce_op="mean")
         self.dual.step(mean, rate_factor)
-        names = list(self.constraints)
-        logged = named_alphas(names, self.dual.alpha) | {f"violation_{n}": v for n, v in zip(names, mean, strict=True)}
-        self.log_dict({f"train/{name}": value for name, value in logged.items()})
+        for kind, values in {"alpha": self.dual.alpha, "violation": mean}.items():
+            self.log_dict({f"train/{kind}_{n}": v for n, v in zip(self.constraints, values, strict=True)})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -139,13 +138,3 @@ class DualAscent(nn.Module):
         if self._loaded is not None:
             self._optimizer.load_state_dict(self._loaded)
         return self._optimizer
-
-
-def named_alphas(names: Sequence[str], alpha: Tensor) -> dict[str, Tensor]:
-    """Returns "alpha_<name>" -> multiplier [] for each constraint.
-
-    Example:
-        >>> named_alphas(["guidance"], torch.ones(1))
-        {'alpha_guidance': tensor(1.)}
-    """
-    return {f"alpha_{name}": value for name, value in zip(names, alpha, strict=True)}

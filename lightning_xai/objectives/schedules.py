@@ -1,5 +1,6 @@
 """Learning rate schedules, as factors of the base learning rate."""
 
+import math
 from typing import Literal
 
 from torch.optim import Optimizer
@@ -49,3 +50,19 @@ def warmup_decay(optimizer: Optimizer, *, num_steps: int, warmup_fraction: float
         return warmup_decay_factor(step, num_steps=num_steps, warmup_fraction=warmup_fraction, decay=decay)
 
     return LambdaLR(optimizer, factor)
+
+
+def num_limited_steps(steps_per_epoch: float, max_epochs: int, max_steps: int) -> int:
+    """Returns the number of optimizer steps of a training. A limit that is not above 0 does not count.
+
+    Args:
+        steps_per_epoch: number of steps in an epoch, rounded up; infinite for data without a known length.
+        max_epochs, max_steps: the trainer's limits.
+
+    Example:
+        >>> num_limited_steps(2.5, max_epochs=4, max_steps=-1), num_limited_steps(2.5, max_epochs=4, max_steps=10)
+        (12, 10)
+    """
+    if math.isinf(steps_per_epoch):
+        return max_steps
+    return min(limit for limit in (math.ceil(steps_per_epoch) * max_epochs, max_steps) if limit > 0)

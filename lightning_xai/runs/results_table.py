@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -115,8 +116,8 @@ def _have_same_examples(own: Mapping[str, Any], settings: Mapping[str, Any]) -> 
 class ResultsTable:
     """One table of results in a run's folder, in the files `<stem>.csv`, `<stem>.parquet` and `<stem>.json`.
 
-    The JSON file holds the hash of the tested checkpoint and all settings of the command. The run's current table,
-    which reports prefer (see `run_results`), has the stem "results".
+    The JSON file holds the hash of the tested checkpoint, all settings of the command, and facts that the objective
+    adds. The run's current table, which reports prefer (see `run_results`), has the stem "results".
 
     Example:
         >>> import tempfile
@@ -174,8 +175,10 @@ class ResultsTable:
             raise damaged(self.settings_file, "it has no settings")
         return settings
 
-    def write(self, table: pd.DataFrame, settings: Mapping[str, Any]) -> ResultsTable | None:
-        """Writes the CSV, JSON and parquet files, each atomically.
+    def write(
+        self, table: pd.DataFrame, settings: Mapping[str, Any], facts: Mapping[str, Any] = MappingProxyType({})
+    ) -> ResultsTable | None:
+        """Writes the CSV, JSON and parquet files, each atomically. `facts` are more entries of the JSON file.
 
         The parquet file comes last. If it exists, the table is complete.
 
@@ -187,7 +190,7 @@ class ResultsTable:
         stem = self._stem_of_earlier(settings)
         kept = self.move(stem) if stem else None
         write_whole(self.csv, partial(table.to_csv, index=False))
-        self.write_settings(settings, str(table["checkpoint"].iloc[0]))
+        self.write_settings(settings, str(table["checkpoint"].iloc[0]), facts)
         write_whole(self.parquet, partial(table.to_parquet, index=False))
         return kept
 
@@ -206,8 +209,11 @@ class ResultsTable:
             return ""
         return f"{self.stem}_{hash_of_evaluation(earlier)}"
 
-    def write_settings(self, settings: Mapping[str, Any], checkpoint: str) -> None:
-        write_json(self.settings_file, with_format({"checkpoint": checkpoint, "settings": dict(settings)}))
+    def write_settings(
+        self, settings: Mapping[str, Any], checkpoint: str, facts: Mapping[str, Any] = MappingProxyType({})
+    ) -> None:
+        content = {"checkpoint": checkpoint, "settings": dict(settings), **facts}
+        write_json(self.settings_file, with_format(content))
 
     def move(self, stem: str) -> ResultsTable:
         """Renames the files, with `stem` as their new stem. After a kill, a second call renames the remaining files."""

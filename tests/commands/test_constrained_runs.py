@@ -153,6 +153,13 @@ def test_bound_auto_comes_from_runs_that_minimize_the_term_alone_and_are_shared_
     bound, validation_bound = manifest["bounds"]["igr"]
     assert bound == pytest.approx(1.5 * sum(part["train/igr"] for part in minima) / 2)
     assert validation_bound == pytest.approx(sum(part["val/igr"] for part in minima) / 2)
+    results = runs / "auto" / "seed0" / "results.json"
+    for retested in (False, True):  # a test in a process of its own reads the bounds from the checkpoint
+        if retested:
+            command("test", "--config", runs / "auto" / "seed0" / "config.yaml", "--runs_dir", runs)
+        facts = json.loads(results.read_text())
+        assert facts["bounds"] == {"igr": [bound, validation_bound]} and facts["terms"] == {"igr": "InputGradient"}
+        results.unlink()
     assert not found[0].is_tested and "bound: auto" in (runs / "auto" / "seed0" / "config.yaml").read_text()
     before = [run.manifest_file.stat().st_mtime_ns for run in found]
     command("fit", "--config", file, "--runs_dir", runs, "--seed_everything", "5")

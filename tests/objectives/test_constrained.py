@@ -91,6 +91,22 @@ def test_total_in_validation_is_not_logged_if_it_would_always_be_0(tmp_path):
     assert "val/loss" not in validated(objective, tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("constraint", "only", "shown"),
+    [
+        ("size", None, "own loss 1, size at most 0.4, in validation below 0.44 (LogitSize)"),
+        ("size", "size", "own loss 0, size alone (LogitSize)"),
+        (TASK, None, "own loss at most 0.4, in validation below 0.44, size 1 (LogitSize)"),
+        (TASK, TASK, "own loss alone, size 0 (LogitSize)"),
+    ],
+)
+def test_line_at_the_start_says_what_is_minimized_and_what_is_bounded(constraint, only, shown, tmp_path, capsys):
+    network = tiny_classifier("plm_ca", dropout=0.0)
+    objective = Constrained(network, {constraint: Constraint(0.4)}, {"size": LogitSize()}, only=only)
+    quiet_trainer(tmp_path, max_epochs=1, limit_train_batches=1, limit_val_batches=0).fit(objective, loader(1, **DATA))
+    assert f"terms: {shown}" in capsys.readouterr().out
+
+
 def test_alpha_follows_the_mean_violation_of_the_whole_optimizer_step(tmp_path):
     sizes = []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
 import torch
@@ -46,6 +47,21 @@ class EpochMeans:
         """
         totals = {name: reduce(sums) for name, sums in (self.sums or {}).items()}
         return {name: float(total[0] / total[1]) for name, total in totals.items()}
+
+
+def check_epoch_means(means: Mapping[str, float]) -> None:
+    """Raises ValueError if no example of the epoch had a weight above 0 in a term.
+
+    Example:
+        >>> check_epoch_means({"igr": float("nan")})
+        Traceback (most recent call last):
+        ValueError: no example of this epoch has a weight above 0 in the term igr: give evidence for gold classes
+    """
+    for name, mean in means.items():
+        if math.isnan(mean):
+            raise ValueError(
+                f"no example of this epoch has a weight above 0 in the term {name}: give evidence for gold classes"
+            )
 
 
 def smaller(minima: Mapping[str, float], values: Mapping[str, float]) -> dict[str, float]:
