@@ -77,8 +77,8 @@ class Constrained(Supervised):
         bound_met: [] bool, whether any validation so far met all constraints.
 
     Raises:
-        ValueError: a constraint names a term that does not exist, a constrained term has a weight other than its
-            default, or a number is out of range.
+        ValueError: a constraint names a term that does not exist, a constrained loss has a weight other than its
+            default, no other loss is minimized, or a number is out of range.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -113,7 +113,7 @@ class Constrained(Supervised):
         only: str | None = None,
         **kwargs: Any,
     ) -> None:
-        check_constraints(constraints, terms or {})
+        check_constraints(constraints, terms or {}, kwargs.get("task_weight", 1.0))
         for name, term in (terms or {}).items():
             term.validate |= name in constraints
         super().__init__(network, terms=terms, **kwargs)

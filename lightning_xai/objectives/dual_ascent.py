@@ -39,7 +39,7 @@ class Constraint:
                 "leave out validation_bound"
             )
         for name, value in {"bound": self.bound, "validation_bound": self.validation_bound}.items():
-            is_number = isinstance(value, int | float) and math.isfinite(value) and value > 0
+            is_number = isinstance(value, int | float) and value is not True and math.isfinite(value) and value > 0
             if not (is_number or (name, value) in {("bound", "auto"), ("validation_bound", None)}):
                 raise ValueError(f"{name} is {value}: give a number above 0 (for `bound`, 'auto' is allowed, too)")
 

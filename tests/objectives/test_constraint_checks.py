@@ -40,7 +40,35 @@ def test_constraints_that_make_no_sense_are_refused(constraints, terms, message,
         Constrained(tiny_plm_ca, constraints, terms)
 
 
-@pytest.mark.parametrize("arguments", [{"accumulate_grad_batches": 0}, {"gradient_clip_val": 0.0}, {"averaging": 1.0}])
+@pytest.mark.parametrize(
+    ("constraints", "terms", "task_weight", "message"),
+    [
+        ({"task": Constraint(1.0)}, {}, 1.0, "nothing is minimized besides .*task.: set task_weight above 0"),
+        ({"task": Constraint(1.0)}, {"size": LogitSize(weight=0.0)}, 1.0, "nothing is minimized besides"),
+        ({"task": Constraint(1.0), "size": Constraint(1.0)}, {"size": LogitSize()}, 1.0, "besides .*task, size."),
+        ({"size": Constraint(1.0)}, {"size": LogitSize()}, 0.0, "nothing is minimized besides"),
+        (
+            {"task": Constraint(1.0)},
+            {"size": LogitSize()},
+            0.5,
+            "task_weight is 0.5, but the own loss has a constraint",
+        ),
+    ],
+)
+def test_constraints_without_a_loss_to_minimize_or_with_a_weight_without_effect_are_refused(
+    constraints, terms, task_weight, message, tiny_plm_ca
+):
+    with pytest.raises(ValueError, match=message):
+        Constrained(tiny_plm_ca, constraints, terms, task_weight=task_weight)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"accumulate_grad_batches": 0}, {"averaging": 1.0},
+        *({"gradient_clip_val": value} for value in (0.0, -1.0, float("nan"), float("inf"))),
+    ],
+)  # fmt: skip
 def test_numbers_out_of_range_are_refused(arguments):
     with pytest.raises(ValueError, match=next(iter(arguments))):
         constrained(**arguments)

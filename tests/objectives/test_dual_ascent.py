@@ -64,7 +64,7 @@ def test_state_of_a_checkpoint_continues_with_the_same_numbers():
     assert torch.equal(whole.alpha, resumed.alpha) and torch.equal(whole.average, resumed.average)
 
 
-@pytest.mark.parametrize("bounds", [{"bound": 0.0}, {"bound": -1.0}, {"bound": float("nan")}])
+@pytest.mark.parametrize("bounds", [{"bound": 0.0}, {"bound": -1.0}, {"bound": float("nan")}, {"bound": True}])
 def test_bound_out_of_range_is_refused(bounds):
     with pytest.raises(ValueError, match="bound is"):
         Constraint(**bounds)
