@@ -39,25 +39,28 @@ use bf16-mixed or 32-true
 
 
 def check_uncompiled(network: nn.Module, objective: str) -> None:
-    """Raises ValueError if `network` was compiled by torch.compile. The message contains `objective`, a class name.
+    """Raises ValueError if `network` or a part of it is compiled. The message contains `objective`, a class name.
 
     Example:
         >>> check_uncompiled(nn.Linear(1, 1), "Supervised")
     """
-    if isinstance(network, OptimizedModule):
-        raise ValueError(
-            f"{objective} differentiates the network twice, but a compiled network then has wrong gradients, without "
-            "an error (pytorch issue #91469): do not compile the network"
-        )
+    for path, module in network.named_modules():
+        if isinstance(module, OptimizedModule) or module._compiled_call_impl is not None:
+            compiled = f"network.{path}" if path else "the network"
+            raise ValueError(
+                f"{objective} differentiates the network twice, but a compiled network then has wrong gradients, "
+                f"without an error (pytorch issue #91469): do not compile {compiled}"
+            )
 
 
 def check_twice_differentiable(objective: nn.Module, network: nn.Module) -> None:
-    """Raises ValueError if the objective was compiled, or if the network uses reentrant gradient checkpointing.
+    """Raises ValueError if objective or network are compiled, or if the network has reentrant gradient checkpointing.
 
     Example:
         >>> check_twice_differentiable(nn.Linear(1, 1), nn.Linear(1, 1))
     """
     name = type(objective).__name__
+    check_uncompiled(network, name)
     if getattr(objective, "_compiler_ctx", None) is not None:
         raise ValueError(
             f"{name} differentiates the network twice, but a compiled objective then has wrong gradients, without an "

@@ -21,7 +21,7 @@ from lightning_xai.objectives.terms.base import CleanPass, Task, Term, TermValue
 from lightning_xai.objectives.terms.epoch_means import EpochMeans, check_epoch_means, smaller
 from lightning_xai.objectives.terms.evaluation import needs_of, prepare_all, term_values
 from lightning_xai.objectives.terms.gradient_check import try_term
-from lightning_xai.objectives.terms.names import check_term_names, label_of
+from lightning_xai.objectives.terms.names import check_terms, label_of
 from lightning_xai.objectives.terms.weights import check_weight, is_ever_active, weight_at, weighted_mean, weighted_sum
 from lightning_xai.runs.progress import say
 from lightning_xai.runs.splits import VALIDATION, log_prefix
@@ -70,7 +70,7 @@ class ComposedObjective(Objective):
     ) -> None:
         super().__init__(network, **kwargs)
         terms = terms or {}
-        check_term_names(terms)
+        check_terms(terms)
         check_weight(task_weight, "task_weight")
         self.terms = nn.ModuleDict(terms)
         self.task_weight = task_weight

@@ -14,6 +14,9 @@ class Supervised(ComposedObjective):
     With the term `InputGradient`, it becomes the paper's IGR; with `PGD`, the paper's PGD; with `SupervisedAttention`,
     the paper's B_S. If several of these terms are given, they are added up.
 
+    The command line tries the gradient of every term before it trains. With a Trainer of your own, call `try_terms`
+    on a batch first: a term whose gradient is 0 trains nothing, without an error.
+
     Example:
         >>> import torch
         >>> from lightning_xai.models.hf_classifier import random_bert

@@ -28,6 +28,19 @@ def test_a_compiled_network_is_refused():
         check_uncompiled(compiled, "InputGradient")
 
 
+def test_a_network_with_a_compiled_part_is_refused():
+    network, objective = tiny_classifier("bert"), nn.Identity()
+    network.transformer.bert.encoder.compile(backend="eager")
+    with pytest.raises(ValueError, match=r"do not compile network\.transformer\.bert\.encoder$"):
+        check_uncompiled(network, "InputGradient")
+    replaced = tiny_classifier("bert")
+    replaced.transformer = torch.compile(replaced.transformer, backend="eager")
+    with pytest.raises(ValueError, match=r"do not compile network\.transformer$"):
+        check_uncompiled(replaced, "InputGradient")
+    with pytest.raises(ValueError, match="Identity differentiates the network twice"):  # compiled after construction
+        check_twice_differentiable(objective, replaced)
+
+
 def test_gradient_checkpointing_must_not_be_reentrant():
     network, objective = tiny_classifier("bert"), nn.Identity()
     network.transformer.gradient_checkpointing_enable({"use_reentrant": False})

@@ -1,8 +1,8 @@
-"""Checks the names of terms, and describes terms in one line."""
+"""Checks the names of terms and that they have no parameters, and describes terms in one line."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from torch import nn
 
@@ -27,9 +27,25 @@ def check_term_names(names: Iterable[str]) -> None:
     for name in names:
         if not name.isidentifier():
             raise ValueError(f"a term is named {name!r}: use letters, digits and underscores, such as vat or igr_2")
-        if name in OWN_NAMES | MULTILABEL_NAMES | SINGLE_LABEL_NAMES or hasattr(nn.ModuleDict, name):
+        if name in OWN_NAMES | MULTILABEL_NAMES | SINGLE_LABEL_NAMES or hasattr(nn.ModuleDict(), name):
             raise ValueError(
                 f"a term is named {name!r}, which the logs or torch use already: choose another name, such as my_{name}"
+            )
+
+
+def check_terms(terms: Mapping[str, Term]) -> None:
+    """Raises ValueError if a term has a name that is not allowed, or a parameter.
+
+    Example:
+        >>> from lightning_xai.objectives.terms.vat import VAT
+        >>> check_terms({"vat": VAT()})
+    """
+    check_term_names(terms)
+    for name, term in terms.items():
+        for parameter, _ in term.named_parameters():
+            raise ValueError(
+                f"the term {name} ({type(term).__name__}) has a parameter {parameter}, which no optimizer would train: "
+                "register it as a buffer, or put it into the network"
             )
 
 
