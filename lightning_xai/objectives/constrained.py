@@ -197,7 +197,7 @@ class Constrained(Supervised):
         super().setup(stage)
         if stage == "fit" and self._trainer is not None:  # there is no trainer while laws.py checks the objective
             check_unscaled(str(self.trainer.precision), type(self).__name__)
-        if stage != "fit" or self.only is not None:
+        if stage != "fit" or self.only is not None or not self.auto_bounds:
             return
         runs = self._bound_runs(self.trainer)
         for name, bounds in bounds_of_runs(runs, self.bound_preset, self.bound_margin).items():

@@ -14,8 +14,10 @@ import torch
 import lightning_xai.objectives
 from lightning_xai.objectives import laws
 from lightning_xai.objectives.base import Objective
+from lightning_xai.objectives.dual_ascent import Constraint
 from lightning_xai.objectives.evaluation import Evaluation
 from lightning_xai.objectives.supervised import Supervised
+from lightning_xai.objectives.terms.input_gradient import InputGradient
 from tests.conftest import tiny_classifier
 from tests.objectives.conftest import fast_optimizer, loader, quiet_trainer, save_teacher
 
@@ -59,7 +61,9 @@ def build(teacher_path):
 
     def build(objective_class, network=None, **arguments):
         parameters = inspect.signature(objective_class).parameters
-        missing = sorted(required_arguments(objective_class) - {"network", *parts})
+        if "constraints" in parameters:
+            arguments = {"constraints": {"igr": Constraint(0.01)}, "terms": {"igr": InputGradient()}} | arguments
+        missing = sorted(required_arguments(objective_class) - {"network", *parts, *arguments})
         if missing:
             pytest.skip(f"this test does not know what to give for {missing}")
         given = {name: value for name, value in parts.items() if name in parameters or name == "optimizer"}
