@@ -165,11 +165,14 @@ def main() -> None:
     for _ in range(repeats):
         for row, step in enumerate(steps):
             seconds[row] = min(seconds[row], step())
-    print(f"{'objective':<38}{'seconds':>9}{'passes':>8}{'predicted':>11}{'measured':>10}")
+    print(f"{'objective':<38}{'seconds':>9}{'passes':>8}{'predicted':>11}{'measured':>10}{'over predicted':>16}")
     for row, (name, _, plm_ca, _) in enumerate(rows):
         base = plain[plm_ca]
         predicted, measured = passes[row] / passes[base], seconds[row] / seconds[base]
-        print(f"{name:<38}{seconds[row]:>9.3f}{passes[row]:>8.0f}{predicted:>11.2f}{measured:>10.2f}")
+        print(
+            f"{name:<38}{seconds[row]:>9.3f}{passes[row]:>8.0f}{predicted:>11.2f}{measured:>10.2f}"
+            f"{measured / predicted:>16.2f}"
+        )
 
 
 if __name__ == "__main__":

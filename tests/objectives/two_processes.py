@@ -11,10 +11,11 @@ from torch import distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from lightning_xai.attributions.alti import ALTI
+from lightning_xai.attributions.att_in_grad import AttInGrad
 from lightning_xai.attributions.attention import Attention
-from lightning_xai.attributions.base import DifferentiableAttribution
 from lightning_xai.attributions.decompx_reverse import DecompXReverse
 from lightning_xai.attributions.input_x_gradient import InputXGradient
+from lightning_xai.attributions.integrated_gradients import IntegratedGradients
 from lightning_xai.attributions.rollout import AttentionRollout
 from lightning_xai.metrics.faithfulness import Comprehensiveness
 from lightning_xai.metrics.top_units import Percentages
@@ -22,10 +23,17 @@ from lightning_xai.models.hf_classifier import HFClassifier
 from lightning_xai.models.plm_ca import PLMCA
 from lightning_xai.objectives.aml import AML
 from lightning_xai.objectives.base import Objective
+from lightning_xai.objectives.inner_search import Search
 from lightning_xai.objectives.supervised import Supervised
+from lightning_xai.objectives.terms.base import Term
+from lightning_xai.objectives.terms.egt import EGT
 from lightning_xai.objectives.terms.explanation_guidance import ExplanationGuidance
 from lightning_xai.objectives.terms.input_gradient import InputGradient
+from lightning_xai.objectives.terms.pgd import PGD
+from lightning_xai.objectives.terms.rationale_contrast import RationaleContrast
 from lightning_xai.objectives.terms.supervised_attention import SupervisedAttention
+from lightning_xai.objectives.terms.unirex import UNIREX
+from lightning_xai.objectives.terms.vat import VAT
 from lightning_xai.types import Attribution, Batch, TextInputs
 
 CONFIG = {
@@ -51,12 +59,6 @@ def texts() -> TextInputs:
     return TextInputs(ids, everywhere, everywhere, ~everywhere, torch.full_like(ids, 3), index=torch.arange(4))
 
 
-def input_gradient() -> tuple[Step, Batch]:
-    network = HFClassifier(config=CONFIG, dropout=0.0).double()
-    objective = Supervised(network, terms={"igr": InputGradient(weight=10.0)})
-    return Step(objective), Batch(texts(), torch.tensor([0, 1, 1, 0]))
-
-
 def supervised_attention() -> tuple[Step, Batch]:
     network = PLMCA(config=CONFIG, num_classes=3, segment_length=8, dropout=0.0).double()
     term, inputs = SupervisedAttention(reduction="per_code", weight=1.0), texts()
@@ -70,16 +72,15 @@ def supervised_attention() -> tuple[Step, Batch]:
     return Step(objective), batch
 
 
-def guidance(method: DifferentiableAttribution) -> tuple[Step, Batch]:
-    network, inputs = HFClassifier(config=CONFIG, dropout=0.0).double(), texts()
-    term = ExplanationGuidance(method, average="token")
-    objective = Supervised(network, terms={"guidance": term})
+def with_term(make: Callable[[], Term], **options: float) -> tuple[Step, Batch]:
+    network, inputs, term = HFClassifier(config=CONFIG, dropout=0.0).double(), texts(), make()
+    objective = Supervised(network, terms={"term": term}, **options)
     evidence = torch.rand(4, 1, 8) > 0.5
     evidence[0] = False  # the first process has one text with evidence, the second process has two
     labels = torch.tensor([0, 1, 1, 0])
     rationale = Attribution(evidence.float(), labels.unsqueeze(1), labels.unsqueeze(1) >= 0, inputs.token_mask)
     batch = Batch(inputs, labels, rationale)
-    objective.expected_weights["guidance"] = float(term.example_weights(batch).mean())
+    objective.expected_weights["term"] = float(term.example_weights(batch).mean())
     return Step(objective), batch
 
 
@@ -91,10 +92,24 @@ def aml() -> tuple[Step, Batch]:
     return Step(objective.train()), Batch(texts(), torch.tensor([0, 1, 1, 0]))
 
 
-GUIDES = [Attention(), AttentionRollout(), InputXGradient("sum"), ALTI(), DecompXReverse()]
+GUIDES = [
+    Attention(), AttentionRollout(), InputXGradient("sum"), ALTI(), DecompXReverse(), IntegratedGradients(num_steps=2),
+    AttInGrad(),
+]  # fmt: skip
+TERMS: dict[str, Callable[[], Term]] = {
+    "igr": lambda: InputGradient(weight=10.0),
+    "pgd": lambda: PGD(epsilon=0.1, search=Search(num_steps=2)),
+    "vat": lambda: VAT(weight=1e6),  # weights that make the term's part of the gradient visible
+    "egt": lambda: EGT(InputXGradient(), weight=1.0),
+    "unirex": lambda: UNIREX(InputXGradient()),
+    "rationale_contrast": RationaleContrast,
+    **{f"guidance by {type(m).__name__}": partial(ExplanationGuidance, m, average="token") for m in GUIDES},
+}
 STEPS: dict[str, Callable[[], tuple[Step, Batch]]] = {
-    "aml": aml, "input_gradient": input_gradient, "supervised_attention": supervised_attention,
-    **{f"guidance by {type(method).__name__}": partial(guidance, method) for method in GUIDES},
+    "aml": aml, "supervised_attention": supervised_attention,
+    **{name: partial(with_term, make) for name, make in TERMS.items()},
+    # the attention of the last layer alone leaves weights without a gradient, with which DDP needs a zero
+    "attention alone": partial(with_term, TERMS["guidance by Attention"], task_weight=0.0),
 }  # fmt: skip
 
 
