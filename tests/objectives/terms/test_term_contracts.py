@@ -17,7 +17,9 @@ from lightning_xai.objectives.supervised import Supervised
 from lightning_xai.objectives.terms import laws
 from lightning_xai.objectives.terms.base import Term, TermValue
 from lightning_xai.objectives.terms.input_gradient import InputGradient
+from lightning_xai.objectives.terms.supervised_attention import SupervisedAttention
 from tests.conftest import tiny_classifier
+from tests.objectives import two_processes
 from tests.objectives.conftest import fast_optimizer
 
 
@@ -139,3 +141,8 @@ def test_an_objective_depends_on_the_batch_if_one_of_its_terms_does():
 @pytest.mark.slow
 def test_a_term_outside_the_package_that_keeps_all_laws_passes():
     laws.check_term(Own)
+
+
+def test_every_term_is_tried_on_two_processes():
+    tried = {type(make()) for make in two_processes.TERMS.values()} | {SupervisedAttention}
+    assert tried == set(TERMS)
