@@ -52,5 +52,5 @@ def test_a_term_has_the_numbers_of_the_former_objective(term, loss, gradient):
     total = objective.train().losses(fixed_batch())["loss"]
     total.backward()
     gradients = [weight.grad.abs().sum() for weight in objective.network.parameters() if weight.grad is not None]
-    assert float(total) == pytest.approx(loss, rel=1e-6)
+    assert total.item() == pytest.approx(loss, rel=1e-6)
     assert float(torch.stack(gradients).sum()) == pytest.approx(gradient, rel=1e-6)
