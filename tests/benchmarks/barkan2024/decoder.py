@@ -45,9 +45,10 @@ def decoder(given: Given) -> None:
         show(given, f"Table 2: decoder, preset {preset}", table.join(costs).round(3), f"decoder_{preset}")
 
 
-def texts(given: Given) -> dict[str, Any]:
+def texts(given: Given, **arguments: Any) -> dict[str, Any]:
     n = given.sizes
-    return data(given.prompted, train=n["decoder_train"], validation=n["validation"], test=n["decoder_texts"])
+    numbers = {"train": n["decoder_train"], "validation": n["validation"], "test": n["decoder_texts"]}
+    return data(given.prompted, **numbers, **arguments)
 
 
 def given_network(given: Given) -> str:
@@ -70,9 +71,11 @@ def given_network(given: Given) -> str:
 
 def of_scorer(given: Given, network: str, header: str, align: str) -> pd.DataFrame:
     """Returns the rows of pAML and, if tokens are pooled by their maximum, of fAML."""
-    settings = pretraining(given, network, header, texts(given))
+    settings = pretraining(given, network, header, texts(given, batch_size=4))
+    settings["trainer"]["accumulate_grad_batches"] = 5
     arguments = settings["model"]["init_args"]
     arguments["network"] = read_part(given.decoder)
+    arguments["optimizer"]["init_args"]["lr"] = 2 * given.scorer_lr  # as in the paper
     arguments["scorer"] = {"path": given.decoder_scorer, "align": align}
     arguments["loss"] = factors(given, given.first, header)
     methods = {"paml": paml()} | ({"faml": faml(header)} if align == "max" else {})

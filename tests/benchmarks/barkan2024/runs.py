@@ -158,7 +158,8 @@ def results(run: RunFolder) -> pd.DataFrame:
     rows = run.results
     assert rows is not None
     rows = rows[(rows["split"] == "test") & (rows["method"] != "")]
-    columns = ["preset", "method", "metric", "value", "num_examples", "forward_passes", "backward_passes", "seconds"]
+    costs = ["pass_group", "forward_passes", "backward_passes", "seconds"]
+    columns = ["preset", "method", "metric", "value", "num_examples", "selected_on", *costs]
     return rows[columns].reset_index(drop=True)
 
 

@@ -33,7 +33,8 @@ def leads(rows: pd.DataFrame) -> pd.DataFrame:
     """Returns how far fAML and pAML are ahead of the other method with the best mean, for each column and erasure.
 
     A positive advantage is good for each metric. A method leads if the interval is above 0, and is behind if it is
-    below 0. Its rank is that of its mean among all methods.
+    below 0. The best other method is chosen by the same seeds, which is to its advantage. The rank is that of the mean
+    among all methods; pAML counts as competitive up to rank 3.
     """
     parts = []
     rows = rows[rows["preset"].isin(["aml", OTHER])]
