@@ -6,7 +6,7 @@ import pandas as pd
 
 from barkan2024.options import Given
 from barkan2024.runs import explained, results, scorer, tested
-from barkan2024.settings import data, explaining, faml, method, metric, paml, sig, solvex, with_encoder
+from barkan2024.settings import data, explaining, faml, method, metric, paml, short, sig, solvex, with_encoder
 from barkan2024.show import show
 from lightning_xai.attributions.sequential_integrated_gradients import SequentialIntegratedGradients
 from lightning_xai.attributions.solvex import Solvex
@@ -21,17 +21,18 @@ def length_cost(given: Given) -> None:
     n = given.sizes
     slow = {"sig": sig("l2")} | {f"solvex_{beam}": solvex("comp", beam) for beam in BEAMS}
     short_texts = data(given.corpora[given.first], **_texts(n["timed_texts"]), eval_batch_size=1)
+    short_texts = short(short_texts, n["short_tokens"])
     long_texts = with_encoder(
         data(given.long, **_texts(n["timed_long"]), eval_batch_size=1), max_length=n["long_tokens"]
     )
-    short = timed(given, "timed", short_texts, slow, n["timed_texts"])
+    quick = timed(given, "timed", short_texts, slow, n["timed_texts"])
     long = timed(given, "timed_long", long_texts, {}, n["timed_long"])
-    table = pd.DataFrame({given.first: seconds(short), "long texts": seconds(long)})
+    table = pd.DataFrame({"short texts": seconds(quick), "long texts": seconds(long)})
     estimates = estimated(long)
     for name, value in estimates.items():
         table.loc[name, "long texts"] = value
     table["long, how"] = ["passes x cost of a pass" if name in estimates else "measured" for name in table.index]
-    tokens = ", ".join(f"{counts(run).mean():.0f}" for run in (short, long))
+    tokens = ", ".join(f"{counts(run).mean():.0f}" for run in (quick, long))
     title = f"Table 5: seconds for a text, one at a time; mean numbers of tokens {tokens}"
     show(given, title, table.round(4), "length_cost")
 
