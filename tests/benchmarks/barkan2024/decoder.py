@@ -13,11 +13,9 @@ from barkan2024.settings import (
     data,
     explaining,
     faml,
-    other_methods,
     paml,
     presets,
     read_part,
-    sig,
 )
 from barkan2024.show import show
 
@@ -85,11 +83,8 @@ def of_scorer(given: Given, network: str, header: str, align: str) -> pd.DataFra
 
 
 def of_others(given: Given, network: str, header: str) -> pd.DataFrame:
-    """Returns the rows of a column for the other methods, which one run explains."""
-    others = other_methods()
-    methods = {name: others[name] for name in ("random", "deep_lift", "gradient_shap", "input_x_gradient")}
-    llm = read_part("methods/decoder.yaml")["init_args"]["methods"]["llm"]
-    methods |= {"sig": sig("l2"), "llm": llm}
+    """Returns the rows of a column for the other methods, which one run explains. SIG is summed, in 1 + N passes."""
+    methods = read_part("methods/decoder.yaml")["init_args"]["methods"]
     where = {"path": network} if Path(network).is_dir() else {"network": read_part(given.decoder)}
     settings = {
         "model": {"init_args": where},
