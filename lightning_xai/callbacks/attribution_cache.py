@@ -101,15 +101,16 @@ class AttributionCacheWriter(ExplainedCallback):
 
     def _metadata(self, split: str, method: str) -> dict[str, Any]:
         """Returns the metadata for the scores of a split and method. An existing store must have equal metadata."""
-        folder, data = self._folder / split / method, data_of(self.trainer)
+        folder, data, explainer = self._folder / split / method, data_of(self.trainer), self.source.methods[method]
+        weights = explainer.trained_weights  # loads them first, because the method's settings depend on them
         metadata = {
             "split": split,
             "weights": weights_hash(network_of(self.module)),
-            "method": self.source.methods[method].settings(),
+            "method": explainer.settings(),
             "examples": data.split(split).hash(),
             **encoder_metadata(folder, data.encoder_facts()),
         }
-        if weights := self.source.methods[method].trained_weights:
+        if weights:
             metadata[METHOD_WEIGHTS] = weights
         # a store that an older version of this package wrote has no class names, so they are not compared
         if not is_store(folder) or CLASS_NAMES in read_metadata(folder):

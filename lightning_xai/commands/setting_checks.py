@@ -24,7 +24,7 @@ from lightning_xai.models.checkpoints.loading import first_difference
 from lightning_xai.models.pretrained.pretrained_weights import refuse_gaps
 from lightning_xai.objectives.base import Objective
 from lightning_xai.objectives.constrained import Constrained
-from lightning_xai.objectives.constraint_checks import logged_name
+from lightning_xai.objectives.constraint_checks import TASK, logged_name
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.splits import VALIDATION, log_prefix
 
@@ -141,17 +141,16 @@ def check_stopping(objective: Objective, callbacks: Sequence[Callback]) -> None:
         >>> check_stopping(objective, [EarlyStopping("val/log_loss")])
         Traceback (most recent call last):
         ValueError: EarlyStopping.monitor is val/log_loss, but runs that find the bound of igr minimize only val/igr: \
-monitor val/loss, or use ConstrainedStopping, which monitors val/igr in these runs
+use ConstrainedStopping, which monitors val/igr in these runs
     """
     stopping = [c for c in callbacks if isinstance(c, EarlyStopping) and not isinstance(c, ConstrainedStopping)]
     for name in alone_in(objective):
-        tag = logged_name(name)
+        tag, in_training = logged_name(name), f"{TRAIN}{'classification' if name == TASK else name}"
         for callback in stopping:
-            if callback.monitor not in (tag, f"{log_prefix(VALIDATION)}/loss", f"{TRAIN}loss", f"{TRAIN}{name}"):
+            if callback.monitor not in (tag, f"{log_prefix(VALIDATION)}/loss", f"{TRAIN}loss", in_training):
                 raise ValueError(
                     f"{type(callback).__name__}.monitor is {callback.monitor}, but runs that find the bound of {name} "
-                    f"minimize only {tag}: monitor val/loss, or use ConstrainedStopping, which monitors {tag} in these "
-                    "runs"
+                    f"minimize only {tag}: use ConstrainedStopping, which monitors {tag} in these runs"
                 )
 
 

@@ -52,12 +52,10 @@ def run_stages(argv: list[str], callbacks: Sequence[Callback] = ()) -> XAICLI:
             release()  # the lock of a run's folder is held only during that run
         if cli.is_done or not cli.next_run:
             stack.pop()
-            asked_with = files.pop()
-        else:
-            asked_with = files[-1]
+            files.pop()
         if cli.next_run:
             file = _option(cli.next_run, "--config")
-            if file and file == asked_with:
+            if not cli.is_done and file and file == files[-1]:
                 raise ValueError(
                     f"{file} is to train a network that the run needs, but the run of this file needs that network, "
                     f"too: set `model` in {file} to an objective that trains the network, such as Supervised"

@@ -120,14 +120,17 @@ def _check_same_term(settings: Mapping[str, Mapping[str, Any]], term: str) -> No
         settings: folder of a run -> settings of the run, empty if they are unknown.
         term: name of the term.
     """
-    terms = {run: term_settings(given, term) for run, given in settings.items()}
+    prefix = f"model.init_args.terms.{term}."
+    terms = {run: {name: given[name] for name in given if name.startswith(prefix)} for run, given in settings.items()}
     (first, reference), *others = [(run, given) for run, given in terms.items() if given] or [("", {})]
     for run, given in others:
         known, other = without_new_options(reference, given), without_new_options(given, reference)
-        for name in without_free_settings(changed_settings(known, other)):
+        changed = [name.removeprefix(prefix) for name in changed_settings(known, other)]
+        for name in without_free_settings(changed):
+            values = other.get(prefix + name), known.get(prefix + name)
             raise ValueError(
-                f"the term {term} has {name} = {other.get(name)} in {run}, but {known.get(name)} in {first}: compare "
-                "experiments in which only the weight of the term differs"
+                f"the term {term} has {name} = {values[0]} in {run}, but {values[1]} in {first}: compare experiments "
+                "in which only the weight of the term differs"
             )
 
 

@@ -132,7 +132,7 @@ class PromptEncoder(TokenizerEncoder):
                 )
         shots = {comparable(shot["text"]) for shot in self.shots}
         leaked = next((text for text in evaluated if comparable(text) in shots), None) if shots else None
-        if leaked:
+        if leaked is not None:
             raise ValueError(f"the shot {leaked[:40]!r} is also in a validation or test split: give another shot")
         self._build()
 

@@ -20,7 +20,7 @@ from lightning_xai.models.base import Classifier
 from lightning_xai.models.checkpoints.checkpoint import checkpoint_hash, checkpoint_path, load_trained, read_checkpoint
 from lightning_xai.models.checkpoints.class_order import check_class_order
 from lightning_xai.models.checkpoints.loading import copy_weights
-from lightning_xai.models.checkpoints.pretrained_network import pretrained_network
+from lightning_xai.models.checkpoints.pretrained_network import is_pretrained_at, pretrained_network
 from lightning_xai.models.pretrained.lora import merge_adapters
 from lightning_xai.models.scorer.dual_mask import DualMask, masked_losses
 from lightning_xai.models.scorer.explained_file import AML as AML_KEY
@@ -170,7 +170,7 @@ class AML(Objective):
         self._refuse_aml(path)
         super().setup(stage)
         merge_adapters(self.network)  # the explained network has none: they were merged when it was loaded
-        own = checkpoint_path(path) is None and path == self.network.init_args.get("path")
+        own = checkpoint_path(path) is None and is_pretrained_at(self.network, path)
         trust = bool(self.network.init_args.get("trust_remote_code"))
         trained = pretrained_network(self.network) if own else load_trained(path, trust_remote_code=trust)
         if self.data_module is not None:

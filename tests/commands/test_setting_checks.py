@@ -65,7 +65,7 @@ def constrained(bounds: dict[str, Any], **arguments: Any) -> Constrained:
 def test_stopping_by_a_value_that_runs_for_a_bound_do_not_minimize_is_refused(only):
     for name in ("val/log_loss", "val/accuracy"):
         stopping = EarlyStopping(name, mode="max" if name == "val/accuracy" else "min")
-        with pytest.raises(ValueError, match=f"monitor is {name}, but .* bound of igr minimize only val/igr: monitor"):
+        with pytest.raises(ValueError, match=f"monitor is {name}, but .* bound of igr minimize only val/igr: use"):
             check_monitors(constrained({"igr": "auto"}, only=only), [stopping])
     for allowed in (EarlyStopping("val/loss"), EarlyStopping("val/igr"), ConstrainedStopping()):
         check_monitors(constrained({"igr": "auto"}, only=only), [allowed])

@@ -270,7 +270,7 @@ def test_a_pretrained_language_model_is_explained_as_it_is(tmp_path):
     config: dict[str, Any] = {**TINY_CONFIGS["llama"]}
     AutoModelForCausalLM.from_config(AutoConfig.for_model(**config)).save_pretrained(folder)
     tiny_classifier("bert").transformer.base_model.save_pretrained(encoder)
-    network = VerbalizerLM(str(folder), 3, [7, 9, 11])
+    network = VerbalizerLM(f"{folder}/", 3, [7, 9, 11])  # another spelling of the path than that of `explained`
     weights = {name: value.clone() for name, value in network.state_dict().items()}
     saving = ModelCheckpoint(tmp_path, "last")
     fit(str(folder), tmp_path, network=network, scorer=Scorer(path=str(encoder)), callbacks=[saving])

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from lightning_xai.attributions.random import random_scores
-from lightning_xai.callbacks.base import ExplainedBatch, decision_threshold_of
+from lightning_xai.callbacks.base import ExplainedBatch, decision_threshold_of, only_tunes
 from lightning_xai.callbacks.preflight.preflight_run import PreflightRun, ResultKey, Scored
 from lightning_xai.callbacks.preflight.preflight_steps import smallest_max_examples, targets_of
 from lightning_xai.callbacks.preflight.short_texts import confident_probs
@@ -72,7 +72,13 @@ def try_metrics(preflight: PreflightRun, evaluation: Any) -> None:
             preflight.attempt(
                 f"metric {evaluation.preset}/{metric.name} ({type(metric).__name__})",
                 partial(
-                    _measure, metric, evaluation.preset, batch, preflight.stages[stage], only_tunes=stage == "test"
+                    _measure,
+                    metric,
+                    evaluation.preset,
+                    batch,
+                    preflight.stages[stage],
+                    tests=stage == "test",
+                    tuned_on=VALIDATION if stage == "test" and only_tunes(preflight.trainer, VALIDATION) else None,
                 ),
                 results=[ResultKey(evaluation.preset, name, metric.name) for name in evaluation.source.methods],
                 leave_out=partial(_remove, evaluation.metrics, metric),
@@ -170,24 +176,31 @@ def _measure(
     batch: Callable[[str], ExplainedBatch],
     splits: Sequence[str],
     *,
-    only_tunes: bool,
+    tests: bool,
+    tuned_on: str | None,
 ) -> None:
     """Computes a metric from the made-up scores of each split, with a separate copy of the metric for each split.
 
-    If `only_tunes` is True, the validation split is only used to tune the metric.
+    Args:
+        metric: the metric.
+        preset: name of the metric's preset, for messages.
+        batch: function that returns the made-up scores of a split.
+        splits: the splits.
+        tests: whether a test measures the metric, which then needs the validation split if it is tuned.
+        tuned_on: split that only serves to tune the metric; None if there is no such split.
     """
-    if only_tunes and VALIDATION not in splits:
+    if tests and VALIDATION not in splits:
         refuse_tuning(preset, metric)
     copies = {}
     for split in splits:
-        if only_tunes and split == VALIDATION and not metric.needs_tuning:
+        if split == tuned_on and not metric.needs_tuning:
             continue
         explained = batch(split)
         (attribution,) = explained.attributions.values()
         copies[split] = _copy_of(metric, explained.batch.inputs.device)
         copies[split].update(attribution, explained.batch, explained.predict)
     for split, measured in copies.items():
-        if only_tunes and split == VALIDATION:
+        if split == tuned_on:
             continue
         if metric.needs_tuning and VALIDATION in copies:
             measured.tune_from(copies[VALIDATION])

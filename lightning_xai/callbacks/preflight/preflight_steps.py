@@ -156,7 +156,9 @@ def _explain(
         targets, target_mask = targets_of(preflight, source, probs, batch.labels)
         tried = method.for_split(split).for_preflight()
         require_examples(tried, examples)
-        longest = int(data_of(preflight.trainer).split(split).lengths.max(initial=0))
+        rows = data_of(preflight.trainer).split(split)
+        positions = np.searchsorted(rows.index, explained_examples(preflight, source, split))
+        longest = int(np.max(rows.lengths[positions], initial=0))
         for part in with_parts([tried]):
             part.check_use(getattr(source, "targets", "gold_or_predicted"), longest)
         try:

@@ -64,7 +64,8 @@ def with_merged_terms(argv: Sequence[str]) -> list[str]:
 
     Raises:
         ValueError: an option sets an argument of a term that neither a file nor an earlier option names; or one of
-            several files sets terms that cannot be known, because it refers to them by an interpolation.
+            several files sets terms that cannot be known, because it refers to them by an interpolation, or by the path
+            of a missing file.
 
     Example:
         >>> with_merged_terms(["fit", "--config", "configs/igr.yaml"])  # one file: nothing to merge
@@ -111,7 +112,8 @@ def _terms_in(file: Path) -> list[Any]:
     are made absolute. The item is None if the file sets `terms` to null, and a text if the terms cannot be known,
     because a setting is an interpolation or the path of a missing file. The list is empty if the file sets no terms.
     """
-    settings, folder = _followed(str(file), Path())
+    settings: Any = OmegaConf.to_container(OmegaConf.load(file), resolve=False) if file.is_file() else None
+    folder = file.parent
     for key in TERMS.split("."):
         if isinstance(settings, dict):
             settings = with_terms(settings)
@@ -125,7 +127,10 @@ def _terms_in(file: Path) -> list[Any]:
 
 
 def _followed(value: Any, folder: Path) -> tuple[Any, Path]:
-    """Returns the content and the folder of the YAML file whose path `value` is; `value` and `folder` if it is none."""
+    """Returns the content and the folder of the file at the path `value` if this ends in .yaml or .yml.
+
+    Otherwise, or if there is no such file, returns `value` and `folder`.
+    """
     if isinstance(value, str) and value.endswith((".yaml", ".yml")) and (folder / value).is_file():
         file = folder / value
         return _followed(OmegaConf.to_container(OmegaConf.load(file), resolve=False), file.parent)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.checkpoints.checkpoint import TrainedNetwork
 from lightning_xai.models.checkpoints.class_order import pretrained_class_names
@@ -23,3 +25,17 @@ def pretrained_network(network: Classifier) -> TrainedNetwork:
         )
     refuse_gaps(network.weight_gaps, path)
     return TrainedNetwork(network.eval(), pretrained_class_names(network), encoder=tokenizer_at(path))
+
+
+def is_pretrained_at(network: Classifier, path: str) -> bool:
+    """Returns whether a network was built with the pretrained weights at `path`.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> is_pretrained_at(random_bert(), "folder")
+        False
+    """
+    own = network.init_args.get("path")
+    if own is None or not network.init_args.get("pretrained", True):
+        return False
+    return own == path or (Path(own).exists() and Path(own).resolve() == Path(path).resolve())

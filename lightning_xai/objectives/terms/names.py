@@ -34,7 +34,7 @@ def check_term_names(names: Iterable[str]) -> None:
 
 
 def check_terms(terms: Mapping[str, Term]) -> None:
-    """Raises ValueError if a term has a name that is not allowed, or a parameter.
+    """Raises ValueError if a term has a name that is not allowed, or a parameter that requires a gradient.
 
     Example:
         >>> from lightning_xai.objectives.terms.vat import VAT
@@ -42,7 +42,7 @@ def check_terms(terms: Mapping[str, Term]) -> None:
     """
     check_term_names(terms)
     for name, term in terms.items():
-        for parameter, _ in term.named_parameters():
+        for parameter in (name for name, weight in term.named_parameters() if weight.requires_grad):
             raise ValueError(
                 f"the term {name} ({type(term).__name__}) has a parameter {parameter}, which no optimizer would train: "
                 "register it as a buffer, or put it into the network"

@@ -100,6 +100,16 @@ def test_a_second_file_keeps_terms_to_which_the_first_file_refers(tmp_path, refe
     assert merged["igr"]["init_args"] == {"weight": 0, "wrt": "table"} and merged["pgd"] == {"class_path": "PGD"}
 
 
+@pytest.mark.parametrize("ending", ["yaml", "json", "conf"])
+def test_files_of_any_ending_are_merged(ending, tmp_path):
+    files = []
+    for name, terms in {"first": {"igr": IGR}, "second": {"pgd": {"class_path": "PGD"}}}.items():
+        files.append(tmp_path / f"{name}.{ending}")
+        files[-1].write_text(json.dumps({"model": {"init_args": {"terms": terms}}}))
+    *_, option = with_merged_terms(["fit", *(word for file in files for word in ("--config", str(file)))])
+    assert set(json.loads(option.removeprefix(f"--{TERMS}="))) == {"igr", "pgd"}
+
+
 def test_an_option_for_a_term_that_a_referred_file_lacks_is_refused(referring):
     assert with_merged_terms(["--config", referring, WEIGHT.replace("vat", "igr"), "0"])[2:] == [
         WEIGHT.replace("vat", "igr"), "0",
