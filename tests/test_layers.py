@@ -18,12 +18,20 @@ ALLOWED = {
     "runs": ({"types"}, {"numpy", "pandas", "pyarrow"}),
     "functional": ({"types"}, {"numpy"}),
     "search": ({"runs", "functional"}, {"numpy"}),  # optuna is imported when a search begins
-    "models": (BELOW_MODELS, {"transformers", "omegaconf"}),
+    "models": (BELOW_MODELS, {"transformers", "omegaconf", "yaml"}),  # yaml for the errors of damaged files
     "data": (BELOW_MODELS, {"datasets", "huggingface_hub", "tokenizers", "transformers", "numpy", "pyarrow"}),
     "metrics": (BELOW_MODELS, {"torchmetrics", "numpy"}),
     "attributions": (BELOW_MODELS | {"models"}, {"captum", "numpy"}),
     "objectives": (
-        BELOW_MODELS | {"models", "attributions", "metrics.classification", "metrics.base", "metrics.example_mean"},
+        BELOW_MODELS
+        | {
+            "models",
+            "attributions",
+            "metrics.base",
+            "metrics.classification",
+            "metrics.example_mean",
+            "metrics.predict_once",
+        },
         {"lightning"},
     ),
     "report": (BELOW_MODELS | {"metrics"}, {"numpy", "pandas", "matplotlib", "PIL", "regex"}),
@@ -44,7 +52,7 @@ ALLOWED = {
     "api": (None, {"pandas"}),  # any room; what `import lightning_xai` offers
     "commands": (
         None,
-        {"lightning", "jsonargparse", "omegaconf", "numpy", "pandas", "tensorboard", "yaml"},
+        {"lightning", "jsonargparse", "matplotlib", "omegaconf", "numpy", "pandas", "tensorboard", "yaml"},
     ),  # any room
 }
 # rooms whose files are alternatives to one another, with the base of the alternatives
@@ -57,6 +65,7 @@ ALTERNATIVES = {
 }
 # files that import an alternative of their room, since they are composed of it
 COMPOSITES = {
+    "attributions/given.py",
     "attributions/sequential_integrated_gradients.py",
     "objectives/constrained.py",
     "objectives/terms/laws.py",

@@ -8,7 +8,6 @@ from typing import Any, Literal, NamedTuple
 
 from lightning.pytorch.callbacks import EarlyStopping, Timer
 
-from lightning_xai.callbacks.constrained_stopping import ConstrainedStopping
 from lightning_xai.models.checkpoints.checkpoint import read_checkpoint
 from lightning_xai.objectives.constraint_checks import logged_name
 from lightning_xai.runs.class_paths import imported_class
@@ -186,7 +185,7 @@ def _shared(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
             break
         if _can_stop(str(class_path)):
             callback = {key.removeprefix(prefix): value for key, value in settings.items() if key.startswith(prefix)}
-            if str(class_path).endswith(f".{ConstrainedStopping.__name__}"):  # runs for a bound do not use these two
+            if str(class_path).endswith(".ConstrainedStopping"):  # runs for a bound do not use these two
                 callback = {key: callback[key] for key in callback if not key.endswith((".monitor", "_when_met"))}
             shared |= {f"trainer.callbacks.{number}.{key}": value for key, value in callback.items()}
             number += 1

@@ -281,6 +281,7 @@ def test_a_pretrained_language_model_is_explained_as_it_is(tmp_path):
 
 
 def test_a_network_tuned_with_adapters_is_explained_with_the_adapters_merged(tmp_path):
+    pytest.importorskip("peft", reason="needs the extra lora")
     folder = tmp_path / "model"
     tiny_classifier("bert").transformer.save_pretrained(folder)
     options: dict[str, Any] = {"num_classes": 3, "lora": {"rank": 2}}
