@@ -75,8 +75,9 @@ def test_a_run_that_finds_a_bound_trains_one_loss_alone(only, passes):
 
 
 def test_steps_of_a_constrained_objective_read_its_own_number_of_batches(tmp_path):
-    terms = {"igr": InputGradient()}
-    objective = Constrained(tiny_classifier("bert"), {"task": Constraint(0.5)}, terms, accumulate_grad_batches=2)
+    objective = Constrained(
+        tiny_classifier("bert"), {"task": Constraint(0.5)}, {"igr": InputGradient()}, accumulate_grad_batches=2
+    )
     work = training_work(trainer_of(tmp_path, planted_data(batch_size=2), max_epochs=9, max_steps=6), objective)
     assert work is not None and work.num_examples == 24
 
