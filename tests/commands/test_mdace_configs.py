@@ -80,7 +80,7 @@ def test_a_run_on_mimic_alone_is_tested_on_the_training_and_test_splits_of_mdace
 @pytest.mark.slow
 def test_perturbation_methods_of_the_authors_code_are_measured_with_their_cost(tmp_path, monkeypatch):
     corpus = write_corpus(
-        tmp_path, num_admissions=8, other_notes=0, num_codes=4, words=(3, 4), codes_per_admission=(1, 2),
+        tmp_path, num_admissions=8, other_notes=0, num_codes=5, words=(3, 4), codes_per_admission=(1, 2),
         annotated_fraction=1,
     )  # fmt: skip
     folder, _ = write_released(tmp_path, codes=[code.icd9 for code in corpus.codes], chunk_size=32)
