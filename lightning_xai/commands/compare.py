@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 
 import pandas as pd
@@ -16,10 +17,10 @@ from lightning_xai.report.comparison.experiments import means_table, missed_boun
 from lightning_xai.report.comparison.tables_and_pictures import (
     attribution_rows,
     correlations_frame,
-    correlations_with,
     faithfulness_panels,
     layer_panels,
     other_splits,
+    out_of_domain_correlations,
     plausibility_tables,
     predictor_rows,
     rows_of_metric,
@@ -61,10 +62,10 @@ def compare(
 
     The tables show a classification metric on every split, and plausibility metrics by split and method, each with the
     sample standard deviation over seeds (divisor n - 1). The rows of an experiment are empty if no seed met its bounds.
-    spread.png has a point for each run. scatter.png plots plausibility and the in-domain metric against the
-    out-of-domain metric; the confidence intervals of the correlations treat all runs as independent. layers.png shows
-    plausibility by layer (for methods such as alti_layer0). faithfulness.png shows normalized sufficiency and
-    comprehensiveness by percentage of tokens.
+    spread.png has a point for each run. scatter.png plots the metric and the plausibility in domain against the metric
+    out of domain, and scatter_plausibility.png against the plausibility out of domain; the confidence intervals of the
+    correlations treat all runs as independent. layers.png shows plausibility by layer (for methods such as
+    alti_layer0). faithfulness.png shows normalized sufficiency and comprehensiveness by percentage of tokens.
 
     Args:
         experiments: folders of finished experiments, such as runs/tm runs/igr. Later tests of their runs on other data
@@ -72,7 +73,7 @@ def compare(
         metric: the classification metric.
         plausibility: the plausibility metrics, as results.csv names them. The default names metrics of the presets er
             and er_plausibility; if no run has these, no plausibility is shown. Other presets have other metrics, such
-            as rationale/token_f1 in eraser. The first metric is correlated with `metric` on out-of-domain splits.
+            as rationale/token_f1 in eraser. The first metric is correlated with `metric` and itself on other splits.
         preset: the preset whose plausibility metrics are read; required if several presets have them.
         faithfulness: the preset that faithfulness.png shows. Its normalized metrics must have a value for each
             percentage of tokens.
@@ -142,12 +143,13 @@ def compare(
             rows, metric=metric, plausibility=plausibility[0], preset=preset, in_domain=in_domain, others=others
         )
         frame = correlations_frame(quantities, in_domain=in_domain)
-        scatter = scatter_panels(quantities, frame, f"{metric} out of domain")
+        triples = out_of_domain_correlations(frame, metric, in_domain)
+        scatter = scatter_panels(quantities, triples)
         write_whole(folder / "correlations.csv", lambda file: frame.to_csv(file, index=False))
         written.append(folder / "correlations.csv")
-        print("\ncorrelations, over all runs, with the metric's mean over the splits " + ", ".join(others))
-        for x, pearson in correlations_with(frame, f"{metric} out of domain").items():
-            print(f"  {x}: {pearson}")
+        print("\ncorrelations over all runs; a value out of domain is the mean over the splits " + ", ".join(others))
+        for y, group in groupby(triples, key=lambda triple: triple[1]):
+            print("\n".join([f"{y} with", *(f"  {x}: {pearson}" for x, _, pearson in group)]))
     layers, curves = layer_panels(rows, plausibility[0], preset), faithfulness_panels(rows, faithfulness)
     written += write_pictures(rows, scatter, layers, curves, metric=metric, output=folder)
     if agreements is not None:

@@ -35,7 +35,7 @@ def experiments(folder: Path, *, layers: bool = False, sizes: bool = False) -> l
                 }
             write_results(folder / name, seed, numbers)
             other = {("imdb", "", "", "macro_f1"): level, ("yelp", "", "", "macro_f1"): level + 0.1}
-            other |= {("imdb", "er", "attention", AUROC): 0.4}
+            other |= {("imdb", "er", "attention", AUROC): 0.4, ("imdb", "er", "rollout", AUROC): level / 2}
             write_results(folder / name, seed, other, stem="results_12ab")
         folders.append(folder / name)
     return folders
@@ -72,7 +72,7 @@ def test_correlations_are_over_all_runs_and_their_pictures_are_written(tmp_path)
     assert f"{AUROC} of rollout on test: r = -1.00 [-1.00, -1.00], 6 runs" in printed
     folder = tmp_path / "report" / "compare"
     assert {file.name for file in folder.iterdir()} == {
-        "results.csv", "correlations.csv", "spread.png", "scatter.png",
+        "results.csv", "correlations.csv", "spread.png", "scatter.png", "scatter_plausibility.png",
     }  # fmt: skip
     frame = pd.read_csv(folder / "correlations.csv").set_index(["x", "y"])["pearson"].to_dict()
     assert frame["macro_f1 on test", "macro_f1 on yelp"] < 0
@@ -81,10 +81,17 @@ def test_correlations_are_over_all_runs_and_their_pictures_are_written(tmp_path)
         assert Image.open(picture).size[0] > 500
 
 
+def test_plausibility_out_of_domain_is_correlated_with_the_metric_and_with_the_same_method(tmp_path):
+    lines = command("compare", *experiments(tmp_path)).splitlines()
+    place = lines.index(f"{AUROC} of rollout out of domain with")
+    assert lines[place + 1].startswith("  macro_f1 on test: r = ")
+    assert lines[place + 2] == f"  {AUROC} of rollout on test: r = -1.00 [-1.00, -1.00], 6 runs"
+
+
 @pytest.mark.slow
-def test_layers_and_sizes_get_pictures_and_stay_out_of_the_tables(tmp_path):
+def test_layers_and_sizes_get_pictures_and_stay_out_of_tables_and_correlations(tmp_path):
     printed = command("compare", *experiments(tmp_path, layers=True, sizes=True), "--output", tmp_path / "here")
-    assert "alti_layer" not in printed.split("correlations, over all runs")[0]
+    assert "alti_layer" not in printed + (tmp_path / "here" / "correlations.csv").read_text()
     assert {"layers.png", "faithfulness.png"} <= {file.name for file in (tmp_path / "here").iterdir()}
 
 

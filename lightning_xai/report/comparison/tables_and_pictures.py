@@ -20,6 +20,7 @@ from lightning_xai.runs.files.whole_files import write_whole
 from lightning_xai.runs.splits import VALIDATION
 
 LAYER = re.compile(r"(.+)_layer(\d+)")  # names of methods that explain the hidden states after one layer
+OUT_OF_DOMAIN = " out of domain"  # end of the names of means over the out-of-domain splits
 PER_SIZE = re.compile(r"(normalized_\w+)/([\d.]+)")  # names of metrics with a value for each percentage of tokens
 
 
@@ -70,11 +71,20 @@ def plausibility_tables(
     """
     tables = []
     for metric in metrics:
-        selected = attribution_rows(rows, metric, preset)
-        selected = selected[~selected["method"].str.fullmatch(LAYER.pattern)]
+        selected = without_layers(attribution_rows(rows, metric, preset))
         for split, part in selected.groupby("split", sort=False):
             tables.append(means_table(part, names, "method", title=f"{metric} on {split}, in percent", width=width))
     return tables
+
+
+def without_layers(rows: pd.DataFrame) -> pd.DataFrame:
+    """Returns the rows of methods that explain a whole network: not those of alti_layer0, alti_layer1, ...
+
+    Example:
+        >>> without_layers(pd.DataFrame({"method": ["alti", "alti_layer0"]}))["method"].tolist()
+        ['alti']
+    """
+    return rows[~rows["method"].str.fullmatch(LAYER.pattern)]
 
 
 def layer_panels(rows: pd.DataFrame, metric: str, preset: str | None) -> list[Panel]:
@@ -123,19 +133,23 @@ def predictor_rows(
         others: the out-of-domain splits.
 
     Returns:
-        A table with the columns experiment, seed, quantity and value. The quantities are `metric` on each split, the
-        mean of `metric` over the out-of-domain splits, and the plausibility of each method on each split.
+        A table with the columns experiment, seed, quantity and value. The quantities are `metric` and the plausibility
+        of each method, on each split, and their means over the out-of-domain splits (for the plausibility, over those
+        with rationales). A run without a result on one of these splits has no mean.
     """
-    scores = rows_of_metric(rows, metric)
-    chosen = scores[scores["split"].isin([in_domain, *others])]
-    parts = [chosen.assign(quantity=metric + " on " + chosen["split"])]
-    means = scores[scores["split"].isin(others)].groupby(["experiment", "seed"], sort=False)["value"]
-    complete = means.mean()[means.size() == len(others)].reset_index()
-    parts.append(complete.assign(quantity=f"{metric} out of domain"))
-    plausible = attribution_rows(rows, plausibility, preset)
-    plausible = plausible[plausible["split"].isin([in_domain, *others])]
-    parts.append(plausible.assign(quantity=plausibility + " of " + plausible["method"] + " on " + plausible["split"]))
-    return pd.concat(parts, ignore_index=True)[["experiment", "seed", "quantity", "value"]]
+    plausible = without_layers(attribution_rows(rows, plausibility, preset))
+    parts = [
+        rows_of_metric(rows, metric).assign(measured=metric),
+        plausible.assign(measured=plausibility + " of " + plausible["method"]),
+    ]
+    measured = pd.concat(parts)
+    on_splits, outside = (measured[measured["split"].isin(names)] for names in ([in_domain, *others], others))
+    means = outside.groupby(["measured", "experiment", "seed"], sort=False)["value"].agg(["mean", "size"]).reset_index()
+    num_splits = means["measured"].map(outside.groupby("measured")["split"].nunique())
+    complete = means[means["size"] == num_splits].rename(columns={"mean": "value"})
+    on_splits = on_splits.assign(quantity=on_splits["measured"] + " on " + on_splits["split"])
+    quantities = [on_splits, complete.assign(quantity=complete["measured"] + OUT_OF_DOMAIN)]
+    return pd.concat(quantities, ignore_index=True)[["experiment", "seed", "quantity", "value"]]
 
 
 def correlations_frame(quantities: pd.DataFrame, *, in_domain: str) -> pd.DataFrame:
@@ -155,17 +169,33 @@ def correlations_frame(quantities: pd.DataFrame, *, in_domain: str) -> pd.DataFr
     return pd.DataFrame(correlations, columns=["x", "y", "pearson", "low", "high", "num_runs"])
 
 
-def correlations_with(frame: pd.DataFrame, y: str) -> dict[str, Correlation]:
-    """Returns in-domain quantity -> its correlation with the quantity `y`; `frame` is from `correlations_frame`."""
-    rows = frame[frame["y"] == y]
-    columns = [rows[name].tolist() for name in ("x", "pearson", "low", "high", "num_runs")]
-    return {x: Correlation(*numbers) for x, *numbers in zip(*columns, strict=True)}
+def out_of_domain_correlations(frame: pd.DataFrame, metric: str, in_domain: str) -> list[tuple[str, str, Correlation]]:
+    """Returns triples (in-domain quantity, mean over the out-of-domain splits, their correlation).
+
+    The mean of `metric` is paired with every in-domain quantity. A method's mean plausibility is paired with `metric`
+    and with the plausibility of the same method.
+
+    Args:
+        frame: result of `correlations_frame`.
+        metric: the classification metric.
+        in_domain: the in-domain split.
+    """
+    means = [y for y in frame["y"].unique() if y.endswith(OUT_OF_DOMAIN)]
+    triples = []
+    for y in sorted(means, key=lambda y: y != metric + OUT_OF_DOMAIN):
+        rows = frame[frame["y"] == y]
+        if y != metric + OUT_OF_DOMAIN:
+            same = f"{y.removesuffix(OUT_OF_DOMAIN)} on {in_domain}"
+            rows = rows[rows["x"].isin([f"{metric} on {in_domain}", same])]
+        columns = [rows[name].tolist() for name in ("x", "pearson", "low", "high", "num_runs")]
+        triples += [(x, y, Correlation(*numbers)) for x, *numbers in zip(*columns, strict=True)]
+    return triples
 
 
-def scatter_panels(quantities: pd.DataFrame, frame: pd.DataFrame, y: str) -> list[PointPanel]:
-    """Returns one scatter plot of `y` for each in-domain quantity. The title of a plot is the correlation."""
+def scatter_panels(quantities: pd.DataFrame, triples: Sequence[tuple[str, str, Correlation]]) -> list[PointPanel]:
+    """Returns a scatter plot for each of the triples from `out_of_domain_correlations` for which a run has a point."""
     panels = []
-    for x, pearson in correlations_with(frame, y).items():
+    for x, y, pearson in triples:
         points = paired_runs(quantities, x, y)
         if len(points):
             panels.append(PointPanel(str(pearson), x, y, points))
@@ -210,14 +240,18 @@ def write_pictures(
     rows: pd.DataFrame, scatter: Sequence[PointPanel], layers: Sequence[Panel], curves: Sequence[Panel], *,
     metric: str, output: Path,
 ) -> list[Path]:  # fmt: skip
-    """Always writes spread.png. Also writes scatter.png, layers.png and faithfulness.png, each only if it has panels.
+    """Always writes spread.png. Writes scatter.png (`metric` out of domain), scatter_plausibility.png (plausibility out
+    of domain), layers.png and faithfulness.png only if they have panels.
 
     Returns the paths.
     """
     scores = rows_of_metric(rows, metric)
     written = [save_figure(spread_figure(scores, "split", y_label=metric), output / "spread.png")]
-    if scatter:
-        written.append(save_figure(scatter_figure(scatter), output / "scatter.png"))
+    of_metric = [panel for panel in scatter if panel.y_label == metric + OUT_OF_DOMAIN]
+    of_plausibility = [panel for panel in scatter if panel.y_label != metric + OUT_OF_DOMAIN]
+    for name, points, num_columns in (("scatter", of_metric, 3), ("scatter_plausibility", of_plausibility, 4)):
+        if points:
+            written.append(save_figure(scatter_figure(points, max_columns=num_columns), output / f"{name}.png"))
     for name, panels in (("layers", layers), ("faithfulness", curves)):
         if panels:
             written.append(save_figure(curves_figure(panels, max_columns=2), output / f"{name}.png"))
