@@ -16,6 +16,9 @@ from matplotlib.lines import Line2D
 
 from lightning_xai.report.correlation import correlation
 from lightning_xai.report.curves import COLORS, DOTS_PER_INCH, MARKERS, REFERENCE_COLOR
+from lightning_xai.report.tables import wrap
+
+LABEL_WIDTH = 38  # characters in a line of an axis label; more would reach into the next panel
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,7 @@ def scatter_figure(panels: Sequence[PointPanel], *, fits_lines: bool = False, ma
         if panel.line is not None:
             axis.axvline(panel.line, color=REFERENCE_COLOR, linewidth=1.0, linestyle="--")
         axis.set_title(panel.title, fontsize="medium")
-        axis.set(xlabel=panel.x_label, ylabel=panel.y_label)
+        axis.set(xlabel="\n".join(wrap(panel.x_label, LABEL_WIDTH)), ylabel="\n".join(wrap(panel.y_label, LABEL_WIDTH)))
         if fits_lines:
             axis.legend(fontsize="small", frameon=False)
     if not fits_lines:
