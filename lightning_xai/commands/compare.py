@@ -151,12 +151,12 @@ def compare(
         for y, group in groupby(triples, key=lambda triple: triple[1]):
             print("\n".join([f"{y} with", *(f"  {x}: {pearson}" for x, _, pearson in group)]))
     layers, curves = layer_panels(rows, plausibility[0], preset), faithfulness_panels(rows, faithfulness)
-    written += write_pictures(rows, scatter, layers, curves, metric=metric, output=folder)
+    written += write_pictures(rows, scatter, layers, curves, names=names, metric=metric, output=folder)
     if agreements is not None:
         print(f"\n{agreement_table(agreements, names, str(agreement), width=width)}")
         written += _write_part(folder / "agreement", agreements, agreement_figure(agreements, names))
     if losses is not None:
-        written += _write_part(folder / "trade_off", losses.points, losses.figure())
+        written += _write_part(folder / "trade_off", losses.points, losses.figure(names))
     print("\n".join(f"written: {file}" for file in written))
 
 

@@ -67,9 +67,13 @@ class TradeOff:
         title = f"{quantity} on the validation split, at the best checkpoints, mean (sample deviation) over seeds"
         return text_table(names, columns, title=title, width=width)
 
-    def figure(self) -> Figure:
-        """Returns a figure that plots the log loss against the term's loss, with a line at the bound."""
-        return scatter_figure([PointPanel("validation losses", self.term, "log_loss", self.points, self.bound)])
+    def figure(self, names: Sequence[str]) -> Figure:
+        """Returns a figure that plots the log loss against the term's loss, with a line at the bound.
+
+        The experiments `names` are in the order of their colors.
+        """
+        panel = PointPanel("validation losses", self.term, "log_loss", self.points, self.bound)
+        return scatter_figure([panel], names=names)
 
 
 def read_trade_off(experiments: Mapping[str, Path], term: str, plausible: pd.DataFrame, *, metric: str) -> TradeOff:

@@ -18,7 +18,7 @@ from PIL import Image
 
 # people with color blindness can distinguish these colors (after Okabe and Ito, 2008); markers differ as well
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F3C8D", "#8C6D31")
-MARKERS = "osD^vPX*"
+MARKERS = "osD^vPX"  # seven, so that a color of the eight meets its first marker again only after 56 curves
 REFERENCE_COLOR = "#555555"
 CONTROLS_LABEL = "erased positions only"  # legend entry of controls: networks that see only which positions are erased
 DOTS_PER_INCH = 150
@@ -74,11 +74,13 @@ class Panel:
     curves: Sequence[Curve]
 
 
-def curves_figure(panels: Sequence[Panel], *, max_columns: int = 3) -> Figure:
+def curves_figure(panels: Sequence[Panel], *, names: Sequence[str] | None = None, max_columns: int = 3) -> Figure:
     """Returns a figure with the panels side by side and one legend below them.
 
     Args:
         panels: at least one panel.
+        names: names of curves in the order of their colors, with all names in the panels; None for the order in which
+            the panels name them.
         max_columns: largest number of panels in a row.
 
     Example:
@@ -94,7 +96,8 @@ def curves_figure(panels: Sequence[Panel], *, max_columns: int = 3) -> Figure:
     FigureCanvasAgg(figure)
     axes = list(figure.subplots(num_rows, num_columns, squeeze=False).flat)
     curves = [curve for panel in panels for curve in panel.curves]
-    names = list(dict.fromkeys(curve.name for curve in curves if curve.role != "reference"))
+    if names is None:
+        names = list(dict.fromkeys(curve.name for curve in curves if curve.role != "reference"))
     # (role is "reference", position, name) -> line. The legend is sorted by these keys, so references come last
     lines: dict[tuple[bool, int, str], Line2D] = {}
     for panel, axis in zip(panels, axes, strict=False):

@@ -74,11 +74,15 @@ def fitted_line(x: Sequence[float], y: Sequence[float]) -> FittedLine:
     return FittedLine(float(slope), float(intercept), r)
 
 
-def scatter_figure(panels: Sequence[PointPanel], *, fits_lines: bool = False, max_columns: int = 3) -> Figure:
+def scatter_figure(
+    panels: Sequence[PointPanel], *, names: Sequence[str] | None = None, fits_lines: bool = False, max_columns: int = 3
+) -> Figure:
     """Returns a figure with the scatter plots. Each experiment has the same color and marker in all panels.
 
     Args:
         panels: the scatter plots.
+        names: the experiments in the order of their colors, with all that have points; None for the order in which the
+            panels name them.
         fits_lines: whether to draw a fitted line for each experiment in each panel, with Pearson's r in the legend.
         max_columns: largest number of panels in a row.
 
@@ -92,7 +96,8 @@ def scatter_figure(panels: Sequence[PointPanel], *, fits_lines: bool = False, ma
         ['tm (r = -0.97)']
     """
     figure, axes = panel_axes(len(panels), max_columns=max_columns)
-    names = list(dict.fromkeys(name for panel in panels for name in panel.points["experiment"]))
+    if names is None:
+        names = list(dict.fromkeys(name for panel in panels for name in panel.points["experiment"]))
     for panel, axis in zip(panels, axes, strict=False):
         for name, group in panel.points.groupby("experiment", sort=False):
             style = point_style(names.index(name))

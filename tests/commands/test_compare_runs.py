@@ -4,11 +4,13 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
 from torch.utils.tensorboard import SummaryWriter
 
+from lightning_xai.commands.trade_off import read_trade_off
 from tests.commands.conftest import command, refusal
 from tests.report.comparison.test_agreement import random_scores, store
 from tests.report.conftest import write_results
@@ -55,6 +57,15 @@ def test_validation_losses_are_those_of_the_best_epoch(tmp_path):
     folder = tmp_path / "report" / "compare"
     assert pd.read_csv(folder / "trade_off.csv")[["x", "y"]].to_numpy().tolist() == [[0.25, 0.5], [0.0625, 0.75]]
     assert (folder / "trade_off.png").is_file()
+
+
+def test_the_line_of_a_trade_off_is_at_the_bound_of_constrained_runs(tmp_path):
+    runs = {"free": None, "constrained": 0.03125}
+    folders = {name: logged_run(tmp_path / name, 0, [(0.5, 0.75)], best=0, bound=b) for name, b in runs.items()}
+    for names, expected in ((["free", "constrained"], [0.03125, 0.03125]), (["free"], [])):
+        found = read_trade_off({name: folders[name] for name in names}, "guidance", pd.DataFrame(), metric=AUROC)
+        lines = [line for line in found.figure(names).axes[0].get_lines() if line.get_linestyle() == "--"]
+        assert [x for line in lines for x in np.asarray(line.get_xdata())] == expected
 
 
 def test_the_best_epoch_of_a_run_that_accumulates_batches_is_found(tmp_path):

@@ -19,6 +19,7 @@ from lightning_xai.report.tables import Column, text_table
 from lightning_xai.runs.stores.stored_scores import StoredScores, open_scores, stored_methods
 
 BINS = np.linspace(-1.0, 1.0, 41)
+LINES = ("-", ":", "-.")  # of the first eight experiments, the next eight, ...; dashed lines are means
 COLUMNS = ["experiment", "method", "index", "kendall"]
 
 
@@ -163,9 +164,9 @@ def agreement_figure(frame: pd.DataFrame, names: Sequence[str], *, max_columns: 
             values = frame[(frame["method"] == method) & (frame["experiment"] == name)]["kendall"].dropna()
             if not len(values):
                 continue
-            color = COLORS[place % len(COLORS)]
+            color, line = COLORS[place % len(COLORS)], LINES[place // len(COLORS) % len(LINES)]
             weights = np.full(len(values), 1 / len(values))
-            axis.hist(values, bins=BINS, weights=weights, histtype="step", color=color, linewidth=1.5)
+            axis.hist(values, bins=BINS, weights=weights, histtype="step", color=color, linestyle=line, linewidth=1.5)
             axis.axvline(values.mean(), color=color, linewidth=1.0, linestyle="--")
         axis.set_title(str(method), fontsize="medium")
         axis.set(xlabel="Kendall's tau-b", ylabel="fraction of texts")
@@ -173,7 +174,7 @@ def agreement_figure(frame: pd.DataFrame, names: Sequence[str], *, max_columns: 
     for axis in axes[len(methods) :]:
         axis.set_axis_off()
     for place, _ in enumerate(names):
-        (line,) = axes[0].plot([], [], color=COLORS[place % len(COLORS)])
-        lines.append(line)
+        color, line = COLORS[place % len(COLORS)], LINES[place // len(COLORS) % len(LINES)]
+        lines += axes[0].plot([], [], color=color, linestyle=line)
     figure.legend(lines, names, loc="outside lower center", ncols=min(4, len(names)), frameon=False, fontsize="small")
     return figure

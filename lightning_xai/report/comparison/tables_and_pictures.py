@@ -238,21 +238,23 @@ def save_figure(figure: Figure, file: Path) -> Path:
 
 def write_pictures(
     rows: pd.DataFrame, scatter: Sequence[PointPanel], layers: Sequence[Panel], curves: Sequence[Panel], *,
-    metric: str, output: Path,
+    names: Sequence[str], metric: str, output: Path,
 ) -> list[Path]:  # fmt: skip
     """Always writes spread.png. Writes scatter.png (`metric` out of domain), scatter_plausibility.png (plausibility out
     of domain), layers.png and faithfulness.png only if they have panels.
 
-    Returns the paths.
+    Each of the experiments `names` has the same color and marker in all pictures. Returns the paths.
     """
     scores = rows_of_metric(rows, metric)
-    written = [save_figure(spread_figure(scores, "split", y_label=metric), output / "spread.png")]
+    written = [save_figure(spread_figure(scores, names, "split", y_label=metric), output / "spread.png")]
     of_metric = [panel for panel in scatter if panel.y_label == metric + OUT_OF_DOMAIN]
     of_plausibility = [panel for panel in scatter if panel.y_label != metric + OUT_OF_DOMAIN]
     for name, points, num_columns in (("scatter", of_metric, 3), ("scatter_plausibility", of_plausibility, 4)):
         if points:
-            written.append(save_figure(scatter_figure(points, max_columns=num_columns), output / f"{name}.png"))
-    for name, panels in (("layers", layers), ("faithfulness", curves)):
-        if panels:
-            written.append(save_figure(curves_figure(panels, max_columns=2), output / f"{name}.png"))
+            figure = scatter_figure(points, names=names, max_columns=num_columns)
+            written.append(save_figure(figure, output / f"{name}.png"))
+    if layers:
+        written.append(save_figure(curves_figure(layers, names=names, max_columns=2), output / "layers.png"))
+    if curves:  # curves of methods, which have colors of their own
+        written.append(save_figure(curves_figure(curves, max_columns=2), output / "faithfulness.png"))
     return written
