@@ -30,10 +30,11 @@ BILSTM: dict[str, Any] = {
 }  # fmt: skip
 PRESET_OF_PAPER = {"ferreira2024": "er", "ferreira2024_minilm": "er_plausibility"}  # folder -> preset
 OF_PAPERS = (*PRESET_OF_PAPER, "li2023", "mdace")  # folders of experiments for a paper's tables
-PAPER = sorted(path for folder in OF_PAPERS for path in (CONFIGS / folder).glob("*.yaml"))
+CLASSIFIERS = sorted(CONFIGS.glob("*/*_classifier.yaml"))  # settings that replace those of an experiment
+PAPER = sorted({path for folder in OF_PAPERS for path in (CONFIGS / folder).glob("*.yaml")} - set(CLASSIFIERS))
 RUN_OF_PAPER = [path for path in PAPER if path.parent.name in PRESET_OF_PAPER]
 SEARCHES = sorted((CONFIGS / "search").glob("*.yaml"))
-PARTS = sorted(set(CONFIGS.glob("*/**/*.yaml")) - set(PAPER) - set(SEARCHES))
+PARTS = sorted(set(CONFIGS.glob("*/**/*.yaml")) - {*PAPER, *CLASSIFIERS, *SEARCHES})
 DATA, NETWORKS, METHOD_PARTS = (
     [part for part in PARTS if part.parent.name == folder] for folder in ("data", "network", "roar")
 )
@@ -80,6 +81,16 @@ def test_teacher_parses_over_its_student(teacher):
     student = teacher.with_name(teacher.name.replace("_teacher", ""))
     found = parsed("--config", str(student), "--config", str(teacher))
     assert found["model"]["class_path"] == yaml.safe_load(teacher.read_text())["model"]["class_path"]
+
+
+@pytest.mark.slow
+def test_classifiers_of_fresh_are_trained_like_the_baseline_whatever_trained_the_extractor():
+    fresh = ["--trainer.callbacks", "chains/fresh_li2023.yaml"]
+    baseline = parsed("--config", "li2023/baseline.yaml", *fresh)
+    named = baseline["trainer"]["callbacks"]["init_args"]["classifier"]
+    classifier = parsed("--config", "li2023/regex.yaml", *fresh, "--config", named)
+    assert not baseline["model"]["init_args"].pop("terms") and not classifier["model"]["init_args"].pop("terms")
+    assert classifier == baseline
 
 
 def class_path(part: Path) -> str:
