@@ -19,34 +19,54 @@ def egt(network, **arguments: Any) -> Supervised:
     return Supervised(network, terms={"egt": EGT(arguments.pop("method", Gradient(pooling="l2")), **arguments)})
 
 
-def reference(network, batch, row: int, fraction: float) -> float:
-    """The value of one text of single-token words, from the paper's equation 7."""
+def distribution(values: torch.Tensor) -> torch.Tensor:
+    return (values + 1e-9) / (values + 1e-9).sum()
+
+
+def attention_of(network, inputs, label: int) -> torch.Tensor:
+    """The attention [T] for a class: of the head if it attends to tokens, else of the last layer."""
+    if network.readout_is_attention:
+        return network(inputs).readout[0, label]
+    return network(inputs, output_attentions=True).attentions[-1][0].mean(dim=0)[0]  # the attention is [H, T, T]
+
+
+def reference(network, batch, row: int, fraction: float, direction: str) -> float:
+    """The value of one text of single-token words, from the paper's equation 7; the mean over its gold classes."""
     inputs = batch.inputs[row : row + 1].trim()
-    keep = inputs.token_mask[0]
-    gold = batch.labels[row : row + 1].unsqueeze(1)
-    scores = Gradient(pooling="l2").attribute(network, inputs, gold).scores[0, 0].abs()[keep].double()
-    scores = (scores + 1e-9) / (scores + 1e-9).sum()
-    lowest = scores.argsort(stable=True)[: math.ceil(fraction * len(scores))]
+    keep, gold = inputs.token_mask[0], batch.labels[row]
+    labels = gold.nonzero().flatten().tolist() if gold.dim() else [int(gold)]
+    found = [Gradient(pooling="l2").attribute(network, inputs, torch.tensor([[label]])).scores for label in labels]
+    scores = [distribution(of_class[0, 0].abs()[keep].double()) for of_class in found]
+    summed = torch.stack(scores).sum(dim=0)
+    lowest = summed.argsort(stable=True)[: math.ceil(fraction * len(summed))]
     ids = inputs.input_ids.clone()
     places = keep.nonzero().flatten()[lowest]
     ids[0, places] = inputs.baseline_ids[0, places]
     total = 0.0
     for changed in (inputs, replace(inputs, input_ids=ids)):
-        heads = network(changed, output_attentions=True).attentions[-1][0]  # [H, T, T]
-        attention = heads.mean(dim=0)[0][keep] + 1e-9
-        attention = attention / attention.sum()
-        total += (attention * (attention.log() - scores.log())).sum().item()
-    return total
+        for label, of_class in zip(labels, scores, strict=True):
+            first, second = distribution(attention_of(network, changed, label)[keep]), of_class
+            if direction == "scores_first":
+                first, second = second, first
+            total += (first * (first.log() - second.log())).sum().item()
+    return total / len(labels)
 
 
-@pytest.mark.parametrize("fraction", [0.15, 0.6])
-def test_value_is_that_of_equation_7_for_one_example_at_a_time(fraction):
-    network, batch = tiny_classifier("bert", dropout=0.0).double(), planted_batch()
+@pytest.mark.parametrize("direction", ["attention_first", "scores_first"])
+@pytest.mark.parametrize(
+    ("name", "multilabel", "fraction"), [("bert", False, 0.15), ("bert", False, 0.6), ("plm_ca", True, 0.3)]
+)
+def test_value_is_that_of_equation_7_for_one_example_at_a_time(name, multilabel, fraction, direction):
+    network = tiny_classifier(name, dropout=0.0).double()
+    batch = planted_batch(num_classes=network.num_classes, multilabel=multilabel)
     batch = replace(batch, inputs=replace(batch.inputs, word_ids=None))  # every token is a word
-    objective = egt(network, masked_fraction=fraction).eval()
+    if multilabel:
+        batch.labels[0, :2] = 1.0  # two gold classes
+    objective = egt(network, masked_fraction=fraction, direction=direction).eval()
     values = objective.term_values(batch, dict(objective.used_terms()))["egt"].values
-    expected = [reference(network, batch, row, fraction) for row in range(len(batch))]
-    assert values.tolist() == pytest.approx(expected, rel=1e-5)
+    rows = [row for row in range(len(batch)) if not multilabel or batch.labels[row].any()]
+    expected = [reference(network, batch, row, fraction, direction) for row in rows]
+    assert values[rows].tolist() == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize("direction", ["attention_first", "scores_first"])

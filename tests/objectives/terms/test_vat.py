@@ -19,6 +19,11 @@ def vat(network, **arguments: Any) -> Supervised:
     return Supervised(network, terms={"vat": VAT(**(LARGE | arguments))})
 
 
+def log_probabilities(network, logits: torch.Tensor) -> torch.Tensor:
+    """One distribution over the classes [1, C] or, for multi-label data, a distribution of each class [C, 2]."""
+    return F.logsigmoid(torch.stack([logits[0], -logits[0]], dim=1)) if network.multilabel else logits.log_softmax(1)
+
+
 def test_divergence_is_the_sum_of_both_directions():
     first, second = torch.randn(4, 3, dtype=torch.float64), torch.randn(4, 3, dtype=torch.float64)
     p, q = first.log_softmax(1), second.log_softmax(1)
@@ -31,10 +36,10 @@ def test_divergence_is_the_sum_of_both_directions():
     assert torch.allclose(symmetric_divergences(first, second, multilabel=True), expected)
 
 
-@pytest.mark.parametrize("projection", ["clamp", "divide"])
-def test_value_is_that_of_a_reference_with_one_example_at_a_time(projection):
-    network = tiny_classifier("bert", dropout=0.0).double()
-    batch = planted_batch(num_examples=3)
+@pytest.mark.parametrize(("name", "projection"), [("bert", "clamp"), ("bert", "divide"), ("plm_ca", "clamp")])
+def test_value_is_that_of_a_reference_with_one_example_at_a_time(name, projection):
+    network = tiny_classifier(name, dropout=0.0).double()
+    batch = planted_batch(num_classes=network.num_classes, multilabel=network.multilabel, num_examples=3)
     objective = vat(network, projection=projection)
     values = objective.term_values(batch, dict(objective.used_terms()))["vat"].values
     seed = objective.step_seed
@@ -42,13 +47,13 @@ def test_value_is_that_of_a_reference_with_one_example_at_a_time(projection):
         length = int(batch.inputs.attention_mask[row].sum())
         inputs = batch.inputs[row : row + 1].trim()
         embeds = network.embed(inputs).detach()
-        clean = network(inputs).logits.log_softmax(1)
+        clean = log_probabilities(network, network(inputs).logits)
         drawn = example_generator(seed, int(batch.index[row]), "VAT").standard_normal((length, embeds.shape[2]))
         noise = (0.02 * torch.from_numpy(drawn)).clamp(-0.05, 0.05).unsqueeze(0)
 
         def divergence(noise, inputs=inputs, embeds=embeds, clean=clean):
-            noisy = network(inputs, embeds + noise).logits.log_softmax(1)
-            return (noisy.exp() * (noisy - clean) + clean.exp() * (clean - noisy)).sum()
+            noisy = log_probabilities(network, network(inputs, embeds + noise).logits)
+            return (noisy.exp() * (noisy - clean) + clean.exp() * (clean - noisy)).sum() / len(noisy)
 
         for _ in range(2):
             noise = noise.detach().requires_grad_()
