@@ -7,7 +7,6 @@ from itertools import groupby
 from pathlib import Path
 
 import pandas as pd
-from matplotlib.figure import Figure
 
 from lightning_xai.commands.parser.typed_command import run_command
 from lightning_xai.commands.trade_off import read_trade_off
@@ -24,9 +23,9 @@ from lightning_xai.report.comparison.tables_and_pictures import (
     plausibility_tables,
     predictor_rows,
     rows_of_metric,
-    save_figure,
     scatter_panels,
     write_pictures,
+    write_table_and_figure,
 )
 from lightning_xai.report.names import common_folder, experiment_names
 from lightning_xai.report.tables import terminal_width, wrap
@@ -154,9 +153,9 @@ def compare(
     written += write_pictures(rows, scatter, layers, curves, names=names, metric=metric, output=folder)
     if agreements is not None:
         print(f"\n{agreement_table(agreements, names, str(agreement), width=width)}")
-        written += _write_part(folder / "agreement", agreements, agreement_figure(agreements, names))
+        written += write_table_and_figure(folder / "agreement", agreements, agreement_figure(agreements, names))
     if losses is not None:
-        written += _write_part(folder / "trade_off", losses.points, losses.figure(names))
+        written += write_table_and_figure(folder / "trade_off", losses.points, losses.figure(names))
     print("\n".join(f"written: {file}" for file in written))
 
 
@@ -164,10 +163,3 @@ def _agreements(experiments: Mapping[str, Path], split: str) -> pd.DataFrame:
     """Returns how well the tested runs of each experiment agree with those of the first one."""
     groups = {name: [run.path for run in runs_of(folder) if run.is_tested] for name, folder in experiments.items()}
     return agreement_frame(groups, split)
-
-
-def _write_part(stem: Path, table: pd.DataFrame, figure: Figure) -> list[Path]:
-    """Writes a table and a figure to `<stem>.csv` and `<stem>.png`, and returns these paths."""
-    file = stem.with_suffix(".csv")
-    write_whole(file, lambda part: table.to_csv(part, index=False))
-    return [file, save_figure(figure, stem.with_suffix(".png"))]

@@ -1,79 +1,23 @@
-"""Validation losses of experiments whose objectives have the same term: the log loss and the term's loss."""
+"""Reads the validation losses of experiments whose objectives have the same term."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from matplotlib.figure import Figure
 
 from lightning_xai.commands.validation_losses import best_validation_losses
-from lightning_xai.report.scatter import PointPanel, scatter_figure
-from lightning_xai.report.tables import Column, text_table
+from lightning_xai.report.comparison.trade_off import COLUMNS, TradeOff
 from lightning_xai.runs.experiment import runs_of
 from lightning_xai.runs.new_options import without_new_options
 from lightning_xai.runs.settings import changed_settings
 
-COLUMNS = ["experiment", "run", "x", "y", "plausibility"]
 MEASURED = re.compile(r"trainer\.callbacks\.\d+\.init_args\.methods\.(?P<method>[^.]+)\.(?P<setting>.+)")
 MAY_DIFFER = ("init_args.weight", "init_args.validate")  # settings of a term that do not change the meaning of its loss
-
-
-@dataclass(frozen=True)
-class TradeOff:
-    """The losses of all runs on the validation split, each at the run's best checkpoint.
-
-    Attributes:
-        term: name of the term.
-        points: a table with the columns experiment, run, x (the term's loss), y (the log loss) and plausibility (of the
-            method that the term guides; NaN if the run did not measure it on the validation split).
-        metric: the plausibility metric.
-        bound: validation bound of the constrained runs; None if no run has one.
-
-    Example:
-        >>> points = pd.DataFrame([("tm", "seed0", 0.25, 0.5, 0.75)], columns=COLUMNS)
-        >>> print(TradeOff("guidance", points, "auroc", bound=None).table(["tm", "igr"]))
-        losses and plausibility (auroc of the method that guidance guides) on the
-        validation split, at the best checkpoints, mean (sample deviation) over seeds
-             guidance  log_loss   auroc
-        tm     0.2500    0.5000  0.7500
-        igr         -         -       -
-    """
-
-    term: str
-    points: pd.DataFrame
-    metric: str
-    bound: float | None
-
-    def table(self, names: Sequence[str], *, width: int = 80) -> str:
-        """Returns a text table of means, with a row for each of the experiments `names`.
-
-        The column of the plausibility is left out if no run measured it.
-        """
-        columns, quantity = [], "losses"
-        shown = {self.term: "x", "log_loss": "y"}
-        if self.points["plausibility"].notna().any():
-            shown[self.metric] = "plausibility"
-            quantity += f" and plausibility ({self.metric} of the method that {self.term} guides)"
-        for header, column in shown.items():
-            groups = self.points.dropna(subset=column).groupby("experiment")[column]
-            cells = {str(name): _cell(values) for name, values in groups}
-            columns.append(Column(header, [cells.get(name, "-") for name in names]))
-        title = f"{quantity} on the validation split, at the best checkpoints, mean (sample deviation) over seeds"
-        return text_table(names, columns, title=title, width=width)
-
-    def figure(self, names: Sequence[str]) -> Figure:
-        """Returns a figure that plots the log loss against the term's loss, with a line at the bound.
-
-        The experiments `names` are in the order of their colors.
-        """
-        panel = PointPanel("validation losses", self.term, "log_loss", self.points, self.bound)
-        return scatter_figure([panel], names=names)
 
 
 def read_trade_off(experiments: Mapping[str, Path], term: str, plausible: pd.DataFrame, *, metric: str) -> TradeOff:
@@ -178,7 +122,3 @@ def without_free_settings(names: Iterable[str]) -> list[str]:
         ['class_path', 'init_args.score']
     """
     return [name for name in names if not f"{name}.".startswith(tuple(f"{free}." for free in MAY_DIFFER))]
-
-
-def _cell(values: pd.Series) -> str:
-    return f"{values.mean():.4f} ({values.std():.4f})" if len(values) > 1 else f"{values.mean():.4f}"

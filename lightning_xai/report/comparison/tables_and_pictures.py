@@ -236,6 +236,13 @@ def save_figure(figure: Figure, file: Path) -> Path:
     return file
 
 
+def write_table_and_figure(stem: Path, table: pd.DataFrame, figure: Figure) -> list[Path]:
+    """Writes a table and a figure to `<stem>.csv` and `<stem>.png`, and returns these paths."""
+    file = stem.with_suffix(".csv")
+    write_whole(file, lambda part: table.to_csv(part, index=False))
+    return [file, save_figure(figure, stem.with_suffix(".png"))]
+
+
 def write_pictures(
     rows: pd.DataFrame, scatter: Sequence[PointPanel], layers: Sequence[Panel], curves: Sequence[Panel], *,
     names: Sequence[str], metric: str, output: Path,
