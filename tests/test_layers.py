@@ -52,7 +52,7 @@ ALLOWED = {
     "api": (None, {"pandas"}),  # any room; what `import lightning_xai` offers
     "commands": (
         None,
-        {"lightning", "jsonargparse", "matplotlib", "omegaconf", "numpy", "pandas", "tensorboard", "yaml"},
+        {"lightning", "jsonargparse", "omegaconf", "numpy", "pandas", "tensorboard", "yaml"},
     ),  # any room
 }
 # rooms whose files are alternatives to one another, with the base of the alternatives

@@ -124,6 +124,15 @@ def test_losses_of_the_same_name_are_compared_only_if_they_differ_in_their_weigh
     assert "the term guidance has init_args.method.class_path = Rollout in" in message and "only the weight" in message
 
 
+def test_a_run_of_an_older_version_may_lack_an_option_that_has_its_default(tmp_path):
+    older = {"class_path": "lightning_xai.objectives.terms.vat.VAT", "init_args.weight": 0.0}
+    changed: dict[str, dict] = {"older": {}, "newer": {"init_args.projection": "clamp"}}
+    runs = [
+        logged_run(tmp_path / name, 0, [(0.5, 0.75)], best=0, term=older | options) for name, options in changed.items()
+    ]
+    assert "newer" in command("compare", *runs, "--trade_off", "guidance")
+
+
 @pytest.mark.parametrize("named", [True, False])
 def test_agreement_is_computed_where_it_is_asked_for(named, tmp_path):
     for name, seed in (("base", 0), ("base", 1), ("joint", 0)):

@@ -68,7 +68,8 @@ def own_classifier(tmp_path_factory) -> Path:
     """A folder with fresh.json, classifier.json and the finished runs of their chain."""
     folder = tmp_path_factory.mktemp("classifier")
     save({"trainer": {"max_epochs": 1}}, folder / "classifier.json")
-    config = fresh_config(folder, classifier="classifier.json")
+    methods = {name.lower(): {"class_path": name} for name in ("Gradient", "Random")}
+    config = fresh_config(folder, classifier="classifier.json", methods=methods)
     command("fit", "--config", config, "--runs_dir", folder / "runs")
     return folder
 
@@ -77,7 +78,8 @@ def own_classifier(tmp_path_factory) -> Path:
 def test_classifier_is_trained_as_its_own_configuration_says(own_classifier):
     runs = own_classifier / "runs" / "fresh"
     assert (runs / "seed0" / "config.yaml").read_text().count("max_epochs: 2") == 1
-    assert (runs / "gradient" / "seed0" / "config.yaml").read_text().count("max_epochs: 1") == 1
+    for method in ("gradient", "random"):
+        assert (runs / method / "seed0" / "config.yaml").read_text().count("max_epochs: 1") == 1
 
 
 @pytest.mark.slow
@@ -104,7 +106,7 @@ def test_changed_evaluation_of_a_finished_chain_tests_all_of_its_runs(own_classi
     argv = ["fit", "--config", copy / "fresh.json", "--runs_dir", copy / "runs", "--trainer.limit_test_batches", "1"]
     erased = rationales(runs)
     printed = command(*argv, "--data.init_args.eval_batch_size", "3")
-    assert printed.count("is trained already") == 2 and "FRESH stage 2 of 2" in printed
+    assert printed.count("is trained already") == 3 and "FRESH stage 3 of 3" in printed
     for run in (runs / "seed0", runs / "gradient" / "seed0"):
         table = pd.read_parquet(run / "results.parquet").query("split == 'test'")
         assert set(table["num_examples"]) == {3} and len(list(run.glob("results_*.csv"))) == 1

@@ -4,6 +4,7 @@ import pytest
 
 from lightning_xai.attributions.random import Random
 from lightning_xai.callbacks.evaluation import AttributionEvaluation
+from lightning_xai.callbacks.preflight import preflight_metrics
 from lightning_xai.callbacks.preflight.preflight import Preflight
 from lightning_xai.callbacks.results import ResultsFile
 from lightning_xai.metrics.base import AttributionMetric
@@ -62,3 +63,17 @@ def test_what_a_metric_without_evidence_asks_for_works(objective, tmp_path):
     run = silent(tmp_path, Preflight(skip_unfit=True), compute(Random()), left_out)
     run.test(objective, datamodule=bare_evidence(), verbose=False)
     assert [metric.name for metric in left_out.metrics] == ["entropy"]
+
+
+@pytest.mark.parametrize(("extra", "tried"), [([], ["test"]), (["validation"], ["validation", "test"])])
+def test_metrics_are_tried_on_every_split_that_a_test_measures(extra, tried, objective, tmp_path, monkeypatch):
+    seen, made = [], preflight_metrics.made_up_batch
+
+    def noted(run, source, split):
+        seen.append(split)
+        return made(run, source, split)
+
+    monkeypatch.setattr(preflight_metrics, "made_up_batch", noted)
+    parts = Preflight(), compute(Random()), AttributionEvaluation("own", [Entropy()])
+    silent(tmp_path, *parts).test(objective, datamodule=planted_data(extra_test_splits=extra), verbose=False)
+    assert sorted(set(seen)) == sorted(tried)

@@ -30,3 +30,9 @@ def test_a_term_with_a_parameter_is_refused():
     term.scale = nn.Linear(1, 1)
     with pytest.raises(ValueError, match=r"the term vat .VAT. has a parameter scale\.weight, which no optimizer would"):
         Supervised(tiny_classifier("bert"), terms={"vat": term})
+
+
+def test_a_term_may_hold_a_frozen_network():
+    term = VAT()
+    term.teacher = nn.Linear(1, 1).requires_grad_(False)
+    Supervised(tiny_classifier("bert"), terms={"vat": term})
