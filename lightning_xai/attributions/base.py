@@ -142,9 +142,9 @@ class AttributionMethod(ABC):
         return settings
 
     def check_use(self, policy: TargetPolicy, longest: int) -> None:  # noqa: B027  # most methods explain everything
-        """Raises ValueError if the method cannot explain a class that `policy` may choose, or `longest` tokens.
+        """Raises ValueError if the method cannot explain a run's classes, or its longest text of `longest` tokens.
 
-        By default, nothing is refused.
+        `policy` says which classes of a text the run explains. By default, nothing is refused.
         """
 
     def for_split(self, split: str) -> AttributionMethod:
