@@ -112,6 +112,7 @@ def share(rank, world_size, folder):
             assert len(batches) == len(one)
             batches_of[num_rows, shuffle] = batches
     torch.save(batches_of, f"{folder}/{rank}")
+    torch.distributed.barrier()  # a process that ends early would break the other's connection
     torch.distributed.destroy_process_group()
 
 
