@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from torch import Tensor
 
@@ -58,12 +59,13 @@ class AtLayer(AttributionMethod):
     Args:
         method: a method that reads attention weights and takes no gradient: Attention, AttentionRollout, ALTI, GlobEnc,
             or DecompX.
-        layer: index of the encoder layer, counted from 0.
+        layer: index of the encoder layer, counted from 0. ComputeAttributions also accepts "all", and replaces this
+            method NAME by one method per layer, NAME_layer0, NAME_layer1, ...
 
     Raises:
         ValueError: the method takes gradients or reads no attention weights, or `layer` is negative. When scores are
-            computed: the network has no layer with this index or normalizes before attention, or its classification
-            head attends to tokens.
+            computed: `layer` is still "all", the network has no layer with this index or normalizes before attention,
+            or its classification head attends to tokens.
 
     Example:
         >>> import torch
@@ -78,14 +80,14 @@ class AtLayer(AttributionMethod):
 
     needs_attentions = True
 
-    def __init__(self, method: AttributionMethod, layer: int) -> None:
+    def __init__(self, method: AttributionMethod, layer: int | Literal["all"]) -> None:
         name = type(method).__name__
         if not method.needs_attentions or method.passes(1, 1).backward:
             raise ValueError(
                 f"{name} cannot explain the states after an inner layer: choose Attention, AttentionRollout, ALTI, "
                 "GlobEnc or DecompX"
             )
-        if layer < 0:
+        if layer != "all" and layer < 0:
             raise ValueError(f"layer is {layer}: give the index of an encoder layer, counted from 0")
         self.method = method
         self.layer = layer
@@ -95,6 +97,8 @@ class AtLayer(AttributionMethod):
         return self.method.has_sign
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
+        if self.layer == "all":
+            raise ValueError("layer is all, which only ComputeAttributions accepts: give the index of an encoder layer")
         layers = model.encoder_layers()
         num_layers = len(layers)
         if self.layer >= num_layers:
@@ -111,3 +115,28 @@ class AtLayer(AttributionMethod):
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
         return self.method.passes(num_tokens, num_targets)
+
+
+def with_each_layer(methods: Mapping[str, AttributionMethod], network: Classifier) -> dict[str, AttributionMethod]:
+    """Returns the methods, with one method per encoder layer of the network in place of AtLayer with layer "all".
+
+    Raises:
+        ValueError: two methods would have the same name, or the network has no encoder layers to explain.
+
+    Example:
+        >>> from lightning_xai.attributions.attention import Attention
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> list(with_each_layer({"attention": AtLayer(Attention(), "all")}, random_bert()))
+        ['attention_layer0']
+    """
+    found: dict[str, AttributionMethod] = {}
+    for name, method in methods.items():
+        named = {name: method}
+        if isinstance(method, AtLayer) and method.layer == "all":
+            layers = range(len(network.encoder_layers()))
+            named = {f"{name}_layer{layer}": AtLayer(method.method, layer) for layer in layers}
+        for new in named:
+            if new in found or (new != name and new in methods):
+                raise ValueError(f"methods has {new}, and {name} with layer: all also makes it: rename one of them")
+        found |= named
+    return found

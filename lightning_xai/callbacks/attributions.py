@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from lightning import Callback, LightningModule, Trainer
 from torch import Tensor
 
+from lightning_xai.attributions.at_layer import with_each_layer
 from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.attributions.given import give_data, give_scorer, give_texts
 from lightning_xai.callbacks.base import (
@@ -108,6 +109,8 @@ class ComputeAttributions(Callback):
         return self._generate_state_key(methods=sorted(self.methods), targets=self.targets)
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        network = network_of(pl_module)
+        self.methods = with_each_layer(self.methods, network)
         self._forget()
         give_data(self.methods.values(), data_of(trainer))
         give_texts(self.methods.values(), text_rows(data_of(trainer)))
@@ -117,7 +120,6 @@ class ComputeAttributions(Callback):
         self._explains_validation_in_test = any(
             getattr(receiver, "needs_validation_in_test", False) for receiver in self._receivers
         )
-        network = network_of(pl_module)
         if self._active and any(method.needs_attentions for method in self.methods.values()):
             if network.attention_implementation != "eager":
                 self._attention_before = network.attention_implementation

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from lightning_xai.attributions.alti import ALTI
-from lightning_xai.attributions.at_layer import AtLayer
+from lightning_xai.attributions.at_layer import AtLayer, with_each_layer
 from lightning_xai.attributions.att_in_grad import AttInGrad
 from lightning_xai.attributions.attention import Attention
 from lightning_xai.attributions.base import AttributionMethod
@@ -64,3 +64,23 @@ def test_layers_that_the_network_lacks_are_refused():
 def test_network_whose_head_attends_to_tokens_is_refused():
     with pytest.raises(ValueError, match="head attends to the states of the last layer"):
         AtLayer(Attention(), 0).attribute(tiny_classifier("plm_ca"), text_inputs([5, 3]), TARGETS)
+
+
+def test_layer_all_stands_for_one_method_per_layer():
+    network = eager()
+    methods = with_each_layer({"alti": AtLayer(ALTI(), "all"), "rollout": AttentionRollout()}, network)
+    assert list(methods) == ["alti_layer0", "alti_layer1", "rollout"]
+    assert [method.layer for method in methods.values() if isinstance(method, AtLayer)] == [0, 1]
+    assert with_each_layer(methods, network) == methods  # for the next stage of the same callback
+
+
+def test_names_of_layers_that_are_already_used_are_refused():
+    every = AtLayer(Attention(), "all")
+    for methods in ({"a": every, "a_layer1": Attention()}, {"a_layer1": Attention(), "a": every}):
+        with pytest.raises(ValueError, match="methods has a_layer1, and a with layer: all also makes it"):
+            with_each_layer(methods, eager())
+
+
+def test_layer_all_is_refused_where_no_callback_replaces_it():
+    with pytest.raises(ValueError, match="layer is all, which only ComputeAttributions accepts"):
+        AtLayer(Attention(), "all").attribute(eager(), text_inputs([5]), TARGETS[:1])

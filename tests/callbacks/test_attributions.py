@@ -6,6 +6,7 @@ import torch
 import yaml
 from lightning import Callback
 
+from lightning_xai.attributions.at_layer import AtLayer
 from lightning_xai.attributions.att_in_grad import AttInGrad
 from lightning_xai.attributions.attention import Attention
 from lightning_xai.attributions.input_x_gradient import InputXGradient
@@ -183,6 +184,14 @@ def test_validation_of_a_fit_is_explained_on_request(objective, tmp_path):
     fit = {"stage": "fit", "max_epochs": 1, "enable_checkpointing": False}
     calls_of(tmp_path, objective, compute(Random(), during_fit=True), Plain("plain", calls), **fit)
     assert sorted(i for _, explained in calls for i in explained.batch.index.tolist()) == list(range(6))
+
+
+def test_every_layer_of_the_network_is_explained_on_request(objective, tmp_path):
+    callback = compute(AtLayer(Attention(), "all"), targets="gold")
+    for _ in range(2):  # the second test finds the layers named by the first one
+        recorder = Recorder()
+        trainer(tmp_path, callback, recorder).test(objective, datamodule=planted_data(), verbose=False)
+        assert {key[1] for key in recorder.scores} == {"AtLayer_layer0", "AtLayer_layer1"}
 
 
 def test_methods_are_needed():
