@@ -29,7 +29,7 @@ BILSTM: dict[str, Any] = {
     "class_path": "lightning_xai.models.bilstm.BiLSTMAttention", "init_args": {"embedding_size": 8, "hidden_size": 4},
 }  # fmt: skip
 PRESET_OF_PAPER = {"ferreira2024": "er", "ferreira2024_minilm": "er_plausibility"}  # folder -> preset
-OF_PAPERS = (*PRESET_OF_PAPER, "li2023", "mdace")  # folders of experiments for a paper's tables
+OF_PAPERS = (*PRESET_OF_PAPER, "li2023", "li2023_minilm", "mdace")  # folders of experiments for a paper's tables
 CLASSIFIERS = sorted(CONFIGS.glob("*/*_classifier.yaml"))  # settings that replace those of an experiment
 PAPER = sorted({path for folder in OF_PAPERS for path in (CONFIGS / folder).glob("*.yaml")} - set(CLASSIFIERS))
 RUN_OF_PAPER = [path for path in PAPER if path.parent.name in PRESET_OF_PAPER]
