@@ -62,6 +62,7 @@ def required(experiment: Path) -> list[str]:
 RUNS = [pytest.param(e, marks=[] if e.stem in QUICK else [pytest.mark.slow]) for e in EXPERIMENTS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("experiment", RUNS, ids=names(EXPERIMENTS))
 def test_experiment_parses(experiment):
     found = parsed("--config", str(experiment), *required(experiment))

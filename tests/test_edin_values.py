@@ -30,6 +30,7 @@ def found() -> dict[str, dict[str, Any]]:
     return {name: configuration(name) for name in [*TRAINED_ALIKE, "tm"]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*TRAINED_ALIKE, "tm"])
 def test_all_models(found, name):
     settings = found[name]
@@ -98,6 +99,7 @@ def methods_of(*argv: str) -> dict[str, dict[str, Any]]:
     return computing["init_args"]["methods"]
 
 
+@pytest.mark.slow
 def test_methods_of_the_authors_code():
     methods = methods_of("methods/edin_code.yaml")
     assert {name: method["class_path"].rpartition(".")[2] for name, method in methods.items()} == {
@@ -114,6 +116,7 @@ def test_methods_of_the_authors_code():
     assert values(methods["deep_lift"], "pooling", "baseline") == ["l2", "fill"]
 
 
+@pytest.mark.slow
 def test_perturbation_methods_of_the_authors_code():
     methods = methods_of("methods/edin_code_perturbation.yaml")
     assert set(methods) == {"attention", "att_in_grad", "occlusion", "kernel_shap", "lime"}

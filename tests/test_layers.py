@@ -136,6 +136,7 @@ def test_files_of_tests_have_at_most_300_lines():
     assert {path: length for path, length in lengths.items() if length > 300} == {}
 
 
+@pytest.mark.slow
 def test_a_public_class_shares_its_name_with_no_other():
     files: dict[str, list[str]] = {}
     for path in FILES:

@@ -95,6 +95,7 @@ def test_paml_is_the_sigmoid_of_the_scorers_logits(network):
     assert torch.allclose(scores(method, network, inputs)[:, 0], expected, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "chunk_size"), [("all", None), ("all", 2), ("last:1", None), ("lora:2", None)])
 def test_a_batch_is_tuned_like_each_text_alone(kind, chunk_size, network):
     inputs = text_inputs(LENGTHS, pad_to=15)
@@ -133,6 +134,7 @@ def by_hand(network, inputs, num_steps: int, metric: Any, lr: float) -> tuple[to
     return maps[values.index(best)], values.index(best)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", [comp(), Sufficiency(Percentages([20, 50])), Entropy()], ids=lambda m: m.name)
 def test_tuning_is_that_of_a_copied_scorer_with_its_own_optimizer(metric, network):
     inputs = text_inputs(LENGTHS)
@@ -176,6 +178,7 @@ def test_equal_candidates_keep_the_earliest():
     assert best_candidates(values, higher_is_better=False).tolist() == [0, 1, 0, 1]
 
 
+@pytest.mark.slow
 def test_in_float32_the_kept_metric_of_a_batch_agrees_with_that_of_single_texts():
     network = tiny_classifier("bert")
     inputs = text_inputs(LENGTHS)

@@ -171,6 +171,7 @@ def test_another_seed_draws_other_samples():
     assert not torch.equal(first, second)
 
 
+@pytest.mark.slow
 def test_algorithms_of_both_packages_agree():
     model, texts = tiny_classifier("bert"), text_inputs([6, 13, 9])
     ours = IntegratedGradients(num_steps=5, pooling="sum").attribute(model, texts, TARGETS).scores

@@ -60,6 +60,7 @@ def test_norms_of_each_layer_are_those_of_the_authors_code(golden, name):  # gol
             torch.testing.assert_close(matrix[: len(expected), : len(expected)], expected, rtol=1e-10, atol=0)
 
 
+@pytest.mark.slow
 def test_float32_scores_are_near_those_in_float64(golden):  # norms from inner products lose few digits
     case = golden("globenc", "minilm")
     case.model = copy.deepcopy(case.model).float()

@@ -51,6 +51,7 @@ def test_products_are_those_of_captum_at_the_points_that_captum_draws(kind, nois
     torch.testing.assert_close(actual, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("baseline", ["fill", "zero"])
 def test_many_samples_are_integrated_gradients(tiny_hf, inputs, baseline):
     model = tiny_hf.double()
@@ -60,6 +61,7 @@ def test_many_samples_are_integrated_gradients(tiny_hf, inputs, baseline):
     assert ((mean - expected).abs() <= 5 * error + 1e-9).all()
 
 
+@pytest.mark.slow
 def test_sums_are_the_difference_of_the_logits_on_average(tiny_plm_ca, inputs):
     model = tiny_plm_ca.double()
     start, end = path_ends(model, inputs, "fill")

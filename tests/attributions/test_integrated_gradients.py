@@ -31,6 +31,7 @@ def test_scores_are_those_of_captum(golden, name, output, count):  # golden/capt
         torch.testing.assert_close(row[:, : expected.shape[1]], expected, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GOLDEN_MODELS)
 def test_deltas_are_those_of_captum(golden, name):  # golden/captum_ig.json
     case = golden("captum_ig", name, max_examples=1 if name == "minilm" else 2)

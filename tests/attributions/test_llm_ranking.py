@@ -67,6 +67,7 @@ def test_tokens_know_the_word_in_which_they_end(folder):
     assert words == ["na\u00efve", "\U0001f600", "film!"] and numbers == sorted(numbers) and set(numbers) == {0, 1, 2}
 
 
+@pytest.mark.slow
 def test_scores_follow_the_answer_and_counts_say_how(film_folder):
     assert TextGenerator(film_folder, 3).answer("Which film?") == " film film film"
     network = tiny_classifier("bert", config=TINY_CONFIGS["bert"] | {"vocab_size": 400})

@@ -31,6 +31,7 @@ def test_sums_are_those_of_the_authors_code(golden, name, tolerance):  # golden/
         torch.testing.assert_close(row[:, : expected.shape[1]], expected, rtol=0, atol=tolerance)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GOLDEN_MODELS)
 def test_norms_are_those_of_the_authors_code(golden, name):  # golden/sig.json
     case = golden("sig", name, max_examples=1)

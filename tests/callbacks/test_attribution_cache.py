@@ -48,6 +48,7 @@ def test_mask_of_the_tokens_to_explain_is_stored_beside_the_scores(write, tmp_pa
         assert masks.get(index, NO_CLASS).astype(bool).tolist() == data.encoded("test", index).token_mask.tolist()
 
 
+@pytest.mark.slow
 def test_cached_scores_and_metrics_are_those_computed(write, tmp_path, objective):
     write()
     results = {}
@@ -73,6 +74,7 @@ class OtherWords(Planted):
         return super().load().map(lambda row: {"text": row["text"].replace("w1", "w2")})
 
 
+@pytest.mark.slow
 def test_cached_scores_of_other_texts_with_as_many_tokens_are_refused(write, tmp_path, objective):
     write()
     method = Cached(str(tmp_path / "attributions" / "{split}" / "AttInGrad"))
@@ -85,6 +87,7 @@ def test_cached_scores_of_other_texts_with_as_many_tokens_are_refused(write, tmp
 SOME = [({"limit_test_batches": 1}, {}), ({"limit_test_batches": 0.5}, {}), ({}, {"max_examples": 3})]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("limits", "source"), SOME, ids=["batches", "share of batches", "examples"])
 def test_scores_of_too_few_texts_are_refused_before_the_work(tmp_path, objective, limits, source):
     def run(method, *callbacks, limits, source):
@@ -101,6 +104,7 @@ def test_scores_of_too_few_texts_are_refused_before_the_work(tmp_path, objective
         assert not recorder.scores
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("targets", ["gold", "predicted", "gold_or_predicted"])
 def test_texts_without_an_explained_class_need_no_stored_scores(tmp_path, targets):
     network = tiny_classifier("bert", multilabel=True)
@@ -123,6 +127,7 @@ def test_store_of_another_split_is_refused(write, tmp_path, objective):
         trainer(tmp_path, compute(method), Recorder()).test(objective, datamodule=planted_data(), verbose=False)
 
 
+@pytest.mark.slow
 def test_second_test_stores_nothing_again(write, tmp_path):
     write()
     before = sizes(tmp_path / "attributions")
@@ -138,6 +143,7 @@ def test_interrupted_cache_is_completed(write, tmp_path):
     assert len({index for index, _ in RaggedStore(store).keys()}) == len(RaggedStore(store / TOKEN_MASKS)) == 7
 
 
+@pytest.mark.slow
 def test_cut_off_store_is_mended(write, tmp_path):
     write()
     file = tmp_path / "attributions" / "test" / "AttInGrad" / "0.values"

@@ -51,6 +51,7 @@ def test_every_example_is_explained_under_the_trainers_defaults(objective, tmp_p
     assert len(scores) == 4 * sum(sizes[split] for split in splits)
 
 
+@pytest.mark.slow
 def test_scores_are_the_same_for_batches_of_one_and_of_all(objective, tmp_path):
     one = recorded(tmp_path, objective, data=planted_data(eval_batch_size=1))
     many = recorded(tmp_path, objective, data=planted_data(eval_batch_size=32))

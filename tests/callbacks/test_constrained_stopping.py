@@ -53,6 +53,7 @@ def test_state_keeps_the_phase():
     assert after.is_met and after.patience == 5 and after.best_score == before.best_score
 
 
+@pytest.mark.slow
 def test_a_run_that_finds_a_bound_is_ended_by_the_loss_that_it_minimizes(tmp_path):
     stopped = []
     for only in ("size", None):

@@ -22,6 +22,7 @@ def test_peak_memory_on_the_cpu_is_what_was_taken_and_freed(memory_is_measured):
     assert 60 < peak_of(64) < 80
 
 
+@pytest.mark.slow
 def test_peak_memory_starts_again_for_every_method(memory_is_measured):
     peak_of(256)
     assert peak_of(64) < 80

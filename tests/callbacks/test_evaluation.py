@@ -26,6 +26,7 @@ def rows(folder, objective, *evaluations, data=None, **arguments) -> dict[tuple,
     return {(row["split"], row["preset"], row["method"], row["metric"]): row for row in reported}
 
 
+@pytest.mark.slow
 def test_two_presets_measure_the_same_attributions(objective, tmp_path):
     results = rows(tmp_path, objective, evaluation("first"), evaluation("second"))
     for split, preset, method, metric in results:
@@ -34,6 +35,7 @@ def test_two_presets_measure_the_same_attributions(objective, tmp_path):
     assert len(results) % 2 == 0 and results
 
 
+@pytest.mark.slow
 def test_numbers_are_the_same_for_batches_of_one_and_of_all(objective, tmp_path):
     one = rows(tmp_path, objective, evaluation(), data=planted_data(eval_batch_size=1))
     many = rows(tmp_path, objective, evaluation(), data=planted_data(eval_batch_size=32))
@@ -55,6 +57,7 @@ def test_thresholds_are_tuned_on_validation_which_reports_nothing_in_a_test(obje
     assert any(key[3].startswith("rationale/") for key in results)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tunes", [True, False])
 def test_a_test_that_names_the_validation_split_measures_its_explanations(objective, tmp_path, tunes):
     data = planted_data(extra_test_splits=["validation"], tune_on_validation=tunes)

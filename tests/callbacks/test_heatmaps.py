@@ -83,6 +83,7 @@ def test_weak_evidence_is_called_weak(objective, tmp_path):
     assert "weak" not in drawn(tmp_path, objective)["note"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 32])  # the size of batches
 def test_a_page_says_if_it_leaves_out_explained_examples(objective, tmp_path, size):
     few, all_seven = (

@@ -52,6 +52,7 @@ def test_a_metric_has_segments_of_its_own_and_one_without_versions_has_none(tmp_
     assert table.xs("entropy", level="metric")["metric_encoded_segments"].isna().all()
 
 
+@pytest.mark.slow
 def test_segments_do_not_depend_on_the_batch(tmp_path):
     columns = ["version_segments", "encoded_segments", "metric_version_segments", "metric_encoded_segments"]
     one, many = (results_of(tmp_path, "plm_ca", eval_batch_size=size)[0][columns] for size in (1, 32))

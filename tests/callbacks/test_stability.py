@@ -59,6 +59,7 @@ def compared(stored) -> tuple[Stability, Path]:
     return callback, this_run
 
 
+@pytest.mark.slow
 def test_all_pairs_of_runs_are_those_of_their_stored_scores(compared, stored):
     _, this_run = compared
     runs = (this_run, stored / "seed0", stored / "seed1")
@@ -91,6 +92,7 @@ def test_picture_of_the_matrices_is_written(compared):
     assert picture.width > picture.height > 200
 
 
+@pytest.mark.slow
 def test_numbers_do_not_depend_on_the_batches(compared, stored, tmp_path):
     callback = Stability([str(stored / "seed*")])
     run_test(tmp_path / "own" / "seed7", 7, callback, data=planted_data(eval_batch_size=1))
@@ -173,6 +175,7 @@ def test_example_that_this_run_does_not_explain_is_named(runs):
     assert "which this run does not explain" in message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", [{"max_examples": 5}, {"limit_test_batches": 1}], ids=str)
 def test_runs_that_explain_other_numbers_of_examples_are_refused_before_the_work(runs, changes):
     message = "Stability of ixg on test: .*seed0/.* has {} for the example .*, unlike this run .{} such examples.: use"

@@ -58,6 +58,7 @@ def test_every_split_is_stored_before_the_pass_is_complete(tested, tmp_path):
     assert json.loads((tmp_path / "first" / "complete.json").read_text()) == {"format": 2, **FACTS}
 
 
+@pytest.mark.slow
 def test_test_split_that_is_added_later_is_written_alone(tested, tmp_path, objective):
     folders, seen = {"first": tmp_path / "first"}, []
 

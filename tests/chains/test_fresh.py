@@ -78,6 +78,7 @@ def test_rationale_is_that_of_the_predicted_class_in_every_split(tmp_path, objec
         assert kept(tmp_path / "fresh" / "seed0", "gradient", split) == wanted
 
 
+@pytest.mark.slow
 def test_length_is_rounded_up_exactly(tmp_path, objective):
     callback = FRESH({"gradient": Gradient()}, ratio=0.2, split_ratios={"other": 0.5})
     module = extract(tmp_path / "fresh" / "seed0", objective, callback)
@@ -87,6 +88,7 @@ def test_length_is_rounded_up_exactly(tmp_path, objective):
         assert found == [-(-int(mask.sum()) // divisor) + int((~mask).sum()) for mask in masks]
 
 
+@pytest.mark.slow
 def test_contiguous_rationale_has_no_gap(tmp_path, objective):
     callback = FRESH({"gradient": Gradient()}, ratio=0.4, selection="contiguous")
     module = extract(tmp_path / "fresh" / "seed0", objective, callback)
@@ -97,6 +99,7 @@ def test_contiguous_rationale_has_no_gap(tmp_path, objective):
         assert chosen == list(range(chosen[0], chosen[0] + len(chosen)))
 
 
+@pytest.mark.slow
 def test_classifier_reads_nothing_but_the_rationale(tmp_path, objective):
     root = tmp_path / "fresh" / "seed0"
     module = extract(root, objective, FRESH({"gradient": Gradient()}, ratio=0.3))
@@ -108,6 +111,7 @@ def test_classifier_reads_nothing_but_the_rationale(tmp_path, objective):
             assert rationale.input_ids.tolist() == whole.input_ids[tokens].tolist()
 
 
+@pytest.mark.slow
 def test_method_that_needs_attentions_leaves_the_implementation_as_it_was(tmp_path):
     objective = Supervised(tiny_classifier("bert"))
     before = objective.network.attention_implementation

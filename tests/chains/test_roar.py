@@ -100,6 +100,7 @@ def test_recursive_stage_erases_for_the_next_one_only():
     assert named["gradient/080"] == named["random/020"] == named["all/100"] == []
 
 
+@pytest.mark.slow
 def test_a_method_may_be_recursive_and_not_in_one_chain(tmp_path, objective):
     root = tmp_path / "roar" / "seed0"
     roar = ROAR({"gradient": Gradient()}, percentages=(30, 60), recursive="both")
@@ -151,6 +152,7 @@ def test_erasures_are_those_of_a_twin_and_recursive(tmp_path, objective):
         assert stored(root, "gradient/060", split) == wanted
 
 
+@pytest.mark.slow
 def test_bounds_erase_the_annotated_evidence_first_and_last(tmp_path, objective):
     root = tmp_path / "roar" / "seed0"
     roar = ROAR({"gradient": Gradient()}, percentages=(30, 60), bounds=True)
@@ -196,6 +198,7 @@ def test_all_tokens_are_erased_at_100_percent(tmp_path, objective):
     assert stored(root, "all/100") == wanted
 
 
+@pytest.mark.slow
 def test_random_erasures_are_nested_and_of_the_exact_size(tmp_path, objective):
     root = tmp_path / "roar" / "seed0"
     run_stage(root, objective, ROAR({"gradient": Gradient()}, percentages=(30, 60)))
@@ -206,6 +209,7 @@ def test_random_erasures_are_nested_and_of_the_exact_size(tmp_path, objective):
     assert all(set(a) <= set(b) for a, b in zip(small, large, strict=True))
 
 
+@pytest.mark.slow
 def test_random_erasures_do_not_depend_on_the_batches(tmp_path, objective):
     for name, size in (("a", 1), ("b", 7)):
         callback = ROAR({"gradient": Gradient()}, percentages=(50,))
@@ -216,6 +220,7 @@ def test_random_erasures_do_not_depend_on_the_batches(tmp_path, objective):
     assert stored(tmp_path / "a/seed0", "random/050") == stored(tmp_path / "b/seed0", "random/050")
 
 
+@pytest.mark.slow
 def test_pass_cut_off_by_a_kill_goes_on_to_the_same_erasures(tmp_path, objective):
     root = tmp_path / "roar" / "seed0"
     callback = ROAR({"gradient": Gradient()}, percentages=(30,))
@@ -231,6 +236,7 @@ def test_pass_cut_off_by_a_kill_goes_on_to_the_same_erasures(tmp_path, objective
     assert (folder / "complete.json").exists()
 
 
+@pytest.mark.slow
 def test_later_test_of_another_network_leaves_the_erasures(tmp_path, objective):
     root = tmp_path / "roar" / "seed0"
     run_stage(root, objective, ROAR({"gradient": Gradient()}, percentages=(30,)))
@@ -242,6 +248,7 @@ def test_later_test_of_another_network_leaves_the_erasures(tmp_path, objective):
     assert stored(root, "gradient/030") == wanted
 
 
+@pytest.mark.slow
 def test_erasures_of_other_weights_are_refused(tmp_path, objective):
     root = tmp_path / "roar" / "seed0"
     callback = ROAR({"gradient": Gradient()}, percentages=(30,))
@@ -252,6 +259,7 @@ def test_erasures_of_other_weights_are_refused(tmp_path, objective):
         trainer(root, callback).test(objective, datamodule=planted_data(), verbose=False)
 
 
+@pytest.mark.slow
 def test_attention_runs_eagerly_only_while_a_method_needs_it(tmp_path, objective):
     objective.network.set_attention("sdpa")
     run_stage(tmp_path / "roar/seed0", objective, ROAR({"rollout": AttentionRollout()}, percentages=(50,)))

@@ -65,6 +65,7 @@ def test_of_weights_that_predict_the_same_the_shortest_are_found():
     assert twice.tolist() == pytest.approx([float(once) / 2] * 2)
 
 
+@pytest.mark.slow
 def test_recursive_roar_drops_with_the_truth_and_roar_late(small):
     train, test = small
     assert first_drop(TRUE_ORDER, train, test) == 4
@@ -73,6 +74,7 @@ def test_recursive_roar_drops_with_the_truth_and_roar_late(small):
     assert first_drop(WORST_ORDER, train, test) == 14
 
 
+@pytest.mark.slow
 def test_recursive_roar_finds_the_informative_features_first(whole):
     assert recursive_roar_order(whole[0], num_steps=4) == [2, 1, 0, 3]
 

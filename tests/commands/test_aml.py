@@ -16,6 +16,8 @@ from tests.commands.conftest import BERT, ERASER, NETWORK, command, numbers, pla
 from tests.commands.test_processes import TWO, run_ranks
 from tests.functional.text.test_alignment import byte_level
 
+pytestmark = pytest.mark.slow
+
 COMP: dict[str, Any] = {
     "class_path": "lightning_xai.metrics.faithfulness.Comprehensiveness",
     "init_args": {"sizes": {"percentages": [20, 50], "rounding": "floor"}, "explained": "predicted"},
@@ -48,7 +50,6 @@ def aml_config(trained: Path, **model: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-@pytest.mark.slow
 def test_a_run_explains_its_network_and_says_what_chose_the_scores(fitted, tmp_path):
     config = save(aml_config(fitted.path), tmp_path / "aml.yaml")
     printed = command("fit", "--config", config, "--runs_dir", tmp_path / "runs")
@@ -74,7 +75,6 @@ def test_a_run_explains_its_network_and_says_what_chose_the_scores(fitted, tmp_p
     assert "AMLAttribution" in explained and page.exists()
 
 
-@pytest.mark.slow
 def test_a_checkpoint_that_another_metric_chooses_is_refused(fitted, tmp_path):
     config = aml_config(fitted.path)
     config["checkpoint"] = {"monitor": "val/accuracy", "mode": "max"}
@@ -97,7 +97,6 @@ def test_settings_are_refused_in_one_line(model, message, plain, tmp_path):
     assert message in refusal("fit", *argv)
 
 
-@pytest.mark.slow
 def test_a_network_that_errs_is_explained_for_the_classes_that_it_predicts(fitted, tmp_path):
     checkpoint = read_checkpoint(str(fitted.path))
     checkpoint["state_dict"]["network.transformer.classifier.bias"] += torch.tensor([100.0, 0.0])
@@ -118,7 +117,6 @@ def test_a_file_that_is_to_train_the_network_must_train_one(plain, tmp_path):
     assert "set `model` in" in line and "first.yaml to an objective that trains the network" in line
 
 
-@pytest.mark.slow
 def test_a_run_on_two_processes_has_the_numbers_of_one(fitted, tmp_path):
     config = save(aml_config(fitted.path), tmp_path / "aml.yaml")
     argv = ["fit", "--config", config, "--runs_dir", tmp_path / "runs", "--trainer.max_epochs", "1", *TWO]
@@ -130,7 +128,6 @@ def test_a_run_on_two_processes_has_the_numbers_of_one(fitted, tmp_path):
     pd.testing.assert_frame_equal(numbers(run / "results.csv"), two, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.slow
 def test_a_scorer_with_a_tokenizer_of_its_own(fitted, tmp_path):
     folder = tmp_path / "scorer"
     BertModel(BertConfig(**(BERT | {"vocab_size": 320}))).save_pretrained(folder)

@@ -43,12 +43,14 @@ def test_the_package_lists_the_names_of_the_api():
         lx.lode_run  # noqa: B018
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["", "checkpoints/best.ckpt"])
 def test_a_run_is_loaded_from_its_folder_or_its_checkpoint(fitted, place):
     run = lx.load_run(fitted.path / place)
     assert run.class_names == ["class0", "class1"] and "HFClassifier with 2 classes" in repr(run)
 
 
+@pytest.mark.slow
 def test_predictions_are_those_of_explain(run, fitted, tmp_path):
     (tmp_path / "lines.txt").write_text("\n".join(TEXTS))
     command("explain", "--ckpt", fitted.path, "--file", tmp_path / "lines.txt")
@@ -113,6 +115,7 @@ def test_explanations_are_saved_by_the_ending_of_the_name(run, tmp_path, name):
         assert len(pd.read_csv(tmp_path / name)) == len(explanations.to_frame())
 
 
+@pytest.mark.slow
 def test_measuring_the_examples_of_a_run_gives_its_results_table(run, fitted, tables, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     methods = [Random(), AttInGrad()]
@@ -133,6 +136,7 @@ def test_measuring_the_examples_of_a_run_gives_its_results_table(run, fitted, ta
     assert run.network.attention_implementation == "sdpa" and not run.network.training
 
 
+@pytest.mark.slow
 def test_columns_that_are_not_read_are_named_if_there_are_no_rationales(run, tables, capsys):
     unnamed = tables["test"].rename(columns={"rationales": "evidence"})
     run.measure(unnamed, [Random()], preset="sparsity")
@@ -150,6 +154,7 @@ def test_texts_that_are_cut_are_counted(run, capsys):
         assert capsys.readouterr().out == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", ["edin", "edin_code", "aml"])  # methods have files of the same name
 def test_a_preset_is_found_by_its_name(preset):
     assert evaluation_of(preset).preset == preset
@@ -213,6 +218,7 @@ def test_what_cannot_be_done_is_said_in_one_line(run, tables, call, message):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_the_preflight_names_a_method_that_fails_and_how_to_leave_it_out(run, tables):
     class Wrong(Random):
         def scores(self, model, inputs, targets):

@@ -17,7 +17,7 @@ from tests.commands.conftest import NETWORK, changed, command, refusal, save, ti
 from tests.commands.parser.test_class_checks import attacks
 
 # the parser library warns of some paths, which are refused here with a line of our own
-pytestmark = pytest.mark.filterwarnings(r"ignore:[\s\S]*import path denylist")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings(r"ignore:[\s\S]*import path denylist")]
 
 HERE = __name__
 

@@ -19,6 +19,8 @@ from lightning_xai.runs.files.whole_files import write_whole
 from lightning_xai.runs.folder import RunFolder
 from tests.commands.conftest import BERT, command, refusal, save, tiny_config
 
+pytestmark = pytest.mark.slow
+
 LONGEST_LINE = 300
 
 
@@ -83,7 +85,6 @@ def test_damaged_curves_of_a_chain_are_named(tmp_path, content):
     assert "roar.csv" in line_of(read_chains, [tmp_path / "roar"], ["accuracy"], "test")
 
 
-@pytest.mark.slow
 def test_commands_run_again_once_the_damaged_files_are_removed(fitted, tmp_path):
     run = shutil.copytree(fitted.path, tmp_path / "runs" / "tiny" / "seed0")
     argv = ["fit", "--config", fitted.config, "--runs_dir", tmp_path / "runs"]
@@ -185,7 +186,6 @@ LONG_NAMES = {
 
 
 @pytest.mark.parametrize("argv", LONG_NAMES.values(), ids=LONG_NAMES.keys())
-@pytest.mark.slow
 def test_name_that_is_too_long_is_named(fitted, tmp_path, argv):
     replaced = {"CONFIG": fitted.config, "RUN": str(fitted.path)}
     line = refusal(*(replaced.get(word, word) for word in argv))

@@ -13,6 +13,8 @@ from lightning_xai.commands.execution import user_errors
 from lightning_xai.commands.parser.trainer_settings import check_global_seed, check_optimizers, trainer_settings
 from tests.commands.conftest import METHODS, changed, refusal, save, tiny_config
 
+pytestmark = pytest.mark.slow
+
 LONGEST_LINE = 300
 IG = "lightning_xai.attributions.integrated_gradients.IntegratedGradients"
 ENTROPY = "lightning_xai.metrics.complexity.Entropy"

@@ -10,6 +10,8 @@ from PIL import Image
 from tests.commands.conftest import command, refusal
 from tests.report.conftest import write_results
 
+pytestmark = pytest.mark.slow
+
 AUROC = "rationale/auroc"
 
 
@@ -88,7 +90,6 @@ def test_plausibility_out_of_domain_is_correlated_with_the_metric_and_with_the_s
     assert lines[place + 2] == f"  {AUROC} of rollout on test: r = -1.00 [-1.00, -1.00], 6 runs"
 
 
-@pytest.mark.slow
 def test_layers_and_sizes_get_pictures_and_stay_out_of_tables_and_correlations(tmp_path):
     printed = command("compare", *experiments(tmp_path, layers=True, sizes=True), "--output", tmp_path / "here")
     assert "alti_layer" not in printed + (tmp_path / "here" / "correlations.csv").read_text()

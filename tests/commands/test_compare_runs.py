@@ -15,6 +15,8 @@ from tests.commands.conftest import command, refusal
 from tests.report.comparison.test_agreement import random_scores, store
 from tests.report.conftest import write_results
 
+pytestmark = pytest.mark.slow
+
 AUROC = "rationale/auroc"
 F1 = {("test", "", "", "macro_f1"): 0.5}
 

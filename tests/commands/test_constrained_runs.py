@@ -16,6 +16,8 @@ from lightning_xai.runs.folder import RunFolder
 from tests.commands.conftest import command, refusal, save, tiny_config
 from tests.runs.processes import owner_of
 
+pytestmark = pytest.mark.slow
+
 IGR = "lightning_xai.objectives.terms.input_gradient.InputGradient"
 
 
@@ -35,7 +37,6 @@ def printed_arguments(*argv: Any) -> dict[str, Any]:
     return arguments
 
 
-@pytest.mark.slow
 def test_missed_bound_ends_the_run_as_finished_without_a_best_checkpoint_and_without_a_test(tmp_path):
     file = save(constrained_config(1e-9), tmp_path / "missed.yaml")
     printed = command("fit", "--config", file, "--runs_dir", tmp_path / "runs")
@@ -52,7 +53,6 @@ def test_missed_bound_ends_the_run_as_finished_without_a_best_checkpoint_and_wit
     )
 
 
-@pytest.mark.slow
 def test_met_bound_is_recorded_and_the_run_is_tested(tmp_path):
     file = save(constrained_config(1e3), tmp_path / "met.yaml")
     missed = RunFolder(tmp_path / "runs" / "met" / "seed1")
@@ -130,7 +130,6 @@ def test_the_configuration_of_a_run_of_before_that_names_pgd_still_loads(tmp_pat
     assert arguments["terms"]["pgd"]["init_args"]["weight"] == 0.25
 
 
-@pytest.mark.slow
 def test_task_of_an_array_that_needs_the_bound_run_of_another_names_the_command_to_run_first(tmp_path):
     config = constrained_config(1.0)
     config["model"]["init_args"] |= {"constraints": {"igr": {"bound": "auto"}}, "bound_seeds": 1}
@@ -141,7 +140,6 @@ def test_task_of_an_array_that_needs_the_bound_run_of_another_names_the_command_
     assert f"run to its end: python run.py fit --config {file}" in message
 
 
-@pytest.mark.slow
 def test_bound_auto_comes_from_runs_that_minimize_the_term_alone_and_are_shared_by_all_seeds(tmp_path):
     config = constrained_config(1.0)
     config["model"]["init_args"] |= {"constraints": {"igr": {"bound": "auto"}}, "bound_seeds": 2}

@@ -12,6 +12,8 @@ from lightning_xai.commands.data import data_command
 from lightning_xai.commands.main import main
 from lightning_xai.commands.parser.parts import find_part
 
+pytestmark = pytest.mark.slow
+
 PLANTED = ["--data", "planted.yaml", "--data.init_args.source.init_args.num_train", "20"]
 
 
@@ -67,7 +69,6 @@ def test_the_list_names_the_configuration_for_which_a_corpus_was_encoded_first(c
     assert printed(capsys, "--list", *cache)[-1].startswith("6 corpora")
 
 
-@pytest.mark.slow
 def test_a_whole_configuration_prints_nothing_of_the_fit_that_is_left_out(cache, capfd, tmp_path):
     # in a process, since Lightning's logger keeps the first standard error that it meets
     options = ["--config", "roar.yaml", *PLANTED[2:], "--trainer.logger=false", *cache]
@@ -78,7 +79,6 @@ def test_a_whole_configuration_prints_nothing_of_the_fit_that_is_left_out(cache,
     assert "Planted train (data/planted_chain.yaml): 20 rows" in listed
 
 
-@pytest.mark.slow
 def test_a_second_command_encodes_nothing_and_verifying_makes_damage_good(cache, capsys, tmp_path):
     first = printed(capsys, *PLANTED, *cache)
     assert printed(capsys, *PLANTED, *cache) == first

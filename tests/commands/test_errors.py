@@ -9,6 +9,8 @@ from lightning import Callback
 
 from tests.commands.conftest import ERASER, METHODS, NETWORK, ROOT, changed, command, refusal, save, tiny_config
 
+pytestmark = pytest.mark.slow
+
 COMPREHENSIVENESS = "lightning_xai.metrics.faithfulness.Comprehensiveness"
 RANDOM = "lightning_xai.attributions.random.Random"
 EVALUATION = "lightning_xai.callbacks.evaluation.AttributionEvaluation"
@@ -106,7 +108,6 @@ def test_empty_split_is_named_before_training(fit, tmp_path, split):
     assert not list(tmp_path.rglob("*.ckpt"))
 
 
-@pytest.mark.slow
 def test_corrected_command_runs_where_the_mistaken_one_stopped(fit, tmp_path):
     rows = {name: list(GOOD) for name in ("train", "validation", "test")}
     refusal(*fit(changed("data.init_args.source", files_source(tmp_path, rows | {"test": []}))))

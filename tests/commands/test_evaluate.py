@@ -20,6 +20,8 @@ from tests.commands.conftest import (
     tiny_config,
 )
 
+pytestmark = pytest.mark.slow
+
 
 def evaluate(path, tmp_path, data=None, callbacks=(METHODS, ERASER)) -> pd.DataFrame:
     """Returns the results of evaluating the network at `path`, with values by split, preset, method and metric."""
@@ -29,14 +31,12 @@ def evaluate(path, tmp_path, data=None, callbacks=(METHODS, ERASER)) -> pd.DataF
     return numbers(tmp_path / "runs" / "measured" / "seed0" / "results.csv")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("part", ["", "checkpoints/best.ckpt"], ids=["run", "checkpoint"])
 def test_run_is_evaluated_with_the_numbers_of_its_own_test(fitted, tmp_path, part):
     found, wanted = evaluate(fitted.path / part, tmp_path), numbers(fitted.path / "results.csv")
     pd.testing.assert_frame_equal(found.drop(columns="experiment"), wanted.drop(columns="experiment"), check_exact=True)
 
 
-@pytest.mark.slow
 def test_hugging_face_folder_is_evaluated_and_its_hash_noted(tmp_path):
     torch.manual_seed(0)
     AutoModelForSequenceClassification.from_config(AutoConfig.for_model(**BERT, num_labels=2)).save_pretrained(
@@ -47,7 +47,6 @@ def test_hugging_face_folder_is_evaluated_and_its_hash_noted(tmp_path):
     assert set(found["method"]) == {"", "random", "input_x_gradient", "att_in_grad"}
 
 
-@pytest.mark.slow
 def test_decision_threshold_of_a_multi_label_checkpoint_comes_along(tmp_path):
     config = tiny_config(max_epochs=1, callbacks=[])
     config["data"] = planted(num_classes=3, multilabel=True, signals_per_document=[1, 1])
@@ -60,7 +59,6 @@ def test_decision_threshold_of_a_multi_label_checkpoint_comes_along(tmp_path):
     assert found["value"].tolist() == numbers(run / "results.csv")["value"].tolist()
 
 
-@pytest.mark.slow
 def test_checkpoints_of_other_origin_do_not_overwrite_each_other(plain, tmp_path):
     evaluate(plain.path, tmp_path, callbacks=())
     AutoModelForSequenceClassification.from_config(AutoConfig.for_model(**BERT, num_labels=2)).save_pretrained(

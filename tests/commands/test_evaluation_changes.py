@@ -24,6 +24,8 @@ from tests.commands.conftest import (
     weights,
 )
 
+pytestmark = pytest.mark.slow
+
 MODULE = "tests.commands.evaluating_callbacks"
 STOPPING = {
     "class_path": "lightning.pytorch.callbacks.EarlyStopping",
@@ -80,7 +82,6 @@ def test_other_evaluation_of_a_finished_run_only_tests(run_copy, tmp_path):
     assert "eraser" in (run_copy / "config.yaml").read_text()
 
 
-@pytest.mark.slow
 def test_evaluation_of_a_run_without_settings_beside_its_table_may_go_back_and_forth(plain, plain_copy):
     (plain_copy / "results.json").unlink()  # as older versions left it
     argv = ["fit", "--config", plain.config, "--runs_dir", plain_copy.parents[1]]
@@ -92,7 +93,6 @@ def test_evaluation_of_a_run_without_settings_beside_its_table_may_go_back_and_f
     assert len(tables(plain_copy)) == 2
 
 
-@pytest.mark.slow
 def test_test_with_another_evaluation_leaves_the_results_of_the_run(plain, plain_copy):
     printed = command("test", "--config", plain_copy / "config.yaml", *SMALLER)
     settings = settings_of(plain_copy) | {"data.init_args.eval_batch_size": 4}
@@ -100,7 +100,6 @@ def test_test_with_another_evaluation_leaves_the_results_of_the_run(plain, plain
     assert numbers(plain_copy / "results.csv").equals(numbers(plain.path / "results.csv"))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "key"),
     [
@@ -122,7 +121,6 @@ def test_other_training_is_refused_and_named(plain_copy, tmp_path, change, key):
     assert {file: file.stat().st_mtime_ns for file in plain_copy.rglob("*")} == before
 
 
-@pytest.mark.slow
 def test_training_whose_evaluation_failed_is_only_tested(tmp_path):
     failing = configuration(tmp_path, max_epochs=9, callbacks=[STOPPING, {"class_path": f"{MODULE}.FailsAfterTest"}])
     argv, run = ["--runs_dir", tmp_path / "runs"], tmp_path / "runs" / "tiny" / "seed0"
@@ -145,7 +143,6 @@ def state_of_best(run: Path) -> dict[str, str]:
     return {name: str(value).replace(str(run.resolve()), "") for name, value in state.items()}
 
 
-@pytest.mark.slow
 def test_unfinished_training_goes_on_with_another_evaluation(tmp_path):
     still = changed("model.init_args.optimizer.init_args.lr", 0.0)  # the first epoch stays the best one
     runs = {name: tmp_path / name / "tiny" / "seed0" for name in ("whole", "killed", "moved")}
@@ -163,7 +160,6 @@ def test_unfinished_training_goes_on_with_another_evaluation(tmp_path):
     assert state_of_best(runs["whole"])["current_score"] != "None"
 
 
-@pytest.mark.slow
 def test_training_from_the_start_keeps_the_results_of_an_earlier_network_apart(plain, tmp_path):
     argv = ["--config", plain.config, "--runs_dir", tmp_path]
     run = tmp_path / "tiny" / "seed0"

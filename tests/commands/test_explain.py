@@ -71,6 +71,7 @@ def test_offsets_count_characters_in_multi_byte_text(fitted, tmp_path):
     assert pieces == text.split()
 
 
+@pytest.mark.slow
 def test_unknown_tokens_are_counted(fitted, tmp_path):
     page = ["--html", tmp_path / "page.html"]
     printed = command("explain", "--ckpt", fitted.path, "--text", "hello world", *page)
@@ -235,6 +236,7 @@ def test_output_that_is_no_file_of_json_lines_is_refused(fitted, tmp_path, name)
     assert f"{name}: give a name that ends in .jsonl" in message and not (tmp_path / name).exists()
 
 
+@pytest.mark.slow
 def test_a_text_that_is_cut_is_named(fitted, tmp_path):
     page = ["--html", tmp_path / "page.html"]
     line = "\nthe network reads only the first 89 of 299 characters\n"  # 30 tokens beside two special ones

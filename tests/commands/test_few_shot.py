@@ -10,6 +10,8 @@ from lightning_xai.models.checkpoints.checkpoint import checkpoint_hash
 from tests.commands.conftest import ROOT, command, methods, numbers, refusal, save
 from tests.data.prompts import TASK, llama_folder
 
+pytestmark = pytest.mark.slow
+
 METHODS = methods("input_x_gradient.InputXGradient", "deep_lift.DeepLift", "occlusion.Occlusion")
 VERBALIZERS = {
     "class_path": "lightning_xai.callbacks.verbalizers.Verbalizers", "init_args": {"fills": ["unk", " film"]},
@@ -63,7 +65,6 @@ def config(model, tmp_path):
     }  # fmt: skip
 
 
-@pytest.mark.slow
 def test_a_language_model_is_measured_without_training(config, model, tmp_path):
     file = save(config, tmp_path / "few.yaml")
     printed = command("test", "--config", file, "--runs_dir", tmp_path / "runs")
@@ -91,7 +92,6 @@ def test_data_without_a_prompt_are_refused(config, tmp_path):
     assert "has no verbalizers: use a PromptEncoder" in refused
 
 
-@pytest.mark.slow
 def test_a_tuned_language_model_is_explained_with_the_shots_of_its_training(config, tmp_path):
     config["model"] = {
         "class_path": "lightning_xai.objectives.supervised.Supervised",

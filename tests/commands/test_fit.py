@@ -120,6 +120,7 @@ def test_test_of_another_checkpoint_keeps_the_results_of_the_run(fitted, plain, 
     assert set(numbers(beside)["checkpoint"]) == {checkpoint_hash(str(checkpoint))}
 
 
+@pytest.mark.slow
 def test_test_on_other_examples_keeps_the_results_of_the_run(plain, plain_copy):
     printed = command("test", "--config", plain_copy / "config.yaml", "--data.init_args.max_examples", '{"test": 3}')
     assert numbers(plain_copy / "results.csv").equals(numbers(plain.path / "results.csv"))
@@ -128,6 +129,7 @@ def test_test_on_other_examples_keeps_the_results_of_the_run(plain, plain_copy):
     assert set(numbers(beside).query("split == 'test' and preset == ''")["num_examples"]) == {3}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("subcommand", ["test", "predict"])
 def test_a_command_on_other_examples_keeps_the_heatmaps_of_the_run(fitted, run_copy, subcommand):
     page = "heatmaps/test.html"
@@ -140,6 +142,7 @@ def test_a_command_on_other_examples_keeps_the_heatmaps_of_the_run(fitted, run_c
     assert beside.parent.name.split("_", 1)[1] in "".join(path.stem for path in run_copy.glob("*_*.csv"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [pytest.param("checkpoint", marks=pytest.mark.slow), "evaluation"])
 def test_predictions_of_other_weights_or_methods_keep_those_of_the_run(run_copy, tmp_path, change):
     argv = ["predict", "--config", run_copy / "config.yaml"]
@@ -172,6 +175,7 @@ def test_validate_measures_the_best_checkpoint(fitted, run_copy):
     assert "written" not in without  # the page of before is still there
 
 
+@pytest.mark.slow
 def test_predict_draws_heatmaps(run_copy):
     (run_copy / "heatmaps" / "test.html").unlink()
     printed = command("predict", "--config", run_copy / "config.yaml")
@@ -179,6 +183,7 @@ def test_predict_draws_heatmaps(run_copy):
     assert page.is_file() and f"written: {page}" in printed
 
 
+@pytest.mark.slow
 def test_predict_writes_the_class_and_all_probabilities_of_every_example(plain_copy):
     printed = command("predict", "--config", plain_copy / "config.yaml")
     file = plain_copy / "predictions_test.csv"
@@ -191,6 +196,7 @@ def test_predict_writes_the_class_and_all_probabilities_of_every_example(plain_c
     assert len(table) == results["num_examples"].item()
 
 
+@pytest.mark.slow
 def test_finished_run_is_not_repeated_and_prints_its_table_again(fitted):
     before = (fitted.path / "checkpoints" / "last.ckpt").stat().st_mtime_ns
     printed = command("fit", "--config", fitted.config, "--runs_dir", fitted.runs_dir)
@@ -199,12 +205,14 @@ def test_finished_run_is_not_repeated_and_prints_its_table_again(fitted):
     assert printed[printed.index("classification") :] == fitted.printed[fitted.printed.index("classification") :]
 
 
+@pytest.mark.slow
 def test_other_settings_in_the_folder_of_a_run_are_refused_by_name(fitted):
     message = refusal("fit", "--config", fitted.config, "--runs_dir", fitted.runs_dir, "--trainer.max_epochs", 3)
     assert "trainer.max_epochs was 2, now 3" in message
     assert "--experiment" in message
 
 
+@pytest.mark.slow
 def test_relative_interpolation_sees_command_line_overrides(tmp_path):
     config = tiny_config(callbacks=[], fast_dev_run=True)
     config["data"]["init_args"]["eval_batch_size"] = "${.batch_size}"
@@ -228,6 +236,7 @@ def test_fit_without_its_test_is_tested_when_asked_later(tmp_path):
     assert (path / "checkpoints" / "last.ckpt").stat().st_mtime_ns == trained
 
 
+@pytest.mark.slow
 def test_fast_dev_run_leaves_nothing_behind(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     command(
@@ -236,6 +245,7 @@ def test_fast_dev_run_leaves_nothing_behind(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["tiny.yaml"]
 
 
+@pytest.mark.slow
 def test_seed_of_the_run_shuffles_the_data(plain):
     dry = ["--trainer.fast_dev_run", "true", "--seed_everything", "3"]
     assert run_stages(["fit", "--config", plain.config, *dry]).datamodule.seed == 3
@@ -247,6 +257,7 @@ def test_every_seed_has_a_folder_of_its_own(plain, tmp_path):
     assert set(numbers(tmp_path / "tiny" / "seed3" / "results.csv")["seed"]) == {3}
 
 
+@pytest.mark.slow
 def test_run_killed_in_its_test_is_only_tested_again(plain, plain_copy):
     manifest = json.loads((plain_copy / "manifest.json").read_text())
     (plain_copy / "manifest.json").write_text(json.dumps(manifest | {"status": "running"}))
@@ -259,6 +270,7 @@ def test_run_killed_in_its_test_is_only_tested_again(plain, plain_copy):
     assert json.loads((plain_copy / "manifest.json").read_text())["status"] == "finished"
 
 
+@pytest.mark.slow
 def test_network_without_a_checkpoint_is_tested_as_built_and_said_so(plain, tmp_path):
     printed = command("test", "--config", plain.config, "--runs_dir", tmp_path)
     assert "has no checkpoint: using the network as the configuration builds it" in printed
@@ -266,6 +278,7 @@ def test_network_without_a_checkpoint_is_tested_as_built_and_said_so(plain, tmp_
     assert len(digest) == 12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plugins", [None, [{"class_path": "lightning.pytorch.plugins.io.AsyncCheckpointIO"}]])
 def test_lightning_neither_saves_nor_requeues_at_the_signal_of_slurm(tmp_path, monkeypatch, plugins):
     names = {"NTASKS": "1", "JOB_NAME": "train", "JOB_ID": "1", "PROCID": "0", "LOCALID": "0", "NODEID": "0"}

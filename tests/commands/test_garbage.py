@@ -51,6 +51,7 @@ def test_a_parser_that_imports_a_class_of_the_user_can_be_freed(tmp_path, monkey
     assert "parts_of_a_user" in sys.modules and gc.get_freeze_count() == 0
 
 
+@pytest.mark.slow
 def test_a_command_that_ends_in_the_parser_leaves_the_collector_on(capsys):
     with pytest.raises(SystemExit):
         main(["fit", "--config", "stability.yaml", "--print_config"])

@@ -9,6 +9,7 @@ from lightning_xai.commands.next_step import run_to_explain
 from lightning_xai.runs.folder import RunFolder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "chain", [FRESH({"gradient": Gradient()}), ROAR({"gradient": Gradient()})], ids=["fresh", "roar"]
 )

@@ -8,6 +8,8 @@ import pytest
 
 from tests.commands.conftest import refusal
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def old(plain_copy) -> Path:

@@ -10,6 +10,8 @@ from lightning_xai.runs.folder import RunFolder
 from tests.commands.conftest import METHODS, command, refusal, save, tiny_config
 from tests.runs.processes import owner_of
 
+pytestmark = pytest.mark.slow
+
 CACHE = {"class_path": "lightning_xai.callbacks.attribution_cache.AttributionCacheWriter"}
 
 
@@ -23,7 +25,6 @@ def short_config(folder: Path, *, lr: float = 5e-3, **trainer) -> str:
     return save(config, folder / "tiny.yaml")
 
 
-@pytest.mark.slow
 def test_second_fit_of_a_running_one_is_refused_and_touches_nothing(tmp_path):
     run = RunFolder(tmp_path / "runs" / "tiny" / "seed0")
     with owner_of(run.lock_file) as (process, _):
@@ -37,7 +38,6 @@ def test_second_fit_of_a_running_one_is_refused_and_touches_nothing(tmp_path):
     assert not list(tmp_path.rglob("*.lock"))
 
 
-@pytest.mark.slow
 def test_fit_of_a_folder_in_which_a_test_runs_is_refused(run_copy):
     argv = ["fit", "--config", run_copy / "config.yaml", "--runs_dir", run_copy.parents[1]]
     for lock in (run_copy / "results_0a1b.parquet.lock", run_copy / "attributions" / "owner.lock"):
@@ -46,7 +46,6 @@ def test_fit_of_a_folder_in_which_a_test_runs_is_refused(run_copy):
         lock.unlink()
 
 
-@pytest.mark.slow
 def test_test_owns_its_results_file_and_its_scores_only(run_copy):
     run = RunFolder(run_copy)
     config = json.loads(json.dumps(tiny_config(callbacks=[METHODS, CACHE])))
@@ -64,7 +63,6 @@ def test_test_owns_its_results_file_and_its_scores_only(run_copy):
         assert "p = 0." in command("explain", "--ckpt", run.path, "--text", "w1 w2")
 
 
-@pytest.mark.slow
 def test_cut_checkpoint_names_itself_and_the_remedy(run_copy):
     run = RunFolder(run_copy)
     last = run.checkpoints_dir / "last.ckpt"

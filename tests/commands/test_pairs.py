@@ -16,6 +16,8 @@ from lightning_xai.models.checkpoints.checkpoint import load_trained, read_check
 from tests.commands.conftest import BERT, ERASER, METHODS, command, methods, refusal, save, tiny_config
 from tests.conftest import tiny_classifier
 
+pytestmark = pytest.mark.slow
+
 NOUNS = ["dog", "cat", "man", "child"]
 WORDS = ["A", "runs", "sleeps", "The", *NOUNS]
 BILSTM = {
@@ -80,7 +82,6 @@ def recurrent(files, tmp_path_factory):
     return folder / "runs" / "pairs" / "seed0"
 
 
-@pytest.mark.slow
 def test_the_network_has_a_row_for_every_word_of_the_training_split(recurrent):
     best = str(recurrent / "checkpoints" / "best.ckpt")
     words = read_checkpoint(best)["TextDataModule"]["encoder"]["words"]
@@ -129,7 +130,6 @@ def test_the_configuration_alone_has_no_vocabulary(recurrent):
         trained_encoder({}, "my.ckpt", recurrent / "config.yaml").encode({"text": "A zebra"})
 
 
-@pytest.mark.slow
 def test_a_network_is_tested_on_other_data_with_the_ids_that_it_knows(recurrent, tmp_path):
     config = json.loads((recurrent.parents[2] / "pairs.yaml").read_text())
     other = [{"premise": "Unheard words", "hypothesis": "only", "label": "entailment", "evidence": [[0, 3]]}] * 4
@@ -147,7 +147,6 @@ def test_a_network_is_tested_on_other_data_with_the_ids_that_it_knows(recurrent,
     assert losses[0] == pytest.approx(losses[1], abs=1e-6)
 
 
-@pytest.mark.slow
 def test_a_transformer_runs_on_pairs(files, tmp_path):
     network = {
         "class_path": "lightning_xai.models.hf_classifier.HFClassifier", "init_args": {"config": BERT, "dropout": 0.1},

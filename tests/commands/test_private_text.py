@@ -18,6 +18,8 @@ from lightning_xai.data.vocabulary import VocabularyEncoder
 from tests.commands.conftest import BERT, ERASER, HEATMAPS, METHODS, PLM_CA, command, refusal, save, tiny_config
 from tests.data.clinical.look_alike import edit_rows, write_corpus
 
+pytestmark = pytest.mark.slow
+
 PHRASE = "Zanzibar Porcupin"  # as long as the words that it replaces, so that spans stay right
 CACHE = {"class_path": "lightning_xai.callbacks.attribution_cache.AttributionCacheWriter"}
 
@@ -109,7 +111,6 @@ def run(corpus, tokenizer, tmp_path_factory):
     return folder, printed + errors.getvalue()
 
 
-@pytest.mark.slow
 def test_no_file_of_the_run_holds_the_planted_phrase(run, tokenizer):
     folder, printed = run
     names = {path.name.partition(".")[0] for path in (folder / "runs").rglob("*") if path.is_file()}
@@ -118,7 +119,6 @@ def test_no_file_of_the_run_holds_the_planted_phrase(run, tokenizer):
     assert not any(word in printed for word in PHRASE.split())
 
 
-@pytest.mark.slow
 def test_the_corpora_hold_it_and_only_their_owner_may_read_them(run, tokenizer):
     folder, _ = run
     assert leaks(folder / "cache", tokenizer)
@@ -154,7 +154,6 @@ def test_data_command_refuses_a_cache_inside_the_default_folder_of_the_runs(corp
     assert not Path("runs").exists()
 
 
-@pytest.mark.slow
 def test_explanations_are_not_written_among_the_runs(run):
     folder, _ = run
     path = folder / "runs" / "notes" / "seed0"
@@ -166,14 +165,12 @@ def test_explanations_are_not_written_among_the_runs(run):
     assert page.is_file()
 
 
-@pytest.mark.slow
 def test_heatmaps_are_refused_before_training(corpus, tokenizer, tmp_path):
     settings = config(corpus, tokenizer, tmp_path, callbacks=(METHODS, HEATMAPS))
     message = refusal("fit", "--config", settings, "--runs_dir", tmp_path / "runs")
     assert "Heatmaps writes texts into the run's folder, but the data are private" in message
 
 
-@pytest.mark.slow
 def test_allowed_text_is_in_the_heatmaps(corpus, tokenizer, tmp_path):
     settings = config(corpus, tokenizer, tmp_path, allow_text=True, callbacks=(METHODS, HEATMAPS))
     command("fit", "--config", settings, "--runs_dir", tmp_path / "runs")

@@ -7,6 +7,8 @@ from lightning_xai.commands.racu import default_output
 from tests.commands.conftest import command, refusal
 from tests.report.conftest import chain
 
+pytestmark = pytest.mark.slow
+
 
 def test_table_of_several_experiments_is_printed_and_written(tmp_path):
     sst = chain(tmp_path / "roar_sst", gradient=[0.9, 0.65, 0.5])

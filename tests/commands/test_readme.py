@@ -52,6 +52,7 @@ def own_parts(tmp_path, monkeypatch):
     sys.modules.pop("my_parts", None)
 
 
+@pytest.mark.slow
 def test_own_classes_of_six_kinds_keep_the_laws(own_parts):
     checks = code("# check_my_parts.py")
     assert checks.count("\ncheck_") == 6

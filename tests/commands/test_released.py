@@ -39,6 +39,7 @@ def argv_of_test(folder, tmp_path, **encoder):
     return ["test", "--config", config_file, "--runs_dir", tmp_path / "runs"]
 
 
+@pytest.mark.slow
 def test_a_file_of_several_lines_is_explained_as_one_text(tmp_path):
     folder, _ = write_released(tmp_path)
     (tmp_path / "note.txt").write_text(NOTE)
@@ -71,6 +72,7 @@ def test_released_weights_are_tested_with_their_classes_threshold_tokenizer_and_
     assert json.loads(saved)["settings"]["data.init_args.encoder.init_args.max_length"] == 6000
 
 
+@pytest.mark.slow
 def test_a_vocabulary_larger_than_the_embedding_is_refused(tmp_path):
     folder, _ = write_released(tmp_path)
     file = tmp_path / "models" / "roberta-base-pm-m3-voc-hf" / "vocab.json"

@@ -8,6 +8,8 @@ import pytest
 from tests.commands.conftest import refusal, save, tiny_config
 from tests.commands.roar_runs import NAMES, roar_config
 
+pytestmark = pytest.mark.slow
+
 
 def test_unknown_stage_is_named_with_those_there_are(tmp_path):
     argv = ["fit", "--config", roar_config(tmp_path), "--runs_dir", tmp_path / "runs"]
@@ -29,7 +31,6 @@ def test_stage_without_a_chain_is_refused(tmp_path):
     assert "--stage works only with fit" in refusal("test", *argv, "--stage", "gradient/040")
 
 
-@pytest.mark.slow
 def test_stage_of_an_older_format_is_refused(whole_roar, tmp_path):
     copy = shutil.copytree(whole_roar[0], tmp_path / "runs" / "roar")
     manifest = copy / "gradient" / "040" / "seed0" / "manifest.json"
@@ -38,7 +39,6 @@ def test_stage_of_an_older_format_is_refused(whole_roar, tmp_path):
     assert f"{manifest.parent} has format 1" in message
 
 
-@pytest.mark.slow
 def test_erasures_of_an_older_format_are_refused(whole_roar, tmp_path):
     copy = shutil.copytree(whole_roar[0], tmp_path / "runs" / "roar")
     shutil.rmtree(copy / "gradient" / "080")
@@ -48,7 +48,6 @@ def test_erasures_of_an_older_format_are_refused(whole_roar, tmp_path):
     assert f"{folder} has format 1" in message
 
 
-@pytest.mark.slow
 def test_stage_told_without_its_erasures_is_refused(whole_roar, tmp_path):
     copy = shutil.copytree(whole_roar[0], tmp_path / "runs" / "roar")
     shutil.rmtree(copy / "random" / "080")
@@ -57,7 +56,6 @@ def test_stage_told_without_its_erasures_is_refused(whole_roar, tmp_path):
     assert f"add --data.init_args.erasures={copy / 'seed0' / 'erasures' / 'random' / '080'}" in message
 
 
-@pytest.mark.slow
 def test_stage_whose_erasures_are_lost_names_the_run_that_writes_them(whole_roar, tmp_path):
     copy = shutil.copytree(whole_roar[0], tmp_path / "runs" / "roar")
     erasures = copy / "seed0" / "erasures" / "gradient" / "080"
@@ -68,7 +66,6 @@ def test_stage_whose_erasures_are_lost_names_the_run_that_writes_them(whole_roar
     assert f"run {copy / 'gradient' / '040' / 'seed0'} first" in message
 
 
-@pytest.mark.slow
 def test_runs_of_a_removed_root_are_not_taken_for_those_of_another(whole_roar, tmp_path):
     copy = shutil.copytree(whole_roar[0], tmp_path / "runs" / "roar")
     shutil.rmtree(copy / "seed0")

@@ -18,6 +18,8 @@ from lightning_xai.search.study import Study
 from tests.commands.conftest import ROOT, command, methods, refusal, save, tiny_config
 from tests.commands.test_aml import COMP, aml_config
 
+pytestmark = pytest.mark.slow
+
 if importlib.util.find_spec("optuna") is None:
     pytest.skip("needs optuna", allow_module_level=True)
 
@@ -41,7 +43,6 @@ def trials(runs: Path, experiment: str = "search/lr") -> pd.DataFrame:
     return pd.read_csv(runs / experiment / "seed0" / "trials.csv")
 
 
-@pytest.mark.slow
 def test_shared_trials_find_the_best_of_each_metric(tmp_path):
     file = search_file(tmp_path, share_trials=True, metrics={"val/log_loss": "min", "val/accuracy": None})
     printed = command("search", "--config", file, "--runs_dir", tmp_path / "runs")
@@ -63,7 +64,6 @@ def test_shared_trials_find_the_best_of_each_metric(tmp_path):
     assert again is not None and again["model.init_args.optimizer.init_args.lr"] == best[LR]
 
 
-@pytest.mark.slow
 def test_a_killed_search_goes_on(tmp_path):
     file = search_file(tmp_path, sampler="tpe")
     command("search", "--config", file, "--runs_dir", tmp_path / "whole")
@@ -81,7 +81,6 @@ def test_a_killed_search_goes_on(tmp_path):
     assert ", trial 1 (" not in command("search", "--config", file, "--runs_dir", tmp_path / "killed")
 
 
-@pytest.mark.slow
 def test_a_pruned_trial_says_so_in_its_manifest(tmp_path, monkeypatch):
     monkeypatch.setattr("lightning_xai.search.study.START_TRIALS", 2)
     settings = {LR: {"low": 1e-9, "high": 10.0, "log": True}}
@@ -100,7 +99,6 @@ def test_a_pruned_trial_says_so_in_its_manifest(tmp_path, monkeypatch):
     assert trials(tmp_path / "runs")["status"].tolist() == ["finished"] * 6
 
 
-@pytest.mark.slow
 def test_a_search_killed_before_it_stored_a_pruned_trial_does_not_train_it_again(tmp_path, monkeypatch):
     monkeypatch.setattr("lightning_xai.search.study.START_TRIALS", 2)
     settings = {LR: {"low": 1e-9, "high": 10.0, "log": True}}
@@ -124,7 +122,6 @@ def test_a_search_killed_before_it_stored_a_pruned_trial_does_not_train_it_again
     pd.testing.assert_frame_equal(trials(tmp_path / "killed"), trials(tmp_path / "whole"))
 
 
-@pytest.mark.slow
 def test_aml_trains_the_explained_network_once_and_measures_several_metrics(tmp_path):
     teacher = tiny_config(callbacks=[]) | {"checkpoint": {"monitor": "val/log_loss", "mode": "min"}}
     (tmp_path / "teacher.yaml").write_text(json.dumps({name: teacher[name] for name in ("model", "checkpoint")}))
@@ -170,7 +167,6 @@ def test_the_configuration_of_a_run_is_refused_as_a_search():
     assert line.endswith("which names the configuration of its runs under `fit`")
 
 
-@pytest.mark.slow
 def test_a_number_that_a_callback_of_another_package_logs_can_be_searched(tmp_path):
     probe = {"class_path": "tests.commands.evaluating_callbacks.LogsProbe"}
     file = search_file(tmp_path, tiny_config(callbacks=[probe]), metrics={"val/probe": "max"}, num_trials=1)

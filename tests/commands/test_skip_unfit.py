@@ -5,6 +5,8 @@ import pytest
 
 from tests.commands.conftest import ERASER, ROOT, changed, command, methods, refusal, save, tiny_config
 
+pytestmark = pytest.mark.slow
+
 BILSTM = {
     "class_path": "lightning_xai.models.bilstm.BiLSTMAttention", "init_args": {"embedding_size": 4, "hidden_size": 4},
 }  # fmt: skip

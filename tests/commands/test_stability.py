@@ -42,6 +42,7 @@ def untrained_argv(folder: Path, experiment: str) -> list[str | Path]:
     return ["test", "--config", folder / "tiny.json", "--runs_dir", folder / "runs", "--experiment", experiment]
 
 
+@pytest.mark.slow
 def test_first_seed_is_compared_with_nothing(trained):
     _, printed = trained
     assert "so nothing is compared" in printed[0] and "stability of input_x_gradient on test" in printed[1]
@@ -91,6 +92,7 @@ def test_stored_scores_compare_as_the_callback_does(trained, tmp_path):
     assert "2 seed0" in matrix and matrix in trained[1][1]
 
 
+@pytest.mark.slow
 def test_every_split_and_method_in_common_is_compared_without_network_and_data(runs):
     for run in runs:
         for path in [*run.glob("checkpoints"), *run.glob("config.yaml"), *run.glob("results.*")]:

@@ -6,6 +6,8 @@ import pytest
 from lightning_xai.runs.results_table import ResultsTable
 from tests.commands.conftest import command, refusal
 
+pytestmark = pytest.mark.slow
+
 COST = {"forward_passes": 1.0, "backward_passes": 1.0, "seconds": 0.5}
 
 

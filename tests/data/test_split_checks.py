@@ -156,6 +156,7 @@ def test_the_stages_of_a_command_warn_once():
     ]
 
 
+@pytest.mark.slow
 def test_nothing_is_warned_of_in_proper_data():
     with warnings.catch_warnings():
         warnings.simplefilter("error")

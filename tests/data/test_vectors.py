@@ -43,6 +43,7 @@ def test_binary_gives_vectors_to_the_wanted_words_only(tmp_path, end):
     assert read_word_vectors(path, ["cat", "na\u00efve"]).tolist() == [[2, 1, 2], [1, 1, 2]]
 
 
+@pytest.mark.slow
 def test_binary_larger_than_a_block_is_read_to_its_end(tmp_path):
     words = [f"word{i}" for i in range(60_000)]  # 1.3 MB
     path = written(tmp_path, binary(words), "vectors.bin")

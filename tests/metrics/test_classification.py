@@ -104,6 +104,7 @@ def test_classes_without_positives_do_not_enter_the_mean_average_precision():
     assert values_of(probs, labels, multilabel=True)["map"] == 1  # torchmetrics counts the others as 0 (#2494)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_classes", [6, 300])
 def test_values_of_present_classes_equal_scikit_learn_without_the_other_classes(num_classes):
     probs, labels = random_case(300, num_classes, True)
@@ -128,6 +129,7 @@ def test_value_follows_the_threshold_of_each_call():
     assert metric.compute(threshold=0.2)["micro_recall"] == 1
 
 
+@pytest.mark.slow
 def test_best_threshold_equals_a_search_over_the_grid():
     probs, labels = random_case(40, 6, True, seed=3)
     metric = ClassificationMetrics(6, True)

@@ -31,6 +31,7 @@ def golden_model(shared, name: str) -> HFClassifier:
     return model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("embedding", ["word", "module"])
 @pytest.mark.parametrize("name", ["tiny-bert", "tiny-roberta", "minilm"])
 def test_logits_of_a_padded_batch_equal_the_golden_ones_of_single_rows(shared, name, embedding):

@@ -137,6 +137,7 @@ def test_validation_logs_the_metric_of_the_scorers_explanations(metric, explaine
     assert objective.monitors[tag] == ("max" if metric.higher_is_better else "min")
 
 
+@pytest.mark.slow
 def test_a_checkpoint_holds_the_scorer_and_names_the_explained_network(explained, tmp_path):
     saving = ModelCheckpoint(tmp_path, "last")
     objective = fit(explained, tmp_path, callbacks=[saving], loss=DualMask(0.5, 0.25, 0.125, fill="zero"))
@@ -167,6 +168,7 @@ def test_a_resumed_fit_ends_with_the_scorer_of_an_uninterrupted_one(explained, t
     assert all(torch.equal(value, expected[name]) for name, value in resumed.scorer.state_dict().items())
 
 
+@pytest.mark.slow
 def test_a_changed_or_moved_network_is_refused_with_both_hashes(explained, tmp_path):
     fit(explained, tmp_path, callbacks=[ModelCheckpoint(tmp_path, "last")])
     file, before = str(tmp_path / "last.ckpt"), checkpoint_hash(explained)
@@ -183,6 +185,7 @@ def test_a_changed_or_moved_network_is_refused_with_both_hashes(explained, tmp_p
         load_scorer(file).check_explains(load_trained(explained).network)
 
 
+@pytest.mark.slow
 def test_an_aml_run_is_no_network_to_explain(explained, tmp_path):
     fit(explained, tmp_path, callbacks=[ModelCheckpoint(tmp_path, "last")])
     with pytest.raises(ValueError, match=f"is an AML run: give the network that this run explains, {explained}"):
@@ -265,6 +268,7 @@ def test_a_network_of_another_architecture_is_refused(explained):
         ready(explained, network=network)
 
 
+@pytest.mark.slow
 def test_a_pretrained_language_model_is_explained_as_it_is(tmp_path):
     folder, encoder = tmp_path / "model", tmp_path / "encoder"
     config: dict[str, Any] = {**TINY_CONFIGS["llama"]}
@@ -280,6 +284,7 @@ def test_a_pretrained_language_model_is_explained_as_it_is(tmp_path):
     load_scorer(str(tmp_path / "last.ckpt")).check_explains(loaded)
 
 
+@pytest.mark.slow
 def test_a_network_tuned_with_adapters_is_explained_with_the_adapters_merged(tmp_path):
     pytest.importorskip("peft", reason="needs the extra lora")
     folder = tmp_path / "model"

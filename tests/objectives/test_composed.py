@@ -128,6 +128,7 @@ def test_validation_alone_measures_terms_of_token_masking_on_the_distance_to_the
     assert all(torch.equal(weight, before[name]) for name, weight in network.state_dict().items())
 
 
+@pytest.mark.slow
 def test_steps_with_terms_accumulate_to_the_step_of_one_batch(tmp_path):
     weights = []
     for batch_size, accumulated in ((8, 1), (4, 2)):
@@ -216,6 +217,7 @@ def test_the_preflight_tries_a_term_on_an_example_that_counts_for_it(tiny_plm_ca
     objective.try_terms(replace(batch, rationale=replace(batch.rationale, scores=batch.rationale.scores * 0)))
 
 
+@pytest.mark.slow
 def test_validation_does_not_change_the_weights_of_the_next_step(tmp_path):
     def trained(validates: bool) -> dict[str, torch.Tensor]:
         torch.manual_seed(0)

@@ -151,6 +151,7 @@ def test_accumulation_and_clipping_give_the_step_of_one_batch(tmp_path):
     assert torch.allclose(weights[0], weights[1], atol=1e-12)
 
 
+@pytest.mark.slow
 def test_scalars_of_training_are_those_of_every_logged_step_before_clipping(tmp_path):
     def logged(number_of_batches: int, **arguments: Any) -> dict[str, list[float]]:
         objective = constrained(optimizer=lambda p: torch.optim.SGD(p, lr=1e-9), dual_optimizer=still, **arguments)
@@ -194,6 +195,7 @@ def saved(folder: Path, **arguments: Any) -> BestCheckpoint:
     return BestCheckpoint(folder, filename="best", monitor="val/log_loss", auto_insert_metric_name=False, **arguments)
 
 
+@pytest.mark.slow
 def test_only_epochs_that_meet_the_bound_become_the_best_checkpoint(tmp_path):
     never = saved(tmp_path / "never")
     objective = constrained(1e-9, dual_optimizer=lambda p: torch.optim.SGD(p, lr=0.0))
@@ -216,6 +218,7 @@ def test_of_equal_scores_the_latest_epoch_is_the_best(tmp_path):
     assert torch.load(tmp_path / "best.ckpt", weights_only=True)["epoch"] == 2
 
 
+@pytest.mark.slow
 def test_fit_resumed_at_an_epochs_end_gives_the_same_weights_and_multipliers(tmp_path):
     def fit(folder: Path, **arguments: Any) -> dict[str, torch.Tensor]:
         seed_everything(5, verbose=False)

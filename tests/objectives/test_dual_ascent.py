@@ -36,6 +36,7 @@ def test_moving_average_replaces_the_violation():
     assert dual.average.item() == pytest.approx(0.5) and dual.alpha.item() == pytest.approx(2.5)
 
 
+@pytest.mark.slow
 def test_known_optimum_is_reached_within_a_percent():
     # minimize (x - 2)^2 subject to x <= 1: x = 1, alpha = 2
     x, dual = torch.tensor(0.0, requires_grad=True), DualAscent(1, rmsprop)

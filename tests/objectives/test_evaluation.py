@@ -95,6 +95,7 @@ def test_classes_in_another_order_are_put_into_the_order_of_the_data(saved, orde
         assert accuracy(trainer.validate(objective, module, verbose=False)) == 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*texts in split")
 @pytest.mark.parametrize("saved", [checkpoint, folder])
 def test_classes_with_other_names_are_refused_unless_the_user_names_them(saved, tmp_path):
@@ -179,6 +180,7 @@ def test_a_path_or_a_network_is_needed_and_not_both(tmp_path):
         Evaluation(str(tmp_path), network=language_model(tmp_path))
 
 
+@pytest.mark.slow
 def test_a_network_with_exclusive_classes_is_refused_on_multilabel_data_with_a_remedy_that_works(tmp_path):
     path = folder(tmp_path, ["class0", "class1", "class2"])
     source = Planted(num_classes=3, multilabel=True, num_train=4, num_validation=4, num_test=4)

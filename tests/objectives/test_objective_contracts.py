@@ -197,6 +197,7 @@ def test_an_objective_outside_the_package_that_breaks_a_law_is_told_which(object
     assert dict(os.environ) == environment and torch.equal(torch.get_rng_state(), state)
 
 
+@pytest.mark.slow
 def test_an_objective_outside_the_package_that_keeps_all_laws_passes():
     laws.check_objective(Outside)
 

@@ -62,6 +62,7 @@ def test_mask_with_fidelity_keeps_probabilities_better_than_one_without(tiny_hf)
     assert change(10.0) < 0.5 * change(0.0)
 
 
+@pytest.mark.slow
 def test_mask_of_an_example_does_not_depend_on_its_neighbors(tiny_hf):
     inputs = planted_batch().inputs
     search = Search(num_steps=20, tolerance=0.01)
@@ -107,6 +108,7 @@ def test_student_starts_as_its_teacher(hf_teacher, tiny_hf):
     assert losses["loss"].item() == pytest.approx(0.5 * losses["masking"].item())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop_gradient", [False, True])
 def test_stop_gradient_changes_the_gradient_and_not_the_loss(stop_gradient, hf_teacher, tiny_hf):
     losses = ready(tiny_hf, hf_teacher, stop_gradient=stop_gradient).eval().losses(planted_batch())

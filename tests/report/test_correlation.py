@@ -22,6 +22,7 @@ def test_interval_is_that_of_fishers_transformation():
     assert [found.low, found.high] == pytest.approx(ends, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_interval_holds_the_true_correlation_in_95_percent_of_samples():
     generator = np.random.default_rng(1)
     inside = 0

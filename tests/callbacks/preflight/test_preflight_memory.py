@@ -45,10 +45,12 @@ def test_other_commands_of_a_chain_try_nothing_again(fit_tries, tmp_path):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_other_settings_and_runs_outside_of_the_chain_are_tried(fit_tries):
     assert fit_tries() and fit_tries(key="b") and fit_tries(chained=False)
 
 
+@pytest.mark.slow
 def test_part_that_was_left_out_is_tried_again_since_it_may_be_mended(fit_tries):
     assert fit_tries(working=False) and fit_tries(working=False) and fit_tries() and not fit_tries()
 

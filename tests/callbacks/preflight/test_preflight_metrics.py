@@ -51,6 +51,7 @@ def test_metric_that_fails_for_one_method_is_left_out_for_this_method(objective,
     assert rows["value"].isna().to_dict() == {index: index == ("Negative", "strict") for index in rows.index}
 
 
+@pytest.mark.slow
 def test_what_a_metric_without_evidence_asks_for_works(objective, tmp_path):
     tuned: list[AttributionMetric] = [DiscreteRationale(name="rationale"), EvidenceOverlap(name="overlap")]
     message = fails(

@@ -9,6 +9,8 @@ from lightning_xai.models.bilstm import BiLSTMAttention
 from tests.commands.conftest import refusal, save, tiny_config
 from tests.conftest import tiny_classifier
 
+pytestmark = pytest.mark.slow
+
 WORDS = [f"w{number}" for number in range(95)]
 LSTM = {"embedding_size": 4, "hidden_size": 3}
 
@@ -36,7 +38,6 @@ def arguments(tmp_path):
     return fit
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("given", [{}, {"mask_id": 96, "pad_id": 97}], ids=["left out", "given"])
 def test_ids_of_a_network_are_those_of_the_encoder(arguments, given, capsys):
     network = XAICLI(arguments(**given)).model.network
@@ -59,7 +60,6 @@ def test_a_vocabulary_without_a_mask_token_gives_no_mask_id():
     assert BiLSTMAttention(9, mask_id=None).embedding_matrix[1:].abs().sum(dim=1).min() > 0
 
 
-@pytest.mark.slow
 def test_a_vocabulary_larger_than_the_table_is_refused_before_training(tmp_path):
     config = tiny_config(callbacks=[])
     config["data"]["init_args"]["encoder"]["init_args"]["words"] = 96  # and 5 special tokens

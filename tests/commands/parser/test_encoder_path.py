@@ -23,6 +23,8 @@ from lightning_xai.runs.encoder_facts import check_network_encoder, tokenizer_at
 from tests.commands.conftest import BERT, command, refusal, save, tiny_config
 from tests.objectives.conftest import quiet_trainer
 
+pytestmark = pytest.mark.slow
+
 WORDS = numbered_words(95)
 ENCODER = "lightning_xai.data.encoding.TokenizerEncoder"
 EVALUATION = "lightning_xai.objectives.evaluation.Evaluation"
@@ -110,7 +112,6 @@ def test_a_given_path_stays(folders):
     assert filled(supervised(path=MINILM), folders["same"]) == folders["same"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("part", ["", "checkpoints/best.ckpt"], ids=["run", "checkpoint"])
 def test_an_evaluated_run_gives_the_tokenizer_that_it_was_trained_with(run, folders, part):
     assert filled({"class_path": EVALUATION, "init_args": {"path": str(run / part)}}) == folders["model"]
@@ -152,7 +153,6 @@ def test_a_network_without_pretrained_weights_may_also_have_a_vocabulary(folders
         filled(supervised(path=folders["bare"]))
 
 
-@pytest.mark.slow
 def test_a_run_with_another_class_of_encoder_names_this_class(fitted):
     with pytest.raises(ValueError, match="class_path of the encoder to lightning_xai.data.vocabulary.Voc"):
         filled({"class_path": EVALUATION, "init_args": {"path": str(fitted.path)}})

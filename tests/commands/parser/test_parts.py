@@ -90,6 +90,7 @@ def test_only_options_that_take_parts_are_looked_up():
     assert with_part_paths(argv) == argv
 
 
+@pytest.mark.slow
 def test_configuration_in_any_folder_names_shipped_parts(tmp_path, monkeypatch, capsys):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "sst.yaml").write_text((SHIPPED / "data" / "planted.yaml").read_text())

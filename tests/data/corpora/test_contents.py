@@ -64,12 +64,14 @@ class FromHub(Planted):
         return self.revision
 
 
+@pytest.mark.slow
 def test_the_revision_on_the_hub_counts(tmp_path, monkeypatch):
     first = folder_of(tmp_path, FromHub(num_test=4))
     monkeypatch.setattr(FromHub, "revision", "b")
     assert folder_of(tmp_path, FromHub(num_test=4)) != first
 
 
+@pytest.mark.slow
 def test_the_versions_of_the_libraries_count(tmp_path, monkeypatch):
     first = folder_of(tmp_path, Planted(num_test=4))
     monkeypatch.setattr(corpus_key, "version", lambda name: f"{version(name)}.1")
@@ -80,6 +82,7 @@ def test_the_versions_of_the_libraries_count(tmp_path, monkeypatch):
         corpus_key.library_facts.cache_clear()
 
 
+@pytest.mark.slow
 def test_the_words_of_a_checkpoint_give_another_corpus(tmp_path):
     def ids(words: list[str] | None) -> tuple[str, list[int]]:
         data = TextDataModule(Planted(num_train=12), VocabularyEncoder(), cache_dir=str(tmp_path))
@@ -110,6 +113,7 @@ def test_a_corpus_of_several_shards_is_read_like_one_of_one_shard(tmp_path, monk
     assert several.is_whole() and several.manifest["examples_hash"] == one.manifest["examples_hash"]
 
 
+@pytest.mark.slow
 def test_blocks_that_were_read_leave_few_bytes(tmp_path, monkeypatch):
     monkeypatch.setattr("lightning_xai.data.sources.row_stream.BLOCK_ROWS", 1)
     monkeypatch.setattr("lightning_xai.data.corpora.corpus.MOST_TABLES", 3)
@@ -143,6 +147,7 @@ def encode_without_locks(folder, barrier, queue) -> None:
     queue.put((data._loaded is not None, str(corpus.folder), corpus.is_whole()))
 
 
+@pytest.mark.slow
 def test_where_locks_do_nothing_both_processes_encode_and_one_folder_stays(tmp_path, monkeypatch):
     monkeypatch.setattr("lightning_xai.runs.locks.shared_work.take", lambda lock: None)
     monkeypatch.setattr("lightning_xai.runs.locks.shared_work.release", lambda lock: None)

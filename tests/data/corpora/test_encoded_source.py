@@ -39,6 +39,7 @@ def files(folder, file) -> EncodedSource:
     return EncodedSource(source, VocabularyEncoder(words=95), str(folder / "cache"))
 
 
+@pytest.mark.slow
 def test_the_same_settings_give_one_corpus_and_others_another(tmp_path):
     first = planted(tmp_path).corpus("train").folder
     assert planted(tmp_path).corpus("train").folder == first
@@ -178,6 +179,7 @@ class Streamed(TextSource):
         return dict.fromkeys(("train", "validation", "test"), RowStream(rows, ["text", "labels", "id"]))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*are also in split")
 def test_a_source_may_yield_its_rows(tmp_path):
     data = EncodedSource(Streamed(5000), WORDS, str(tmp_path))

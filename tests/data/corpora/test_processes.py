@@ -45,6 +45,7 @@ def encode_in_process(folder, barrier, queue) -> None:
     queue.put((str(corpus.folder), corpus.manifest["examples_hash"]))
 
 
+@pytest.mark.slow
 def test_two_processes_at_once_tabulate_and_encode_once(tmp_path, monkeypatch):
     """The process that makes the table of the source need not be the one that encodes: another may be faster then."""
     log, of, write = tmp_path / "log", SourceTable.of, encoded_source.write_corpus

@@ -129,6 +129,7 @@ def test_same_seed_gives_the_same_documents_however_many():
     assert few["text"] != bundle(num_train=3, seed=1).load()["train"]["text"]
 
 
+@pytest.mark.slow
 def test_document_of_six_thousand_tokens_flows_into_a_batch():
     source = Bundle(
         [Snippets("a", num_filler=2000)], words_per_document=(6000, 6000), num_train=2, num_validation=1, num_test=1

@@ -95,6 +95,7 @@ def test_missing_document_is_named(tmp_path):
         Eraser(corpus(tmp_path, ROWS, {"d1": DOCUMENTS["d1"]})).load()
 
 
+@pytest.mark.slow
 def test_movies_have_the_published_size_and_evidence_reads_as_annotated(shared):
     folder = shared / "data" / "eraser_movies"
     splits = Eraser(str(folder)).load()

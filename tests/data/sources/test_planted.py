@@ -51,6 +51,7 @@ def test_label_noise_changes_training_labels_only():
     assert all(row["labels"] in spanned(row) for row in source["test"])
 
 
+@pytest.mark.slow
 def test_label_noise_has_the_asked_for_rate():
     rows = Planted(label_noise=0.25, num_train=2000).load()["train"]
     assert sum(row["labels"] not in spanned(row) for row in rows) / 2000 == pytest.approx(0.25, abs=0.04)

@@ -144,6 +144,7 @@ def test_folder_without_files_is_named(tmp_path):
         SNLI(str(tmp_path)).load()
 
 
+@pytest.mark.slow
 def test_published_sizes(shared):
     rows = SNLI(str(shared / "data" / "esnli")).load()
     assert {name: len(part) for name, part in rows.items()} == {

@@ -98,11 +98,13 @@ def test_saved_copy_gives_the_rows_of_the_files(folder, tmp_path):
     assert rows_of(tmp_path / "saved") == rows_of(folder)
 
 
+@pytest.mark.slow
 def test_downloaded_parquet_files_give_the_rows_of_the_files(folder, tmp_path):
     copy = parquet_copy(folder, tmp_path / "copy")
     assert rows_of(copy, binary=False, min_words=2) == rows_of(folder, binary=False, min_words=2)
 
 
+@pytest.mark.slow
 def test_hub_gives_the_rows_of_the_files(folder, tmp_path, monkeypatch):
     """The cache of downloads is made by hand, and tests are offline, so nothing else can be fetched."""
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))

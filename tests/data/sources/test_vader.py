@@ -110,6 +110,7 @@ def test_files_that_are_there_are_not_fetched_again(folder):
     assert (source.folder / LEXICON_FILE).stat().st_mtime_ns == before
 
 
+@pytest.mark.slow
 def test_texts_that_cannot_be_fetched_are_refused_with_a_remedy(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     with pytest.raises(ValueError, match="cannot fetch vaderSentiment.* by hand"):
@@ -117,6 +118,7 @@ def test_texts_that_cannot_be_fetched_are_refused_with_a_remedy(tmp_path, monkey
     assert capsys.readouterr().out.startswith("downloading vaderSentiment")
 
 
+@pytest.mark.slow
 def test_downloaded_movie_texts_have_the_known_size_and_no_leak():
     source = Vader()
     try:

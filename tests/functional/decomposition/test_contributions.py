@@ -54,6 +54,7 @@ def test_l1_distances_are_those_to_the_pair_vectors(parts):
     torch.testing.assert_close(l1_distances(*arguments), wanted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", ["l1", "l2"])
 def test_contributions_have_the_right_gradients(parts, norm):
     arguments = [tensor[:, :, :3, :3] if place == 0 else tensor[:, :3] for place, tensor in enumerate(parts[:4])]

@@ -110,6 +110,7 @@ def test_names_that_the_user_gives_count_if_the_network_has_other_names(capsys):
     check_class_order(DATA, DATA, "folder", NAMES)  # a checkpoint whose classes were put into the order of the data
 
 
+@pytest.mark.slow
 def test_only_a_head_from_a_folder_has_names(tmp_path):
     network = tiny_classifier("bert")
     network.transformer.config.id2label = dict(enumerate(NAMES))

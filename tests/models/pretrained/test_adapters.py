@@ -64,6 +64,7 @@ def trained_adapter(folder, *, beside: bool, num_classes: int = 3):
     return str(folder / "adapter"), adapted
 
 
+@pytest.mark.slow
 @needs_peft
 @pytest.mark.parametrize("num_classes", [2, 3])
 @pytest.mark.parametrize("beside", [True, False])

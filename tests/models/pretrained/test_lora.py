@@ -75,6 +75,7 @@ def test_only_adapters_and_head_are_trained_and_stored(bases, kind):
     assert all(torch.equal(before[name], p) for name, p in network.named_parameters())
 
 
+@pytest.mark.slow
 @needs_peft
 @pytest.mark.parametrize("kind", ["bert", "llama"])
 def test_a_checkpoint_gives_the_merged_network(bases, kind):
@@ -112,6 +113,7 @@ def test_explanations_include_the_adapters_and_leave_the_network_as_it_was(bases
         assert all(weight.requires_grad for name, weight in network.named_parameters() if "lora_" in name)
 
 
+@pytest.mark.slow
 @needs_peft
 @pytest.mark.parametrize("fused", [False, True])
 def test_a_prompt_is_run_again_when_the_adapters_have_changed(bases, fused):

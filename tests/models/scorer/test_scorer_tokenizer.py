@@ -125,6 +125,7 @@ def test_the_loss_with_equal_tokenizers_is_that_without_alignment(folders):
     assert torch.autograd.grad(losses[1].sum(), logits)[0][inputs.token_mask].ne(0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_steps", [0, 2])
 def test_a_batch_is_explained_like_each_text_alone(num_steps, folders):
     encoder, inputs = ENCODERS["WordPiece"], inputs_of(ENCODERS["WordPiece"])

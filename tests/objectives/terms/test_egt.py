@@ -80,6 +80,7 @@ def test_gradient_reaches_attention_and_not_the_scores(direction):
     assert grads["transformer.bert.encoder.layer.1.attention.self.query.weight"].abs().max() > 0
 
 
+@pytest.mark.slow
 def test_training_brings_attention_nearer_to_the_scores(tmp_path):
     network, batch = tiny_classifier("bert", dropout=0.0), planted_batch()
     objective = egt(network, weight=1.0)

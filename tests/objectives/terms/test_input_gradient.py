@@ -142,6 +142,7 @@ def test_frozen_table_is_refused_for_the_tables_gradient(tiny_hf):
         igr(tiny_hf, wrt="table")
 
 
+@pytest.mark.slow
 def test_compiled_network_is_refused(tiny_hf):
     with pytest.raises(ValueError, match="do not compile the network"):
         igr(cast(Classifier, torch.compile(tiny_hf)))

@@ -62,6 +62,7 @@ def test_padding_gets_no_noise():
     assert not noise[~batch.inputs.attention_mask].any()
 
 
+@pytest.mark.slow
 def test_noise_of_an_example_does_not_depend_on_its_neighbors(tiny_hf):
     tiny_hf.double()
     batch = planted_batch()

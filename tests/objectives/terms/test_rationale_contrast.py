@@ -54,6 +54,7 @@ def test_texts_without_evidence_for_their_class_do_not_count():
     assert RationaleContrast().example_weights(replace(batch, rationale=None)).sum() == 0
 
 
+@pytest.mark.slow
 def test_training_makes_the_rationale_support_its_class_more_than_the_rest():
     network, batch = tiny_classifier("bert", dropout=0.0), planted_batch()
     objective = contrast(network)
@@ -71,6 +72,7 @@ def test_multi_label_network_is_refused():
         contrast(tiny_classifier("bert", multilabel=True))
 
 
+@pytest.mark.slow
 def test_data_without_evidence_are_refused(tmp_path):
     class Bare(Planted):
         def load(self):

@@ -82,6 +82,7 @@ def test_loss_is_classification_plus_weighted_attention(tiny_plm_ca):
     assert losses["loss"].item() == pytest.approx((losses["classification"] + 0.25 * losses["attention"]).item())
 
 
+@pytest.mark.slow
 def test_training_moves_attention_onto_evidence(tmp_path):
     network = tiny_classifier("plm_ca", dropout=0.0)  # dropout would make the outcome random
     batch = planted_batch(**DATA)

@@ -39,6 +39,7 @@ def summary():
     return rows.set_index(["part", "method", "model", "metric"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", TABLE_2, ids=" ".join)
 def test_authors_runs_give_the_rows_of_table_2(summary, key):
     cells = [summary.loc[("all", *key, column)] for column in COLUMNS]

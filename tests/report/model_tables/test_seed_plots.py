@@ -8,6 +8,7 @@ from lightning_xai.report.model_tables.results import read_models
 from lightning_xai.report.scatter import fitted_line
 
 
+@pytest.mark.slow
 def test_correlations_are_those_of_figure_4(shared):
     rows = read_models([shared / "golden" / "edin_results" / "special_token_results.csv"])
     figure = paper_figures(rows, unsupervised="B_U")["symbols"]

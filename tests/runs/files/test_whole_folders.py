@@ -61,6 +61,7 @@ def write_one(folder: Path, barrier) -> None:
     write_whole_folder(folder, lambda partial: [(partial / str(i)).write_text(str(os.getpid())) for i in range(20)])
 
 
+@pytest.mark.slow
 def test_processes_without_a_lock_write_one_whole_folder(tmp_path):
     context = multiprocessing.get_context("fork")
     barrier = context.Barrier(4)
@@ -87,6 +88,7 @@ def make_one(folder: Path, barrier) -> None:
     assert found_or_made(find, make, folder / "result.lock", waiting="waiting") == "words"
 
 
+@pytest.mark.slow
 def test_one_of_several_processes_does_the_work(tmp_path):
     context = multiprocessing.get_context("fork")
     barrier = context.Barrier(3)

@@ -80,6 +80,7 @@ def test_silent_owner_elsewhere_is_taken_over_after_a_wait_that_is_announced(loc
     assert owner_in(lock_file).pid == os.getpid()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("facts", ELSEWHERE, ids=IDS)
 def test_owner_elsewhere_that_touches_its_lock_keeps_it(lock_file, facts):
     first = write_lock(lock_file, **facts)
@@ -149,6 +150,7 @@ def test_paused_owner_on_the_same_machine_keeps_its_lock(lock_file):
         assert ask("check") == ""
 
 
+@pytest.mark.slow
 def test_paused_owner_elsewhere_that_wakes_up_writes_nothing(lock_file):
     target = lock_file.parent / "manifest.json"
     with owner_of(lock_file, host="node2", touch_seconds=0.05) as (process, ask):
@@ -197,6 +199,7 @@ def test_locks_of_two_folders_do_not_block_each_other(lock_file):
         take(lock_file.parent.parent / "roar" / "owner.lock")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may start a pid namespace")
 @pytest.mark.parametrize("run", [contained_with_proc, contained_without_proc])
 def test_two_containers_of_one_host_name_share_a_lock(lock_file, run):
