@@ -152,7 +152,9 @@ class ComposedObjective(Objective):
         terms = {name: term for name, term in self._all_terms() if name in weights}
         task = self.task(batch)
         prepared, own_prepared = prepare_all(terms, task), self.prepare(task)
-        clean = CleanPass(task, self._needs(terms), create_graph=True)
+        # `embed` may draw dropout masks; so it is called at every step, or a term that needs it would change all others
+        needs = self._needs(terms) | Needs(embeds=bool(self.trained_terms()), readout=False)
+        clean = CleanPass(task, needs, create_graph=True)
         loss, logged = self.own_loss(clean, own_prepared)
         values = term_values(terms, clean, prepared)
         means = {name: self._mean(name, value, batch) for name, value in values.items()}

@@ -91,8 +91,8 @@ class Term(nn.Module, ABC):
 
     Before each call of a term's `value`, the random generators are set to their state after the clean pass (the forward
     pass over the unchanged inputs). A term that draws random numbers itself, such as noise, seeds them by `Task.seed`
-    and the example's index. So no term affects the random numbers of another term. There is one exception: if a network
-    has `embedding` "module", and a term is the first to need embeddings, dropout draws other numbers in the clean pass.
+    and the example's index. So no term affects the random numbers of another term. There is one exception: a term that
+    needs eager attention replaces a fused kernel, which may draw other dropout masks.
 
     Args:
         weight: factor of the term; or a schedule, a list of pairs (fraction of the training steps, factor) between

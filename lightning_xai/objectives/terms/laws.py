@@ -101,9 +101,7 @@ def other_terms_keep_their_numbers(make: MakeTerm) -> None:
     """In train mode with dropout, adding a term changes neither the objective's own loss nor the terms after it.
 
     Two objectives are compared: one with only the term `_SecondPass`, and one with the checked term before
-    `_SecondPass`. Both compute embeddings, because `_SecondPass` requests them. Embeddings in only one objective could
-    change all of its later random numbers, since some networks (with `embedding` "module") draw additional dropout
-    masks when they compute embeddings.
+    `_SecondPass`. Both use eager attention, because `_SecondPass` requests it.
     """
     checked = make()
     batch = _batch(checked)
@@ -129,15 +127,10 @@ LAWS = (
 
 
 class _SecondPass(Term):
-    """The loss of a second forward pass, which draws new dropout masks.
-
-    If a term requests certain outputs of the first forward pass, such as embeddings, the first pass draws other random
-    numbers. This term requests all of these outputs, so an objective that contains it draws the same random numbers
-    whatever outputs its other terms request.
-    """
+    """The loss of a second forward pass, which draws new dropout masks, with eager attention."""
 
     def needs(self, network: Classifier) -> Needs:
-        return Needs(embeds=True, double_backward=True)
+        return Needs(own_attentions=True)
 
     def value(self, clean: CleanPass, prepared: None) -> TermValue:
         return TermValue(clean.task.losses(clean.again(clean.inputs).logits))
