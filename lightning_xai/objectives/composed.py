@@ -152,9 +152,7 @@ class ComposedObjective(Objective):
         terms = {name: term for name, term in self._all_terms() if name in weights}
         task = self.task(batch)
         prepared, own_prepared = prepare_all(terms, task), self.prepare(task)
-        # `embed` may draw dropout masks; so it is called at every step, or a term that needs it would change all others
-        needs = self._needs(terms) | Needs(embeds=bool(self.trained_terms()), readout=False)
-        clean = CleanPass(task, needs, create_graph=True)
+        clean = CleanPass(task, self._needs(terms, embeds=bool(self.trained_terms())), create_graph=True)
         loss, logged = self.own_loss(clean, own_prepared)
         values = term_values(terms, clean, prepared)
         means = {name: self._mean(name, value, batch) for name, value in values.items()}
@@ -293,8 +291,8 @@ class ComposedObjective(Objective):
     def _validated_terms(self) -> dict[str, Term]:
         return {name: term for name, term in self._all_terms() if term.validate}
 
-    def _needs(self, terms: dict[str, Term]) -> Needs:
-        return needs_of(terms, self.network, Needs(readout=self.own_loss_reads_readout))
+    def _needs(self, terms: dict[str, Term], *, embeds: bool = False) -> Needs:  # `embed` may draw dropout masks
+        return needs_of(terms, self.network, Needs(embeds=embeds, readout=self.own_loss_reads_readout))
 
     def _fraction_of_training(self) -> float:
         if self._trainer is None or not any(isinstance(term.weight, list) for _, term in self._all_terms()):

@@ -137,7 +137,6 @@ def test_validation_logs_the_metric_of_the_scorers_explanations(metric, explaine
     assert objective.monitors[tag] == ("max" if metric.higher_is_better else "min")
 
 
-@pytest.mark.slow
 def test_a_checkpoint_holds_the_scorer_and_names_the_explained_network(explained, tmp_path):
     saving = ModelCheckpoint(tmp_path, "last")
     objective = fit(explained, tmp_path, callbacks=[saving], loss=DualMask(0.5, 0.25, 0.125, fill="zero"))
@@ -185,7 +184,6 @@ def test_a_changed_or_moved_network_is_refused_with_both_hashes(explained, tmp_p
         load_scorer(file).check_explains(load_trained(explained).network)
 
 
-@pytest.mark.slow
 def test_an_aml_run_is_no_network_to_explain(explained, tmp_path):
     fit(explained, tmp_path, callbacks=[ModelCheckpoint(tmp_path, "last")])
     with pytest.raises(ValueError, match=f"is an AML run: give the network that this run explains, {explained}"):
