@@ -97,10 +97,10 @@ class AtLayer(AttributionMethod):
         return self.method.has_sign
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
-        if self.layer == "all":
-            raise ValueError("layer is all, which only ComputeAttributions accepts: give the index of an encoder layer")
         layers = model.encoder_layers()
         num_layers = len(layers)
+        if self.layer == "all":
+            raise ValueError("layer is all, which only ComputeAttributions accepts: give the index of an encoder layer")
         if self.layer >= num_layers:
             raise ValueError(f"layer is {self.layer}, but the network only has the layers 0 to {num_layers - 1}")
         if model.readout_is_attention:
@@ -120,8 +120,10 @@ class AtLayer(AttributionMethod):
 def with_each_layer(methods: Mapping[str, AttributionMethod], network: Classifier) -> dict[str, AttributionMethod]:
     """Returns the methods, with one method per encoder layer of the network in place of AtLayer with layer "all".
 
+    If the layers of the network cannot be decomposed, the methods are returned as they are. The preflight names them.
+
     Raises:
-        ValueError: two methods would have the same name, or the network has no encoder layers to explain.
+        ValueError: two methods would have the same name.
 
     Example:
         >>> from lightning_xai.attributions.attention import Attention
@@ -133,7 +135,10 @@ def with_each_layer(methods: Mapping[str, AttributionMethod], network: Classifie
     for name, method in methods.items():
         named = {name: method}
         if isinstance(method, AtLayer) and method.layer == "all":
-            layers = range(len(network.encoder_layers()))
+            try:
+                layers = range(len(network.encoder_layers()))
+            except ValueError:
+                return dict(methods)
             named = {f"{name}_layer{layer}": AtLayer(method.method, layer) for layer in layers}
         for new in named:
             if new in found or (new != name and new in methods):

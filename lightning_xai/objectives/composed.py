@@ -291,7 +291,7 @@ class ComposedObjective(Objective):
     def _validated_terms(self) -> dict[str, Term]:
         return {name: term for name, term in self._all_terms() if term.validate}
 
-    def _needs(self, terms: dict[str, Term], *, embeds: bool = False) -> Needs:  # `embed` may draw dropout masks
+    def _needs(self, terms: dict[str, Term], *, embeds: bool = False) -> Needs:
         return needs_of(terms, self.network, Needs(embeds=embeds, readout=self.own_loss_reads_readout))
 
     def _fraction_of_training(self) -> float:

@@ -16,6 +16,7 @@ from lightning_xai.attributions.glob_enc import GlobEnc
 from lightning_xai.attributions.gradient import Gradient
 from lightning_xai.attributions.rollout import AttentionRollout
 from lightning_xai.models.base import Classifier
+from lightning_xai.models.bilstm import BiLSTMAttention
 from tests.conftest import text_inputs, tiny_classifier
 
 METHODS = [Attention(), AttentionRollout(), ALTI(), GlobEnc(), DecompX(score="norm"), DecompX(score="logit")]
@@ -84,3 +85,10 @@ def test_names_of_layers_that_are_already_used_are_refused():
 def test_layer_all_is_refused_where_no_callback_replaces_it():
     with pytest.raises(ValueError, match="layer is all, which only ComputeAttributions accepts"):
         AtLayer(Attention(), "all").attribute(eager(), text_inputs([5]), TARGETS[:1])
+
+
+def test_a_network_without_layers_keeps_the_method_which_names_the_cause():
+    network, method = BiLSTMAttention(vocab_size=20, num_classes=2), AtLayer(Attention(), "all")
+    assert with_each_layer({"a": method}, network) == {"a": method}
+    with pytest.raises(ValueError, match="BiLSTMAttention has no layers that can be decomposed"):
+        method.attribute(network, text_inputs([5]), TARGETS[:1])

@@ -294,7 +294,7 @@ def _expected(sentences: Iterable[str]) -> list[str]:
         if built_in:
             types.append(TYPES.get(built_in[1], built_in[1]))
         elif literal:
-            types.append(f"one of {literal[1]}".replace("'", ""))
+            types.append(f"{'one of ' * (',' in literal[1])}{literal[1]}".replace("'", ""))
         elif other:
             types.append(other[1])
     return list(dict.fromkeys(types))

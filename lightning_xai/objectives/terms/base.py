@@ -90,9 +90,10 @@ class Term(nn.Module, ABC):
     micro-batches and processes.
 
     Before each call of a term's `value`, the random generators are set to their state after the clean pass (the forward
-    pass over the unchanged inputs). A term that draws random numbers itself, such as noise, seeds them by `Task.seed`
-    and the example's index. So no term affects the random numbers of another term. There is one exception: a term that
-    needs eager attention replaces a fused kernel, which may draw other dropout masks.
+    pass over the unchanged inputs). The clean pass computes embeddings in every training with terms, because embeddings
+    may draw dropout masks. A term that draws random numbers itself, such as noise, seeds them by `Task.seed` and the
+    example's index. So no term affects the random numbers of another term. There is one exception: a term that needs
+    eager attention replaces a fused kernel, which may draw other dropout masks.
 
     Args:
         weight: factor of the term; or a schedule, a list of pairs (fraction of the training steps, factor) between
