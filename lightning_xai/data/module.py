@@ -15,7 +15,7 @@ from lightning_xai.data.base import Encoded, Encoder
 from lightning_xai.data.batches.collate import Item, collate
 from lightning_xai.data.batches.sampler import LengthBucketSampler, padding_fraction
 from lightning_xai.data.corpora.encoded_source import EncodedSource
-from lightning_xai.data.corpora.encoded_split import EncodedSplit, choose_rows
+from lightning_xai.data.corpora.encoded_split import EncodedSplit
 from lightning_xai.data.erasures import Removal, apply_erasures, check_removal
 from lightning_xai.data.network_arguments import NetworkArguments
 from lightning_xai.data.sources.base import TextSource
@@ -41,6 +41,7 @@ class TextDataModule(LightningDataModule, NetworkArguments):
         num_workers: number of loader processes, which does not affect the batches.
         seed: seed of the shuffling, and of the random choice of training examples if `max_examples` limits them.
         max_examples: largest number of randomly chosen examples: one number for all splits, or split -> number.
+        stratify: whether this choice keeps the share of each class, for sources with one label per example.
         extra_test_splits: splits to test besides "test"; by default, all except "train", "validation" and "test".
             Explanations of the validation split are measured only if this list names it.
         predict_split: the split that `trainer.predict` reads.
@@ -73,6 +74,7 @@ class TextDataModule(LightningDataModule, NetworkArguments):
         num_workers: int = 0,
         seed: int = 0,
         max_examples: int | dict[str, int] | None = None,
+        stratify: bool = False,
         extra_test_splits: list[str] | None = None,
         predict_split: str = "test",
         tune_on_validation: bool = True,
@@ -86,10 +88,8 @@ class TextDataModule(LightningDataModule, NetworkArguments):
         require_workers(num_workers)
         check_removal(erasure, encoder)
         self.batch_size, self.eval_batch_size = batch_size, eval_batch_size
-        self.max_tokens_per_batch = max_tokens_per_batch
-        self.num_workers, self.seed = num_workers, seed
-        self.max_examples = max_examples
-        self.extra_test_splits = extra_test_splits
+        self.max_tokens_per_batch, self.num_workers, self.seed = max_tokens_per_batch, num_workers, seed
+        self.max_examples, self.stratify, self.extra_test_splits = max_examples, stratify, extra_test_splits
         self.predict_split, self.tune_on_validation = predict_split, tune_on_validation
         self.erasures, self.erasure = erasures, erasure
         self.encoded_source = EncodedSource(source, encoder, cache_dir)
@@ -217,8 +217,8 @@ class TextDataModule(LightningDataModule, NetworkArguments):
 
     def _chosen(self, name: str) -> np.ndarray:
         """Returns the row numbers that `max_examples` keeps, ascending. Only the choice for "train" uses `seed`."""
-        num_rows, seed = self.encoded_source.table.num_rows[name], self.seed if name == "train" else 0
-        return choose_rows(num_rows, max_examples_of(self.max_examples, name), (seed, num_rows))
+        limit, seed = max_examples_of(self.max_examples, name), self.seed if name == "train" else 0
+        return self.encoded_source.choose(name, limit, seed, stratify=self.stratify)
 
     def collate(self, items: Sequence[Item]) -> Batch:
         """Returns the given examples as a batch."""

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from lightning_xai.data.base import Encoder
 from lightning_xai.data.corpora.cache import CorpusCache, write_corpus
+from lightning_xai.data.corpora.choice import choose_rows, choose_stratified_rows
 from lightning_xai.data.corpora.corpus import Corpus
 from lightning_xai.data.corpora.file_hashes import FileHashes
 from lightning_xai.data.corpora.key import LAYOUT, encoder_key_facts, key_of, library_facts, source_facts
@@ -174,6 +175,39 @@ class EncodedSource:
         if self.encoder.needs_fit:
             self.encoder.load_state_dict(state)
 
+    def choose(self, split: str, max_rows: int | None, seed: int, *, stratify: bool = False) -> np.ndarray:
+        """Returns the row numbers of `max_rows` randomly chosen rows of a split, ascending; of all rows if it is None.
+
+        If `stratify`, the choice keeps the share of each class. It reads all rows once and is stored for later
+        processes.
+
+        Raises:
+            ValueError: `stratify` is true, and rows of the source may have several labels.
+        """
+        num_rows = self.table.num_rows[split]
+        if not stratify or max_rows is None or max_rows >= num_rows:
+            return choose_rows(num_rows, max_rows, (seed, num_rows))
+        if self.source.multilabel:
+            raise ValueError(
+                f"stratify is true, but rows of {type(self.source).__name__} may have several labels: set "
+                "data.init_args.stratify to false"
+            )
+        file = self._folder / "choices" / f"{key_of({**self.facts, 'split': split, 'choice': [max_rows, seed]})}.json"
+
+        def make() -> dict[str, list[int]]:
+            labels = np.array([row["labels"] for row in self._checked(split, None, "reading the labels of")])
+            chosen = {"rows": choose_stratified_rows(labels, max_rows, (seed, num_rows)).tolist()}
+            write_json(file, chosen)
+            return chosen
+
+        stored = found_or_made(
+            lambda: read_json(file) if file.is_file() else None,
+            make,
+            file.with_suffix(".lock"),
+            waiting=f"waiting for another process to choose rows of {split}",
+        )
+        return np.array(stored["rows"])
+
     def corpus(self, split: str, index: np.ndarray | None = None) -> Corpus:
         """Returns the encoded rows of a split.
 
@@ -214,11 +248,11 @@ class EncodedSource:
             encoded = self.cache.find_or_make(facts, make, split)
         return encoded
 
-    def _checked(self, split: str, index: np.ndarray | None) -> Iterator[dict[str, Any]]:
+    def _checked(self, split: str, index: np.ndarray | None, doing: str = "encoding") -> Iterator[dict[str, Any]]:
         rows = self.rows[split]
         check_split(split, rows.column_names, len(rows), self.source)
         num_classes, multilabel = len(self.table.class_names), self.source.multilabel
-        counted = Counted(f"encoding {split}", len(rows) if index is None else len(index))
+        counted = Counted(f"{doing} {split}", len(rows) if index is None else len(index))
         for row in counted.over(read_rows(rows, index), lambda row: 1):
             check_example(row, split, num_classes, multilabel)
             yield row

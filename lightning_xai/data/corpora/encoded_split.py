@@ -1,4 +1,4 @@
-"""The tokenized examples of a split, and the random choice of a limited number of rows."""
+"""The tokenized examples of a split."""
 
 from __future__ import annotations
 
@@ -15,22 +15,6 @@ from lightning_xai.data.encoded import Encoded
 from lightning_xai.data.removal import StoredErasures
 
 Value = TypeVar("Value")
-
-
-def choose_rows(num_rows: int, max_rows: int | None, seed: int | Sequence[int]) -> np.ndarray:
-    """Returns the indices of `max_rows` randomly chosen rows, in ascending order.
-
-    If `max_rows` is None or exceeds the number of rows, returns all indices.
-
-    Example:
-        >>> choose_rows(3, None, seed=0).tolist()
-        [0, 1, 2]
-        >>> len(choose_rows(100, 10, seed=0))
-        10
-    """
-    if max_rows is None or max_rows >= num_rows:
-        return np.arange(num_rows)
-    return np.sort(np.random.default_rng(seed).permutation(num_rows)[:max_rows])
 
 
 class EncodedSplit(Dataset[Items]):

@@ -91,8 +91,8 @@ def data(file: str, *, train: int, validation: int, test: int, **arguments: Any)
     """Returns the data of a file with other numbers of texts, and with other arguments of the data module."""
     content = deepcopy(read_part(file))
     content["init_args"] |= {
-        "max_examples": {"train": train, "validation": validation, "test": test}, "tune_on_validation": False,
-        **arguments,
+        "max_examples": {"train": train, "validation": validation, "test": test}, "stratify": True,
+        "tune_on_validation": False, **arguments,
     }  # fmt: skip
     return content
 

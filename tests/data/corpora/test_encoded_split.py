@@ -1,4 +1,4 @@
-"""The tokenized examples of a split: their choice, their places and their hash."""
+"""The tokenized examples of a split: their places and their hash."""
 
 import tempfile
 from pathlib import Path
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from lightning_xai.data.corpora.cache import write_corpus
-from lightning_xai.data.corpora.encoded_split import EncodedSplit, choose_rows
+from lightning_xai.data.corpora.encoded_split import EncodedSplit
 from lightning_xai.data.vocabulary import VocabularyEncoder
 
 EXAMPLES = [{"text": "w1 w2", "labels": 0}, {"text": "w3", "labels": 1}, {"text": "w4 w5 w6", "labels": 0}]
@@ -16,17 +16,6 @@ EXAMPLES = [{"text": "w1 w2", "labels": 0}, {"text": "w3", "labels": 1}, {"text"
 def split(examples=EXAMPLES, index=(2, 5, 9)) -> EncodedSplit:
     folder = Path(tempfile.mkdtemp(), "corpus")
     return EncodedSplit(write_corpus(folder, examples, VocabularyEncoder(words=95), index=np.array(index)))
-
-
-def test_chosen_rows_are_distinct_ascending_and_seeded():
-    first, second = choose_rows(100, 10, seed=0), choose_rows(100, 10, seed=1)
-    assert len(first) == 10 and (np.diff(first) > 0).all()
-    assert (first == choose_rows(100, 10, seed=0)).all() and (first != second).any()
-
-
-@pytest.mark.parametrize("max_rows", [None, 5, 6])
-def test_all_rows_are_chosen_where_the_limit_allows_it(max_rows):
-    assert choose_rows(5, max_rows, seed=0).tolist() == [0, 1, 2, 3, 4]
 
 
 def test_items_carry_the_index_and_the_labels_of_their_example():
