@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -32,13 +33,16 @@ def shares(texts: Sequence[_Text], class_names: Sequence[str], fills: Sequence[s
     """Returns the values, by name, that Verbalizers reports for the texts of a split.
 
     The values are the fraction of texts for which each class is predicted, the mean total probability of the
-    verbalizers, and an accuracy for each fill token: the accuracy on texts in which this token replaces every
-    explainable token.
+    verbalizers, and two values for each fill token. They are measured on texts in which this token replaces every
+    explainable token: the accuracy, and the fraction of texts with the class that is predicted most often.
 
     Example:
         >>> texts = [_Text(0, 1, 0.75, (0,)), _Text(1, 1, 0.25, (0,))]
-        >>> shares(texts, ["bad", "good"], ["pad"])
-        {'predicted bad': 0.0, 'predicted good': 1.0, 'mass on verbalizers': 0.5, "accuracy filled with 'pad'": 0.5}
+        >>> values = shares(texts, ["bad", "good"], ["pad"])
+        >>> values["predicted good"], values["mass on verbalizers"]
+        (1.0, 0.5)
+        >>> values["accuracy filled with 'pad'"], values["largest predicted share filled with 'pad'"]
+        (0.5, 1.0)
     """
     count = len(texts)
     fractions = {
@@ -46,7 +50,9 @@ def shares(texts: Sequence[_Text], class_names: Sequence[str], fills: Sequence[s
     }
     fractions["mass on verbalizers"] = sum(text.mass for text in texts) / count
     for i, fill in enumerate(fills):
+        answers = [text.filled[i] for text in texts]
         fractions[f"accuracy filled with {fill!r}"] = sum(text.filled[i] == text.label for text in texts) / count
+        fractions[f"largest predicted share filled with {fill!r}"] = Counter(answers).most_common(1)[0][1] / count
     return fractions
 
 
@@ -64,9 +70,11 @@ class Verbalizers(Callback):
     """Adds checks of a VerbalizerLM to the results table of a test, and writes the prompt into the run's folder.
 
     The values are the fraction of texts for which each class is predicted, the mean probability that the next token is
-    a verbalizer, and an accuracy for each fill token: the accuracy on texts in which this token replaces every
-    explainable token. If this accuracy is far from chance, the filled texts still hold evidence for or against their
-    classes, so erasing tokens by replacing them with this fill token is not neutral.
+    a verbalizer, and two values for each fill token. They are measured on texts in which this token replaces every
+    explainable token: the accuracy, and the fraction of texts with the class that is predicted most often. If this
+    accuracy is far from chance, the filled texts still hold evidence for or against their classes. If the fraction is
+    near 1, the fill token itself may be evidence for that class. In both cases, erasing tokens by replacing them with
+    this fill token is not neutral.
 
     Args:
         fills: fill tokens: "mask", "pad", "unk" or any string that the tokenizer turns into exactly one token. Each

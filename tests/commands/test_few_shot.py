@@ -78,6 +78,7 @@ def test_a_language_model_is_measured_without_training(config, model, tmp_path):
     assert test["predicted bad"] + test["predicted good"] == pytest.approx(1)
     assert 0 < test["mass on verbalizers"] < 1
     assert test["accuracy filled with 'unk'"] == pytest.approx(0.5)  # one answer for all texts of equal length
+    assert test["largest predicted share filled with 'unk'"] == 1
     assert "mass on verbalizers" in printed
     (prompt,) = [json.loads(path.read_text()) for path in run.glob("prompt_*.json")]
     train = set(pd.read_csv(tmp_path / "train.csv")["text"])

@@ -136,18 +136,21 @@ def text_forms(inputs: TextInputs) -> set[tuple[int, bool, bool]]:
     """Returns the distinct forms of B texts.
 
     A form is a tuple: the number of explainable tokens (2 stands for two or more), whether the text has tokens that are
-    neither explainable nor special, and whether its token types mark a second text. A method that works on one text of
-    a form should also work on all other texts of this form.
+    neither explainable nor special, and whether it is a pair: its token types mark a second text, or a special token
+    stands between two explainable ones. A method that works on one text of a form should also work on all other texts
+    of this form.
 
     Example:
         >>> text_forms(TextInputs.of_ids([[1, 5, 6], [1]], special_ids=[1])) == {(2, False, False), (0, False, False)}
         True
     """
     others = (inputs.attention_mask & ~inputs.special_tokens_mask & ~inputs.token_mask).any(dim=1)
-    types = torch.zeros_like(inputs.input_ids) if inputs.token_type_ids is None else inputs.token_type_ids
-    second = (types > 0).any(dim=1)
+    is_after, is_before = inputs.token_mask.cumsum(1) > 0, inputs.token_mask.flip(1).cumsum(1).flip(1) > 0
+    marks = inputs.special_tokens_mask & is_after & is_before
+    if inputs.token_type_ids is not None:
+        marks = marks | (inputs.token_type_ids > 0)
     counts = inputs.token_mask.sum(dim=1).clamp(max=2)
-    return set(zip(counts.tolist(), others.tolist(), second.tolist(), strict=True))
+    return set(zip(counts.tolist(), others.tolist(), marks.any(dim=1).tolist(), strict=True))
 
 
 def typical_rows(rows: Any, limit: int) -> list[int]:

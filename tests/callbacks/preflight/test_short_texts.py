@@ -67,3 +67,10 @@ def test_pairs_and_empty_texts_have_forms_of_their_own():
     forms = [text_forms(inputs) for inputs in (plain, empty, pair, text_inputs([15]))]
     assert forms[0] == forms[3]
     assert len({frozenset(form) for form in forms}) == 3
+
+
+def test_separators_mark_a_pair_if_the_encoder_has_no_token_types():
+    one = TextInputs.of_ids([[1, 5, 6, 2]], special_ids=[1, 2])
+    pair = TextInputs.of_ids([[1, 5, 2, 2, 6, 2]], special_ids=[1, 2])
+    assert one.token_type_ids is None and pair.token_type_ids is None
+    assert text_forms(one) == {(2, False, False)} and text_forms(pair) == {(2, False, True)}
