@@ -86,6 +86,7 @@ class ChainCallback(Callback, ABC):
         [['first'], []]
     """
 
+    begins_chain: ClassVar[bool] = True  # such a callback may be added to a run whose training has ended
     explained: ClassVar[str]  # the class that is explained: "gold" or "predicted"; used in an error message
 
     def __init__(self, methods: Mapping[str, AttributionMethod], stages: Sequence[Stage]) -> None:
@@ -138,7 +139,7 @@ class ChainCallback(Callback, ABC):
     def on_preflight(self, preflight: PreflightRun) -> None:
         """Tries each method on short texts, and stores nothing. If a method fails, the run does not start."""
         _, stage = self.chain_of(preflight.trainer)
-        if not (preflight.fits and "test" in preflight.stages):
+        if not ((preflight.fits or self._in_fit) and "test" in preflight.stages):
             return  # tokens to erase are chosen only after the test that follows a fit
         by_method: dict[str, dict[str, dict[str, Any]]] = {}
         for name, facts in self.erasures_by(stage).items():

@@ -69,11 +69,27 @@ def evaluation_settings(settings: Settings) -> dict[str, Any]:
 def changed_training(stored: Settings, current: Settings) -> list[str]:
     """Returns the sorted names of the training settings that differ between `stored` and `current`.
 
+    A chain begins when a training has ended, so it may be added to a finished run, or left out. Therefore, the settings
+    of a chain count only if both `stored` and `current` have one.
+
     Example:
         >>> changed_training({"lr": 1, "trainer.limit_test_batches": 2}, {"lr": 3, "trainer.limit_test_batches": 4})
         ['lr']
     """
-    return _changed(training_settings(stored), training_settings(current))
+    before, now = training_settings(stored), training_settings(current)
+    if not (has_chain(before) and has_chain(now)):
+        before, now = _without_chain(before), _without_chain(now)
+    return _changed(before, now)
+
+
+def has_chain(settings: Settings) -> bool:
+    """Returns whether a callback of a run starts a chain of further runs, such as ROAR or FRESH.
+
+    Example:
+        >>> has_chain({"trainer.callbacks.0.class_path": "lightning_xai.chains.fresh.FRESH"}), has_chain({"lr": 1})
+        (True, False)
+    """
+    return any(map(_begins_chain, _callbacks(settings)))
 
 
 def changed_evaluation(stored: Settings, current: Settings) -> list[str]:
@@ -112,6 +128,11 @@ def _callbacks(settings: Settings) -> list[dict[str, Any]]:
     return [callbacks[position] for position in sorted(callbacks)]
 
 
+def _without_chain(settings: Settings) -> dict[str, Any]:
+    others = {name: value for name, value in settings.items() if not name.startswith("trainer.callbacks")}
+    return others | _numbered([one for one in _callbacks(settings) if not _begins_chain(one)])
+
+
 def _numbered(callbacks: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         f"trainer.callbacks.{position}.{name}": value
@@ -122,11 +143,19 @@ def _numbered(callbacks: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _only_evaluates(callback: Settings) -> bool:
     """Returns whether the class of a callback sets `only_evaluates = True`; False if the class is unknown."""
+    return (cls := _class_of(callback)) is not None and vars(cls).get("only_evaluates") is True
+
+
+def _begins_chain(callback: Settings) -> bool:
+    """Returns whether the class of a callback is a ChainCallback; False if the class is unknown."""
+    return getattr(_class_of(callback), "begins_chain", False) is True
+
+
+def _class_of(callback: Settings) -> type | None:
     try:
-        declared = vars(imported_class(str(callback.get("class_path")), object))
+        return imported_class(str(callback.get("class_path")), object)
     except ValueError:
-        return False
-    return declared.get("only_evaluates") is True
+        return None
 
 
 def _is_one_of(name: str, settings: set[str]) -> bool:

@@ -114,6 +114,25 @@ def test_changed_evaluation_of_a_finished_chain_tests_all_of_its_runs(own_classi
 
 
 @pytest.mark.slow
+def test_chain_may_be_added_to_a_finished_run_and_left_out_again(whole, tmp_path):
+    plain = save(tiny_config(callbacks=[]) | {"data": planted(num_train=24, num_validation=8)}, tmp_path / "plain.json")
+    options = ["--experiment", "fresh", "--runs_dir", tmp_path / "runs"]
+    run = tmp_path / "runs" / "fresh" / "seed0"
+    command("fit", "--config", plain, *options)
+    config, trained = fresh_config(tmp_path), (run / "checkpoints" / "last.ckpt").stat().st_mtime_ns
+
+    assert f"{run} is trained already, so it is only tested" in command("fit", "--config", config, *options)
+    assert (run / "fresh.csv").read_text() == (whole[0] / "seed0" / "fresh.csv").read_text()
+    assert rationales(run.parent) == rationales(whole[0])
+    assert "is finished already" in command("fit", "--config", plain, *options)
+    again = command("fit", "--config", config, *options)
+    assert f"{run} is trained already" in again and "stage 2" not in again  # tested again, but no run trains again
+    assert (run / "checkpoints" / "last.ckpt").stat().st_mtime_ns == trained
+    other = fresh_config(tmp_path, ratio=0.5)
+    assert "ratio was 0.3, now 0.5" in refusal("fit", "--config", other, *options)
+
+
+@pytest.mark.slow
 def test_texts_are_encoded_once_for_all_stages_of_a_process(tmp_path, monkeypatch):
     encode, encoded = VocabularyEncoder.encode_table, []
 

@@ -106,6 +106,16 @@ def test_order_of_training_callbacks_counts_and_their_position_among_others_does
     assert changed_training(settings(STOPPING, other), settings(other, STOPPING)) != []
 
 
+def test_chain_may_be_added_or_left_out_but_not_changed():
+    fresh, other = (callback("lightning_xai.chains.fresh.FRESH", ratio=ratio) for ratio in (0.2, 0.5))
+    without, added = settings(STOPPING, METHODS), settings(fresh, STOPPING)
+    assert changed_training(without, added) == changed_training(added, without) == []
+    assert changed_training(settings(METHODS), added) == ["trainer.callbacks.0.class_path"] + [
+        "trainer.callbacks.0.init_args.monitor"
+    ]
+    assert changed_training(added, settings(other, STOPPING)) == ["trainer.callbacks.0.init_args.ratio"]
+
+
 def test_evaluation_knows_which_methods_it_follows():
     first, second = METHODS, METHODS | {"init_args": {"targets": "topk"}}
     assert changed_evaluation(settings(first, MEASURES, second), settings(first, second, MEASURES)) != []
