@@ -34,7 +34,7 @@ ALLOWED = {
         },
         {"lightning"},
     ),
-    "report": (BELOW_MODELS | {"metrics"}, {"numpy", "pandas", "matplotlib", "PIL", "regex"}),
+    "report": (BELOW_MODELS | {"metrics"}, {"numpy", "pandas", "matplotlib", "PIL", "regex", "scipy"}),
     "callbacks": (BELOW_MODELS | {"models", "attributions", "metrics", "report"}, {"lightning", "numpy", "pandas"}),
     "chains": (
         BELOW_MODELS

@@ -10,7 +10,7 @@ from lightning import Callback, LightningModule, Trainer
 
 from lightning_xai.callbacks.base import data_of, decision_threshold_of, is_dry_run
 from lightning_xai.functional.classes.targets import predicted_classes
-from lightning_xai.runs.files.whole_files import write_whole
+from lightning_xai.runs.files.whole_files import write_csv
 from lightning_xai.runs.ranks import gather
 from lightning_xai.types import Batch
 
@@ -83,4 +83,4 @@ class PredictionsFile(Callback):
         predicted = {index: values for _, part in gathered for index, values in part.items()}
         ids = {index: str(data.example(data.predict_split, index)["id"]) for index in probabilities}
         table = predictions_table(probabilities, predicted, ids, data.class_names)
-        write_whole(self.file, lambda file: table.to_csv(file, index=False))
+        write_csv(table, self.file)

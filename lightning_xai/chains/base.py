@@ -24,7 +24,6 @@ from lightning_xai.chains.time_left import ScoringClock
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.functional.network.modes import eager_attention
 from lightning_xai.models.scorer.scorer_tokenizer import text_rows
-from lightning_xai.runs.files.whole_files import write_whole
 from lightning_xai.runs.fingerprint import weights_hash
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.splits import VALIDATION
@@ -282,16 +281,3 @@ def scores_of(chain: Chain, stage: Stage) -> pd.DataFrame:
         raise ValueError(f"{run.path} has no results: test this run first")
     rows = table[(table["preset"] == "") & (table["split"] != VALIDATION)]
     return rows.assign(run=run.path.relative_to(chain.root.experiment_dir.parent).as_posix())
-
-
-def write_csv(table: pd.DataFrame, file: Path) -> None:
-    """Writes a table to a CSV file atomically.
-
-    Example:
-        >>> import tempfile
-        >>> file = Path(tempfile.mkdtemp(), "roar.csv")
-        >>> write_csv(pd.DataFrame({"method": ["random"], "value": [0.5]}), file)
-        >>> file.read_text().splitlines()
-        ['method,value', 'random,0.5']
-    """
-    write_whole(file, lambda partial: table.to_csv(partial, index=False))

@@ -12,7 +12,7 @@ from torch import Tensor
 from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.attributions.random import random_scores
 from lightning_xai.callbacks.base import network_of
-from lightning_xai.chains.base import ChainCallback, scores_of, write_csv
+from lightning_xai.chains.base import ChainCallback, scores_of
 from lightning_xai.chains.erasure_pass import text_data_of
 from lightning_xai.chains.roar_stages import (
     EVERYTHING,
@@ -31,6 +31,7 @@ from lightning_xai.functional.scores.ranking import percent_of, top_mask
 from lightning_xai.report.racu import write_racu_report
 from lightning_xai.report.roar import roar_table
 from lightning_xai.runs.experiment import report_dir
+from lightning_xai.runs.files.whole_files import write_csv
 from lightning_xai.types import Batch
 
 Metric = Literal["macro_f1", "accuracy", "auroc"]

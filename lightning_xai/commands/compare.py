@@ -12,7 +12,8 @@ from lightning_xai.commands.parser.typed_command import run_command
 from lightning_xai.commands.trade_off import read_trade_off
 from lightning_xai.metrics.classification import LOWER_IS_BETTER
 from lightning_xai.report.comparison.agreement import agreement_figure, agreement_frame, agreement_table
-from lightning_xai.report.comparison.experiments import means_table, missed_bounds, read_experiments
+from lightning_xai.report.comparison.differences import differences_frame
+from lightning_xai.report.comparison.experiments import STAR, means_table, missed_bounds, read_experiments
 from lightning_xai.report.comparison.tables_and_pictures import (
     attribution_rows,
     correlations_frame,
@@ -30,7 +31,7 @@ from lightning_xai.report.comparison.tables_and_pictures import (
 from lightning_xai.report.names import common_folder, experiment_names
 from lightning_xai.report.tables import terminal_width, wrap
 from lightning_xai.runs.experiment import other_data_notes, report_dir, runs_of
-from lightning_xai.runs.files.whole_files import write_whole
+from lightning_xai.runs.files.whole_files import write_csv
 from lightning_xai.runs.splits import VALIDATION
 
 RANKINGS = ("rationale/auroc", "rationale/average_precision", "rationale/recall_at_annotated")
@@ -60,7 +61,9 @@ def compare(
     """Prints means over the seeds of several experiments, and writes tables and figures about all runs.
 
     The tables show a classification metric on every split, and plausibility metrics by split and method, each with the
-    sample standard deviation over seeds (divisor n - 1). The rows of an experiment are empty if no seed met its bounds.
+    sample standard deviation over seeds (divisor n - 1). A star marks a mean if the 95 % interval of its difference to
+    the first experiment (Welch's t-test) does not contain 0. differences.csv has these intervals for all metrics. If
+    many means are compared, some get a star by chance. The rows of an experiment are empty if no seed met its bounds.
     spread.png has a point for each run. scatter.png plots the metric and the plausibility in domain against the metric
     out of domain, and scatter_plausibility.png against the plausibility out of domain; the confidence intervals of the
     correlations treat all runs as independent. layers.png shows plausibility by layer (for methods such as
@@ -130,9 +133,13 @@ def compare(
     agreements = None if agreement is None else _agreements(by_name, agreement)
     folder = Path(output) if output else report_dir(common_folder(folders)) / "compare"
     folder.mkdir(parents=True, exist_ok=True)
-    write_whole(folder / "results.csv", lambda file: rows.to_csv(file, index=False))
-    written = [folder / "results.csv"]
+    written = [write_csv(rows, folder / "results.csv")]
     print("\n\n".join(tables))
+    if len(names) > 1:
+        written.append(write_csv(differences_frame(rows, names), folder / "differences.csv"))
+        if any(STAR in table for table in tables):
+            note = f"{STAR} differs from {names[0]}: the 95 % interval of the difference does not contain 0 (Welch)"
+            print("\n" + "\n".join(wrap(note, width)))
     if unknown:
         remedy = "--plausibility takes the names of other metrics in results.csv, and --preset their preset"
         print(f"\nno run has {' or '.join(unknown)}: {remedy}")
@@ -144,8 +151,7 @@ def compare(
         frame = correlations_frame(quantities, in_domain=in_domain)
         triples = out_of_domain_correlations(frame, metric, in_domain)
         scatter = scatter_panels(quantities, triples)
-        write_whole(folder / "correlations.csv", lambda file: frame.to_csv(file, index=False))
-        written.append(folder / "correlations.csv")
+        written.append(write_csv(frame, folder / "correlations.csv"))
         print("\ncorrelations over all runs; a value out of domain is the mean over the splits " + ", ".join(others))
         for y, group in groupby(triples, key=lambda triple: triple[1]):
             print("\n".join([f"{y} with", *(f"  {x}: {pearson}" for x, _, pearson in group)]))

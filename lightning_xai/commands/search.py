@@ -21,7 +21,7 @@ from lightning_xai.commands.searched_run import SearchedRun, with_value
 from lightning_xai.commands.stage_runs import run_stages
 from lightning_xai.report.search import best_so_far, best_trials_table, setting_text, short_names
 from lightning_xai.report.tables import terminal_width
-from lightning_xai.runs.files.whole_files import write_whole
+from lightning_xai.runs.files.whole_files import write_csv, write_whole
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.locks.lock import FOLDER_LOCK, take
 from lightning_xai.runs.pace import Pace, time_left
@@ -178,7 +178,7 @@ def _write_settings(file: Path, values: Mapping[str, Any]) -> None:
 
 def _write_table(studies: Sequence[Study], run: RunFolder) -> None:
     rows = pd.DataFrame([row for study in studies for row in study.table()])
-    write_whole(run.path / "trials.csv", lambda target: rows.to_csv(target, index=False))
+    write_csv(rows, run.path / "trials.csv")
 
 
 def _split(argv: Sequence[str]) -> tuple[str, int | None, list[str]]:

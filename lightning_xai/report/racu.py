@@ -18,7 +18,7 @@ from lightning_xai.report.intervals import with_intervals
 from lightning_xai.report.roar import RANDOM, read_chains, roar_panels
 from lightning_xai.report.sparsity import sparsity_panels
 from lightning_xai.report.tables import Column, text_table, wrap
-from lightning_xai.runs.files.whole_files import write_whole
+from lightning_xai.runs.files.whole_files import write_csv, write_whole
 
 Quantity = Literal["racu", "leakage"]
 
@@ -164,8 +164,8 @@ def write_racu_report(
     output.mkdir(parents=True, exist_ok=True)
     by_seed = racu_by_seed(rows)
     summary = with_intervals(by_seed, ["experiment", "method", "quantity"])
-    write_whole(output / "racu_seeds.csv", lambda file: by_seed.to_csv(file, index=False))
-    write_whole(output / "racu.csv", lambda file: summary.to_csv(file, index=False))
+    write_csv(by_seed, output / "racu_seeds.csv")
+    write_csv(summary, output / "racu.csv")
     panels = {"roar": roar_panels(rows), "sparsity": sparsity_panels(folders, split)}
     pictures = _write_pictures(panels, output, events or output, split)
     table = [racu_table(summary)] if len(summary) else []

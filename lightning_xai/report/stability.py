@@ -14,7 +14,7 @@ from lightning_xai.metrics.similarity import SIMILARITIES
 from lightning_xai.report.curves import figure_image, save_png
 from lightning_xai.report.similarity_plot import Matrix, matrices_figure
 from lightning_xai.report.tables import Column, text_table
-from lightning_xai.runs.files.whole_files import write_whole
+from lightning_xai.runs.files.whole_files import write_csv, write_whole
 from lightning_xai.runs.folder import RunFolder
 
 COLUMNS = ["method", "metric", "run", "other", "value", "num_explanations", "num_skipped"]
@@ -179,7 +179,7 @@ def write_stability_report(
     """
     frame = stability_frame(comparisons, names)
     csv_file, png_file = folder / f"{split}.csv", folder / f"{split}.png"
-    write_whole(csv_file, lambda file: frame.to_csv(file, index=False))
+    write_csv(frame, csv_file)
     picture = figure_image(matrices_figure([_matrices(each, percentage) for each in comparisons], names))
     write_whole(png_file, lambda file: save_png(picture, file))
     tables = [stability_table(each, names, split=split, percentage=percentage) for each in comparisons]

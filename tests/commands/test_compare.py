@@ -48,13 +48,14 @@ def test_tables_have_a_row_for_each_experiment_and_a_column_for_each_split_or_me
     header, baseline, joint = (line.split() for line in lines[1:4])
     assert header == ["test", "validation", "imdb", "yelp"]
     assert baseline == ["baseline", "89.0", "(1.0)", "88.0", "(0.0)", "52.0", "(2.0)", "62.0", "(2.0)"]
-    assert joint[0] == "joint" and joint[-4:] == ["62.0", "(2.0)", "72.0", "(2.0)"]
+    assert joint[0] == "joint" and joint[-4:] == ["*62.0", "(2.0)", "*72.0", "(2.0)"]
     place = lines.index(f"{AUROC} on test, in percent")
     assert [line.split() for line in lines[place + 1 : place + 4]] == [
         ["attention", "rollout"],
         ["baseline", "52.0", "(2.0)", "34.0", "(1.0)"],
-        ["joint", "62.0", "(2.0)", "29.0", "(1.0)"],
+        ["joint", "*62.0", "(2.0)", "*29.0", "(1.0)"],
     ]
+    assert any(line.startswith("* differs from baseline") for line in lines)
     (missing,) = (line for line in lines if line.startswith("no run has "))
     assert AUROC not in missing and "--plausibility" in missing
 
@@ -74,7 +75,7 @@ def test_correlations_are_over_all_runs_and_their_pictures_are_written(tmp_path)
     assert f"{AUROC} of rollout on test: r = -1.00 [-1.00, -1.00], 6 runs" in printed
     folder = tmp_path / "report" / "compare"
     assert {file.name for file in folder.iterdir()} == {
-        "results.csv", "correlations.csv", "spread.png", "scatter.png", "scatter_plausibility.png",
+        "results.csv", "differences.csv", "correlations.csv", "spread.png", "scatter.png", "scatter_plausibility.png",
     }  # fmt: skip
     frame = pd.read_csv(folder / "correlations.csv").set_index(["x", "y"])["pearson"].to_dict()
     assert frame["macro_f1 on test", "macro_f1 on yelp"] < 0

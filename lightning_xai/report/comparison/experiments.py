@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from lightning_xai.functional.text.quantity import quantity
+from lightning_xai.report.comparison.differences import differs
 from lightning_xai.report.names import experiment_names
 from lightning_xai.report.tables import Column, text_table
 from lightning_xai.runs.experiment import runs_of
 from lightning_xai.runs.results_table import KEYS, run_results
+
+STAR = "*"  # marks a mean that differs from that of the first experiment
 
 
 def read_experiments(folders: Sequence[Path]) -> pd.DataFrame:
@@ -74,6 +79,8 @@ def missed_bounds(folders: Sequence[Path]) -> list[str]:
 def means_table(rows: pd.DataFrame, names: Sequence[str], columns: str, *, title: str, width: int = 80) -> str:
     """Returns a table with a row for each experiment. Its cells are "mean (standard deviation)" over seeds, in percent.
 
+    A star marks a mean that differs from the mean of the first experiment, as `differs` decides.
+
     Args:
         rows: results with the columns experiment, seed and value, and a column with the name `columns`.
         names: the experiments. An experiment without results also gets a row.
@@ -91,11 +98,15 @@ def means_table(rows: pd.DataFrame, names: Sequence[str], columns: str, *, title
         igr         50.0
         pgd            -
     """
-    cells = {key: _cell(values) for key, values in rows.groupby(["experiment", columns])["value"]}
+    values: dict[Any, list[float]] = {
+        key: group.tolist() for key, group in rows.groupby(["experiment", columns])["value"]
+    }
+    cells = {key: _cell(group, values.get((names[0], key[1]), [])) for key, group in values.items()}
     shown = [Column(str(value), [cells.get((name, value), "-") for name in names]) for value in rows[columns].unique()]
     return text_table(names, shown, title=title, width=width)
 
 
-def _cell(values: pd.Series) -> str:
-    mean = f"{100 * values.mean():.1f}"
-    return f"{mean} ({100 * values.std():.1f})" if len(values) > 1 else mean
+def _cell(values: Sequence[float], reference: Sequence[float]) -> str:
+    percent = 100 * np.array(values)
+    deviation = f" ({percent.std(ddof=1):.1f})" if len(values) > 1 else ""
+    return f"{STAR if differs(values, reference) else ''}{percent.mean():.1f}{deviation}"

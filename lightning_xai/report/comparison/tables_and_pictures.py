@@ -16,7 +16,7 @@ from lightning_xai.report.correlation import Correlation, correlation
 from lightning_xai.report.curves import Panel, curves_figure, figure_image, save_png
 from lightning_xai.report.intervals import percent_curve, with_intervals
 from lightning_xai.report.scatter import PointPanel, scatter_figure
-from lightning_xai.runs.files.whole_files import write_whole
+from lightning_xai.runs.files.whole_files import write_csv, write_whole
 from lightning_xai.runs.splits import VALIDATION
 
 LAYER = re.compile(r"(.+)_layer(\d+)")  # names of methods that explain the hidden states after one layer
@@ -238,9 +238,7 @@ def save_figure(figure: Figure, file: Path) -> Path:
 
 def write_table_and_figure(stem: Path, table: pd.DataFrame, figure: Figure) -> list[Path]:
     """Writes a table and a figure to `<stem>.csv` and `<stem>.png`, and returns these paths."""
-    file = stem.with_suffix(".csv")
-    write_whole(file, lambda part: table.to_csv(part, index=False))
-    return [file, save_figure(figure, stem.with_suffix(".png"))]
+    return [write_csv(table, stem.with_suffix(".csv")), save_figure(figure, stem.with_suffix(".png"))]
 
 
 def write_pictures(

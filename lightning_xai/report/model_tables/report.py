@@ -13,7 +13,7 @@ from lightning_xai.report.model_tables.tables import LEGEND, TABLES, markdown_ta
 from lightning_xai.report.names import experiment_names
 from lightning_xai.report.tables import wrap
 from lightning_xai.runs.experiment import other_data_notes
-from lightning_xai.runs.files.whole_files import write_whole
+from lightning_xai.runs.files.whole_files import write_csv, write_whole
 
 
 def write_models_report(
@@ -53,7 +53,7 @@ def write_models_report(
     rows = read_models(places, split=split, preset=preset, names=names, preset_file=preset_file)
     summary = over_seeds(rows, unsupervised=unsupervised, supervised=supervised)
     output.mkdir(parents=True, exist_ok=True)
-    write_whole(output / "tables.csv", lambda file: summary.to_csv(file, index=False))
+    write_csv(summary, output / "tables.csv")
     parts = [text for table in TABLES.values() if (text := markdown_table(summary, table))]
     legend = LEGEND.replace("*: mean", "bold: mean").replace("_: mean", "underlined: mean")
     other_data = other_data_notes(dict(zip(names or experiment_names(places), places, strict=True)))

@@ -10,11 +10,14 @@ import os
 import platform
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lightning_xai.runs.files.disk import writing
 from lightning_xai.runs.locks.lock import check_owned
 from lightning_xai.runs.locks.owner import process_runs
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 PARTIAL = ".partial"
 CANNOT_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)  # errors of file systems that cannot sync folders
@@ -64,6 +67,20 @@ def write_whole(file: Path, write: Callable[[Path], Any]) -> None:
                 partial.unlink(missing_ok=True)
             raise
         sync(file.parent)
+
+
+def write_csv(table: pd.DataFrame, file: Path) -> Path:
+    """Writes a table, without its index, to a CSV file atomically. Returns the file.
+
+    Example:
+        >>> import tempfile
+        >>> import pandas as pd
+        >>> file = Path(tempfile.mkdtemp(), "roar.csv")
+        >>> write_csv(pd.DataFrame({"method": ["random"], "value": [0.5]}), file).read_text().splitlines()
+        ['method,value', 'random,0.5']
+    """
+    write_whole(file, lambda partial: table.to_csv(partial, index=False))
+    return file
 
 
 def write_json(file: Path, facts: dict[str, Any]) -> None:
