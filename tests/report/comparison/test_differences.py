@@ -44,6 +44,12 @@ def test_no_interval_without_variation(values, reference):
     assert all(map(math.isnan, welch_interval(values, reference))) and not differs(values, reference)
 
 
+def test_one_side_without_variation_has_an_interval():
+    low, high = welch_interval([0.5, 0.5, 0.5], [0.4, 0.6])
+    half = 12.7062 * 0.1  # Student's t for 1 degree of freedom; the standard error is sqrt(0.02 / 2)
+    assert (low, high) == pytest.approx((-half, half), abs=1e-5)
+
+
 def test_means_that_differ_from_the_first_experiment_have_a_star():
     table = rows(base=[0.70, 0.74, 0.72], better=[0.80, 0.84, 0.82], same=[0.70, 0.80, 0.75], one=[0.9])
     lines = means_table(table, ["base", "better", "same", "one"], "split", title="f1").splitlines()[2:]
