@@ -38,11 +38,10 @@ def welch_interval(
     first, second = np.asarray(values, dtype=float), np.asarray(reference, dtype=float)
     if min(len(first), len(second)) < 2 or np.ptp(first) == np.ptp(second) == 0:
         return math.nan, math.nan
-    parts = [side.var(ddof=1) / len(side) for side in (first, second)]  # variances of the two means
-    freedom = sum(parts) ** 2 / sum(
-        part**2 / (len(side) - 1) for part, side in zip(parts, (first, second), strict=True)
-    )
-    half = float(student.ppf((1 + confidence) / 2, freedom)) * math.sqrt(sum(parts))
+    sizes = np.array([len(first), len(second)])
+    parts = np.array([first.var(ddof=1), second.var(ddof=1)]) / sizes  # variances of the two means
+    freedom = parts.sum() ** 2 / (parts**2 / (sizes - 1)).sum()
+    half = float(student.ppf((1 + confidence) / 2, freedom)) * math.sqrt(parts.sum())
     difference = float(first.mean() - second.mean())
     return difference - half, difference + half
 
