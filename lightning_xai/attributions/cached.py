@@ -99,8 +99,8 @@ def require_examples(method: AttributionMethod, examples: np.ndarray) -> None:
         if len(missing):
             raise ValueError(
                 f"{store.path} has scores of {len(examples) - len(missing):,} of {len(examples):,} examples, but not "
-                f"of the example with index {missing[0]}: write the cache with the same max_examples and "
-                "trainer.limit_..._batches as this command, or lower these settings of this command"
+                f"of the example with index {missing[0]}: write the cache with the same max_examples, "
+                "stratify and trainer.limit_..._batches as this command, or lower the limits of this command"
             )
     for part in method.parts():
         require_examples(part, examples)

@@ -85,7 +85,7 @@ class ChainCallback(Callback, ABC):
         [['first'], []]
     """
 
-    begins_chain: ClassVar[bool] = True  # such a callback may be added to a run whose training has ended
+    begins_chain: ClassVar[bool] = True  # says that this callback may be added to a run whose training has ended
     explained: ClassVar[str]  # the class that is explained: "gold" or "predicted"; used in an error message
 
     def __init__(self, methods: Mapping[str, AttributionMethod], stages: Sequence[Stage]) -> None:
@@ -254,6 +254,14 @@ class ChainCallback(Callback, ABC):
     def _scores_with(self, stage: Stage) -> list[str]:
         """Returns the names of the methods that score tokens after a stage's test, to decide which tokens to erase."""
         return list({str(facts["method"]): None for facts in self.erasures_by(stage).values()})
+
+    def awaits_erasures(self, trainer: Trainer) -> bool:
+        """Returns whether later stages need erasures that the trainer's run has not stored, or not completely.
+
+        This is so if the chain was added to a finished run. The run is tested again, which stores the erasures.
+        """
+        chain, stage = self.chain_of(trainer)
+        return chain.awaits(stage)
 
     def chain_of(self, trainer: Trainer) -> tuple[Chain, Stage]:
         """Returns the chain to which the trainer's run belongs, and the run's stage in this chain."""

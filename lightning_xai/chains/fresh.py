@@ -15,12 +15,13 @@ from lightning_xai.attributions.base import AttributionMethod, explaining
 from lightning_xai.callbacks.base import network_of
 from lightning_xai.chains.base import ChainCallback, scores_of
 from lightning_xai.chains.erasure_pass import text_data_of
-from lightning_xai.chains.stages import ROOT, Chain, Stage, check_names
+from lightning_xai.chains.stages import ROOT, Chain, Stage
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.scores.ranking import percent_of, top_mask
 from lightning_xai.report.fresh import fresh_table
 from lightning_xai.runs.experiment import runs_of
 from lightning_xai.runs.files.whole_files import write_csv
+from lightning_xai.runs.names import check_names
 from lightning_xai.types import Batch
 
 Metric = Literal["macro_f1", "accuracy", "auroc"]

@@ -23,7 +23,7 @@ from lightning_xai.chains.roar_stages import (
     roar_stages,
     stage_name,
 )
-from lightning_xai.chains.stages import Chain, Stage, check_names
+from lightning_xai.chains.stages import Chain, Stage
 from lightning_xai.data.erasures import check_removal
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.classes.targets import gold_pairs
@@ -32,6 +32,7 @@ from lightning_xai.report.racu import write_racu_report
 from lightning_xai.report.roar import roar_table
 from lightning_xai.runs.experiment import report_dir
 from lightning_xai.runs.files.whole_files import write_csv
+from lightning_xai.runs.names import check_names
 from lightning_xai.types import Batch
 
 Metric = Literal["macro_f1", "accuracy", "auroc"]

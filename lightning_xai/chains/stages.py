@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +10,10 @@ from typing import Any
 from lightning_xai.chains.erasure_pass import read_complete
 from lightning_xai.chains.time_left import seconds_left, stage_time
 from lightning_xai.data.module import TextDataModule
-from lightning_xai.runs.evaluation_settings import changed_evaluation, changed_training, training_settings
+from lightning_xai.runs.evaluation_settings import changed_evaluation, changed_training
 from lightning_xai.runs.files.whole_files import read_json, write_json
 from lightning_xai.runs.folder import OLD_RUN, RunFolder
 from lightning_xai.runs.format import with_format, without_format
-from lightning_xai.runs.names import check_name
 from lightning_xai.runs.run_state import is_evaluated_with
 from lightning_xai.runs.settings import ERASURE, ERASURES
 
@@ -123,6 +121,11 @@ class Chain:
         alike = (self.run(other) for other in self.stages if other.config == stage.config)
         return next((run for run in alike if run.has_begun), self.root)
 
+    def awaits(self, current: Stage) -> bool:
+        """Returns whether an unfinished stage needs erasures that `current` has not stored completely."""
+        needed = [stage for stage in self.unfinished(current) if stage.erasures and stage.writer == current.name]
+        return any(read_complete(self.erasures(stage.erasures)) is None for stage in needed)
+
     def to_compare(self, current: Stage) -> list[Stage]:
         """Returns a list with the first stage that has its own configuration file (`config`).
 
@@ -192,10 +195,10 @@ class Chain:
         folder = self.erasures(stage.erasures)
         facts = read_complete(folder)
         if facts is None:
-            writer = self.run(self.stage(stage.writer or ROOT)).path
+            name = stage.writer or ROOT
             raise ValueError(
-                f"{folder} is missing or unfinished: run {writer} first. If that run is already finished, remove it, "
-                "and run it again"
+                f"{folder} is missing or unfinished: run {self.run(self.stage(name)).path} first (--stage {name}). If "
+                "that run is finished, it is tested again, but not trained again"
             )
         return facts
 
@@ -214,10 +217,9 @@ class Chain:
         first, run = self._first_alike(stage), self.run(stage)
         if not first.settings or not run.settings:
             return
-        before, now = training_settings(first.settings), training_settings(run.settings)
-        changed = [name for name in changed_training(first.settings, run.settings) if name not in BY_STAGE]
-        if changed:
-            shown = "; ".join(f"{name} is {before.get(name)!r} and {now.get(name)!r}" for name in changed[:3])
+        changed = changed_training(first.settings, run.settings)
+        if different := [name for name in changed if name not in BY_STAGE]:
+            shown = "; ".join(f"{name} is {changed[name][0]!r} and {changed[name][1]!r}" for name in different[:3])
             raise ValueError(
                 f"{first.path} and {run.path} have different settings ({shown}): remove the wrong run, or choose "
                 "another --experiment"
@@ -282,19 +284,3 @@ class Chain:
         left = self.minutes_left(stage, scores_with)
         known = "" if left is None else f", about {left:.0f} min left" if left >= 1 else ", under 1 min left"
         return f"{name} stage {self.stages.index(stage) + 1} of {len(self.stages)}: {stage.title}{known}"
-
-
-def check_names(kind: str, names: Sequence[str], *, reserved: Sequence[str]) -> None:
-    """Raises ValueError if there are no names, or if a name is in `reserved` or not allowed as a folder name.
-
-    Example:
-        >>> check_names("methods", ["gradient"], reserved=["random"])
-    """
-    wrong = [n for n in names if n in reserved or not re.fullmatch(r"\w[\w .+-]*", n) or re.fullmatch(r"seed\d+", n)]
-    if wrong or not names:
-        raise ValueError(
-            f"{kind} are {list(names)}: give one or more names that consist of letters, digits, spaces and _ . + -, "
-            f"begin with a letter, digit or _, and are not seed<number> or {', '.join(reserved)}"
-        )
-    for name in names:
-        check_name(f"a name in {kind}", name)

@@ -49,7 +49,7 @@ from lightning_xai.commands.setting_checks import (
     resolve_checkpoint,
 )
 from lightning_xai.commands.slurm import plugins_of_job
-from lightning_xai.commands.tested import facts_of_test, recall_results
+from lightning_xai.commands.tested import facts_of_test, has_ended, recall_results
 from lightning_xai.objectives.base import Objective
 from lightning_xai.report.results import results_tables
 from lightning_xai.runs.facts import RunFacts
@@ -58,7 +58,7 @@ from lightning_xai.runs.format import FORMAT, is_current
 from lightning_xai.runs.locks.ownership import own_run
 from lightning_xai.runs.progress import say
 from lightning_xai.runs.ranks import is_first, rank
-from lightning_xai.runs.run_state import begin_run, finish_run, is_evaluated_with
+from lightning_xai.runs.run_state import begin_run, finish_run
 from lightning_xai.runs.settings import run_settings
 
 
@@ -198,8 +198,8 @@ class XAICLI(LightningCLI):
             self.is_done = True  # instead of this run, the command runs `next_run`, the stage that --stage names
             return
         recall_results(self.run, self.settings, self.trainer)
-        run, is_tested = self.run, not config.test_after_fit or is_evaluated_with(self.run, self.settings)
-        if not self.is_dry and run.is_finished and (is_tested or run.missed_its_bounds):
+        run = self.run
+        if not self.is_dry and has_ended(run, self.settings, self.trainer, tests_after_fit=config.test_after_fit):
             say(f"{run.path} is finished already; remove this folder to start the run again")
             self._save_config()
             return self._end(run.results, sorted(run.results_table.heatmaps_dir.glob("*.html")))

@@ -62,8 +62,9 @@ def compare(
 
     The tables show a classification metric on every split, and plausibility metrics by split and method, each with the
     sample standard deviation over seeds (divisor n - 1). A star marks a mean if the 95 % interval of its difference to
-    the first experiment (Welch's t-test) does not contain 0. differences.csv has these intervals for all metrics. If
-    many means are compared, some get a star by chance. The rows of an experiment are empty if no seed met its bounds.
+    the first experiment (Welch's t-test) does not contain 0. There is no star if one of the two experiments has a
+    single seed, or if neither varies over seeds. differences.csv has these intervals for all metrics. If no mean truly
+    differs, about one of twenty still gets a star. The rows of an experiment are empty if no seed met its bounds.
     spread.png has a point for each run. scatter.png plots the metric and the plausibility in domain against the metric
     out of domain, and scatter_plausibility.png against the plausibility out of domain; the confidence intervals of the
     correlations treat all runs as independent. layers.png shows plausibility by layer (for methods such as

@@ -62,6 +62,23 @@ def facts_of_test(
     return FactsOfTest(checkpoint, table_of_prediction(run, checkpoint, settings, best_hash))
 
 
+def has_ended(run: RunFolder, settings: Mapping[str, Any], trainer: Trainer, *, tests_after_fit: bool) -> bool:
+    """Returns whether a `fit` with these settings has nothing left to do in a run's own folder.
+
+    A finished run must be tested again if its evaluation settings have changed, or if a chain was added that needs the
+    erasures of this run.
+
+    Example:
+        >>> trainer = Trainer(accelerator="cpu", logger=False)
+        >>> has_ended(RunFolder(Path("no/such/run")), {}, trainer, tests_after_fit=True)
+        False
+    """
+    is_tested = not tests_after_fit or is_evaluated_with(run, settings)
+    chains = [callback for callback in callbacks_of(trainer) if isinstance(callback, ChainCallback)]
+    is_complete = is_tested and not any(chain.awaits_erasures(trainer) for chain in chains)
+    return run.is_finished and (is_complete or run.missed_its_bounds)
+
+
 def recall_results(run: RunFolder, settings: Mapping[str, Any], trainer: Trainer) -> None:
     """Restores the results table of an earlier test that had the same evaluation settings.
 

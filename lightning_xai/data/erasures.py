@@ -80,7 +80,7 @@ def apply_erasures(
     if written_for is not None and written_for != data.hash():
         raise ValueError(
             f"{store.path} was written for other examples, or for the same examples in another order: use the "
-            "source, encoder, seed and max_examples of the run that wrote the store"
+            "source, encoder, seed, max_examples and stratify of the run that wrote the store"
         )
     erasures = StoredErasures(store.path, removal, unk_token_id)
     lengths = np.concatenate(

@@ -66,30 +66,26 @@ def evaluation_settings(settings: Settings) -> dict[str, Any]:
     } | _numbered([one for one in _callbacks(settings) if _only_evaluates(one)])
 
 
-def changed_training(stored: Settings, current: Settings) -> list[str]:
-    """Returns the sorted names of the training settings that differ between `stored` and `current`.
+def changed_training(
+    stored: Settings, current: Settings, *, chain_has_begun: bool = True
+) -> dict[str, tuple[Any, Any]]:
+    """Returns the training settings that differ: name -> (value in `stored`, value in `current`), sorted by name.
 
-    A chain begins when a training has ended, so it may be added to a finished run, or left out. Therefore, the settings
-    of a chain count only if both `stored` and `current` have one.
+    Args:
+        stored: settings of a run.
+        current: settings of a command that continues this run.
+        chain_has_begun: whether the run has chosen tokens to erase for later stages of a chain. If not, the settings of
+            a chain are left out. A chain begins when a training has ended, so it may still be added, changed or left
+            out.
 
     Example:
         >>> changed_training({"lr": 1, "trainer.limit_test_batches": 2}, {"lr": 3, "trainer.limit_test_batches": 4})
-        ['lr']
+        {'lr': (1, 3)}
     """
     before, now = training_settings(stored), training_settings(current)
-    if not (has_chain(before) and has_chain(now)):
+    if not chain_has_begun:
         before, now = _without_chain(before), _without_chain(now)
-    return _changed(before, now)
-
-
-def has_chain(settings: Settings) -> bool:
-    """Returns whether a callback of a run starts a chain of further runs, such as ROAR or FRESH.
-
-    Example:
-        >>> has_chain({"trainer.callbacks.0.class_path": "lightning_xai.chains.fresh.FRESH"}), has_chain({"lr": 1})
-        (True, False)
-    """
-    return any(map(_begins_chain, _callbacks(settings)))
+    return {name: (before.get(name), now.get(name)) for name in _changed(before, now)}
 
 
 def changed_evaluation(stored: Settings, current: Settings) -> list[str]:
@@ -147,7 +143,7 @@ def _only_evaluates(callback: Settings) -> bool:
 
 
 def _begins_chain(callback: Settings) -> bool:
-    """Returns whether the class of a callback is a ChainCallback; False if the class is unknown."""
+    """Returns whether a callback starts a chain of further runs, such as ROAR; False if its class is unknown."""
     return getattr(_class_of(callback), "begins_chain", False) is True
 
 

@@ -52,7 +52,7 @@ def _examples(settings: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str
     An option that is missing in `other`, the settings of a run that may be older, is left out if it has its default
     value.
     """
-    beginnings = tuple(f"data.init_args.{name}" for name in ("source", "max_examples", "extra_test_splits"))
+    beginnings = tuple(f"data.init_args.{name}" for name in ("source", "max_examples", "stratify", "extra_test_splits"))
     unrelated = (".cache_dir", "max_examples.train", f"max_examples.{VALIDATION}")
     return {
         name: value

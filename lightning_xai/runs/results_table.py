@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 
 from lightning_xai.runs.evaluation_settings import changed_evaluation, hash_of_evaluation
-from lightning_xai.runs.files.whole_files import damaged, read_json, write_json, write_whole
+from lightning_xai.runs.files.whole_files import damaged, read_json, write_csv, write_json, write_whole
 from lightning_xai.runs.format import with_format
 from lightning_xai.runs.new_options import without_new_options
 from lightning_xai.runs.settings import hash_of_test_data
@@ -189,7 +189,7 @@ class ResultsTable:
         """
         stem = self._stem_of_earlier(settings)
         kept = self.move(stem) if stem else None
-        write_whole(self.csv, partial(table.to_csv, index=False))
+        write_csv(table, self.csv)
         self.write_settings(settings, str(table["checkpoint"].iloc[0]), facts)
         write_whole(self.parquet, partial(table.to_parquet, index=False))
         return kept
@@ -226,7 +226,7 @@ class ResultsTable:
                 old.replace(new)
         # a kill during an earlier move has lost the CSV file, so it is made again from the parquet file
         if target.exists and not target.csv.exists():
-            write_whole(target.csv, partial(read_table(target.parquet).to_csv, index=False))
+            write_csv(read_table(target.parquet), target.csv)
         self.settings_file.unlink(missing_ok=True)
         return target
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lightning_xai.runs.evaluation_settings import changed_evaluation, changed_training, has_chain, training_settings
+from lightning_xai.runs.evaluation_settings import changed_evaluation, changed_training
 from lightning_xai.runs.files.whole_files import write_json
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.format import with_format
+from lightning_xai.runs.settings import ERASURES
 
 
 def begin_run(run: RunFolder, settings: Mapping[str, Any]) -> None:
     """Records that a run starts. If the folder already holds a run, checks that it may continue with these settings.
 
-    A run may continue with other evaluation settings, and with a chain that was added, but not with other training
-    settings. A finished run to which a chain was added is tested again, because a chain begins after a test. If the
-    folder has no checkpoint, the training starts anew. If it still has results of a checkpoint that was removed, they
-    are kept: their table and their folder of heatmaps are renamed, with the hash of that checkpoint added to their
-    names.
+    A run may continue with other evaluation settings, but not with other training settings. A chain may be added to
+    it, changed or left out until the run has chosen tokens to erase. If the folder has no checkpoint, the training
+    starts anew. If it still has results of a checkpoint that was removed, they are kept: their table and their folder
+    of heatmaps are renamed, with the hash of that checkpoint added to their names.
 
     Raises:
         ValueError: the folder holds a finished or resumable run in another format or with other training settings (the
@@ -39,17 +39,17 @@ def begin_run(run: RunFolder, settings: Mapping[str, Any]) -> None:
             table.move_pages(stem)
             table.move(stem)
         write_json(run.manifest_file, with_format({"status": "running", "settings": dict(settings)}))
-    elif changed := changed_training(before, settings):
-        was, now = training_settings(before), training_settings(settings)
-        shown = "; ".join(f"{key} was {was.get(key)!r}, now {now.get(key)!r}" for key in changed[:3])
+        return
+    chain_has_begun = run.erasures_dir.exists() or settings.get(ERASURES) is not None
+    if changed := changed_training(before, settings, chain_has_begun=chain_has_begun):
+        shown = "; ".join(f"{key} was {was!r}, now {now!r}" for key, (was, now) in list(changed.items())[:3])
         raise ValueError(
             f"{run.path} holds a run with other settings ({shown}): choose another --experiment, or remove that folder"
         )
-    elif changed_evaluation(before, settings) or has_chain(before) != has_chain(settings):
+    if changed_evaluation(before, settings) or changed_training(before, settings):
         if table.exists and table.settings is None:  # a table of an older version, without settings
             table.write_settings(before, table.checkpoint)
-        begins = {"status": "running"} if has_chain(settings) and not has_chain(before) else {}
-        run.write_manifest(settings=dict(settings), **begins)
+        run.write_manifest(settings=dict(settings))
 
 
 def finish_run(run: RunFolder, *, seconds: float, **facts: Any) -> None:

@@ -18,7 +18,7 @@ ERASURES = "data.init_args.erasures"
 ERASURE = "data.init_args.erasure"
 CACHE_DIR = "data.init_args.cache_dir"  # does not affect results: encoded data are the same in every folder
 # arguments of the data module on which the test examples depend, with all dotted names that begin with one of these
-TEST_DATA_ARGUMENTS = ("source", "encoder", "max_examples", "extra_test_splits", "erasure")
+TEST_DATA_ARGUMENTS = ("source", "encoder", "max_examples", "stratify", "extra_test_splits", "erasure")
 
 
 def run_settings(config: Mapping[str, Any]) -> dict[str, Any]:

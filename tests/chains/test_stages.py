@@ -110,6 +110,13 @@ def test_run_whose_erasures_are_missing_names_the_run_before_it(chain):
         chain.begin(SECOND, stage_data(chain))
 
 
+def test_root_awaits_the_erasures_that_unfinished_stages_need(chain):
+    (chain.erasures("gradient/030") / "complete.json").unlink()
+    assert begun(chain).awaits(FIRST) and not chain.awaits(SECOND)
+    save(chain.erasures("gradient/030") / "complete.json", FACTS)
+    assert not chain.awaits(FIRST)
+
+
 def test_killed_run_goes_on_with_the_erasures_that_it_began_with(chain):
     begun(chain).begin(SECOND, stage_data(chain))
     save(chain.erasures("gradient/030") / "complete.json", FACTS | {"weights": "b"})

@@ -1,6 +1,7 @@
 """The FRESH chain by one command: its runs, its table, and kills."""
 
 import functools
+import json
 import shutil
 import weakref
 from pathlib import Path
@@ -67,7 +68,7 @@ def test_full_text_stands_beside_the_rationales(whole):
 def own_classifier(tmp_path_factory) -> Path:
     """A folder with fresh.json, classifier.json and the finished runs of their chain."""
     folder = tmp_path_factory.mktemp("classifier")
-    save({"trainer": {"max_epochs": 1}}, folder / "classifier.json")
+    save({"trainer": {"max_epochs": 1}, "model": {"init_args": {"terms": None}}}, folder / "classifier.json")
     methods = {name.lower(): {"class_path": name} for name in ("Gradient", "Random")}
     config = fresh_config(folder, classifier="classifier.json", methods=methods)
     command("fit", "--config", config, "--runs_dir", folder / "runs")
@@ -114,22 +115,26 @@ def test_changed_evaluation_of_a_finished_chain_tests_all_of_its_runs(own_classi
 
 
 @pytest.mark.slow
-def test_chain_may_be_added_to_a_finished_run_and_left_out_again(whole, tmp_path):
-    plain = save(tiny_config(callbacks=[]) | {"data": planted(num_train=24, num_validation=8)}, tmp_path / "plain.json")
-    options = ["--experiment", "fresh", "--runs_dir", tmp_path / "runs"]
-    run = tmp_path / "runs" / "fresh" / "seed0"
-    command("fit", "--config", plain, *options)
-    config, trained = fresh_config(tmp_path), (run / "checkpoints" / "last.ckpt").stat().st_mtime_ns
+def test_chain_is_added_to_a_finished_run_without_another_training(whole, tmp_path):
+    plain = tiny_config(callbacks=[]) | {"data": planted(num_train=24, num_validation=8)}
+    argv = ["fit", "--config", save(plain, tmp_path / "plain.json"), "--experiment", "fresh", "--runs_dir", tmp_path]
+    run = tmp_path / "fresh" / "seed0"
+    command(*argv)
+    (run / "checkpoints" / "last.ckpt").unlink()  # best.ckpt is enough
+    best = (run / "checkpoints" / "best.ckpt").stat().st_mtime_ns
 
-    assert f"{run} is trained already, so it is only tested" in command("fit", "--config", config, *options)
+    (chain,) = json.loads(Path(fresh_config(tmp_path)).read_text())["trainer"]["callbacks"]
+    for arguments, message in (({"ratio": 2}, "ratio is 2"), ({"split_ratios": {"imdb": 0.1}}, "unknown split 'imdb'")):
+        wrong = save(chain | {"init_args": chain["init_args"] | arguments}, tmp_path / "wrong.yaml")
+        assert message in refusal(*argv, "--trainer.callbacks+", wrong)
+    added = [*argv, "--trainer.callbacks+", save(chain, tmp_path / "chain.yaml")]
+    assert f"{run} is trained already, so it is only tested" in command(*added)
+    assert (run / "checkpoints" / "best.ckpt").stat().st_mtime_ns == best
     assert (run / "fresh.csv").read_text() == (whole[0] / "seed0" / "fresh.csv").read_text()
     assert rationales(run.parent) == rationales(whole[0])
-    assert "is finished already" in command("fit", "--config", plain, *options)
-    again = command("fit", "--config", config, *options)
-    assert f"{run} is trained already" in again and "stage 2" not in again  # tested again, but no run trains again
-    assert (run / "checkpoints" / "last.ckpt").stat().st_mtime_ns == trained
-    other = fresh_config(tmp_path, ratio=0.5)
-    assert "ratio was 0.3, now 0.5" in refusal("fit", "--config", other, *options)
+    assert "is finished already" in command(*added)
+    assert "FRESH', now None" in refusal(*argv)  # the rationales depend on the chain, so it must stay
+    assert "ratio was 0.3, now 0.5" in refusal(*argv, "--config", fresh_config(tmp_path, ratio=0.5))
 
 
 @pytest.mark.slow

@@ -28,6 +28,7 @@ VADER = {
         ({f"{SOURCE}.class_path": "lightning_xai.data.sources.files.Files"}, True),
         ({"data.init_args.max_examples.test": 10}, True),
         ({f"{SOURCE}.init_args.threshold": 2.0}, True),
+        ({"data.init_args.stratify": True}, True),
         ({f"{SOURCE}.init_args.cache_dir": "/cache"}, False),
         ({f"{SOURCE}.init_args.threshold": 1.0}, False),  # an option that is new, with its default
         ({"data.init_args.batch_size": 4, "data.init_args.max_examples.train": 9}, False),

@@ -12,6 +12,7 @@ from lightning_xai.runs.settings import hash_of_test_data
 
 OWN = {"data.init_args.max_examples.test": 7, "data.init_args.eval_batch_size": 8}
 OTHER_DATA = OWN | {"data.init_args.max_examples.test": 8}
+OTHER_CHOICE = OWN | {"data.init_args.stratify": True}
 OTHER_EVALUATION = OWN | {"data.init_args.eval_batch_size": 4}
 DATA, EVALUATION = hash_of_test_data(OTHER_DATA), hash_of_evaluation(OTHER_EVALUATION)
 
@@ -31,6 +32,7 @@ def run(tmp_path) -> RunFolder:
         ("first", OWN, "results"),
         ("second", OWN, "results_second"),
         ("first", OTHER_DATA, f"results_first_{DATA}"),
+        ("first", OTHER_CHOICE, f"results_first_{hash_of_test_data(OTHER_CHOICE)}"),
         ("second", OTHER_DATA, f"results_second_{DATA}"),
         ("first", OTHER_EVALUATION, f"results_{EVALUATION}"),
     ],

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lightning_xai.runs.folder import RunFolder
-from lightning_xai.runs.run_state import begin_run
+from lightning_xai.runs.run_state import begin_run, finish_run
 
 
 def test_folder_is_new_until_something_is_known(tmp_path):
@@ -46,6 +46,32 @@ def test_run_that_never_reached_a_checkpoint_blocks_nobody(tmp_path):
     begin_run(run, {"lr": 1})
     begin_run(run, {"lr": 2})
     assert run.manifest["settings"] == {"lr": 2}
+
+
+CHAIN = {"trainer.callbacks.0.class_path": "lightning_xai.chains.fresh.FRESH"}
+RATIO = "trainer.callbacks.0.init_args.ratio"
+
+
+def test_chain_may_be_added_and_changed_until_it_has_chosen_tokens(tmp_path):
+    run = RunFolder(tmp_path)
+    begin_run(run, {"lr": 1})
+    finish_run(run, seconds=1)
+    for settings in ({**CHAIN, RATIO: 0.2}, {**CHAIN, RATIO: 0.5}, {}, {**CHAIN, RATIO: 0.3}):
+        begin_run(run, {"lr": 1} | settings)
+        assert run.settings == {"lr": 1} | settings
+        assert run.is_finished and run.is_trained  # even without last.ckpt
+    run.erasures_dir.mkdir()
+    begin_run(run, {"lr": 1, **CHAIN, RATIO: 0.3})
+    for settings, message in (({**CHAIN, RATIO: 0.2}, f"{RATIO} was 0.3, now 0.2"), ({}, "FRESH', now None")):
+        with pytest.raises(ValueError, match=message):
+            begin_run(run, {"lr": 1} | settings)
+
+
+def test_chain_of_a_stage_may_not_change(tmp_path):
+    run, stage = checkpointed(tmp_path), {"data.init_args.erasures": "roar/seed0/erasures/gradient"}
+    begin_run(run, stage | {**CHAIN, RATIO: 0.3})
+    with pytest.raises(ValueError, match="ratio was 0.3, now 0.2"):
+        begin_run(run, stage | {**CHAIN, RATIO: 0.2})
 
 
 def write_manifest(run: RunFolder, **facts) -> RunFolder:

@@ -67,7 +67,7 @@ OLDER = options(size=4)
 )
 def test_new_option_at_its_default_is_no_difference(new):
     assert without_new_options(options(size=4, **new), OLDER) == OLDER
-    assert changed_training(OLDER, options(size=4, **new)) == changed_training(options(size=4, **new), OLDER) == []
+    assert changed_training(OLDER, options(size=4, **new)) == changed_training(options(size=4, **new), OLDER) == {}
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_other_values_and_other_classes_are_differences(now, changed):
 
 def test_option_of_a_class_that_is_not_installed_is_a_difference():
     before, now = options("not.installed.Network", size=4), options("not.installed.Network", size=4, code=False)
-    assert changed_training(before, now) == [f"{OWNER}.init_args.code"]
+    assert list(changed_training(before, now)) == [f"{OWNER}.init_args.code"]
 
 
 def test_new_option_of_an_evaluating_callback_asks_for_no_new_evaluation():

@@ -84,7 +84,7 @@ def with_merged_terms(argv: Sequence[str]) -> list[str]:
     if len(all_terms) < 2:
         return list(argv)
     end = places[-1] + 2  # the merged terms come right after the files, so that later arguments can change single terms
-    return [*argv[:end], f"--{TERMS}={json.dumps(merged)}", *argv[end:]]
+    return [*argv[:end], f"--{TERMS}={json.dumps(merged or None)}", *argv[end:]]  # null and {} would differ as settings
 
 
 def _check_options(argv: Sequence[str], terms: Mapping[str, Any]) -> None:

@@ -20,7 +20,7 @@ from lightning_xai.data.corpora.cache import CorpusCache, write_corpus
 from lightning_xai.data.corpora.choice import choose_rows, choose_stratified_rows
 from lightning_xai.data.corpora.corpus import Corpus
 from lightning_xai.data.corpora.file_hashes import FileHashes
-from lightning_xai.data.corpora.key import LAYOUT, encoder_key_facts, key_of, library_facts, source_facts
+from lightning_xai.data.corpora.key import LAYOUT, code_hash, encoder_key_facts, key_of, library_facts, source_facts
 from lightning_xai.data.corpora.privacy import has_private_text, require_public_vocabulary
 from lightning_xai.data.corpora.source_table import SourceTable
 from lightning_xai.data.sources.base import TextSource, check_split
@@ -178,11 +178,12 @@ class EncodedSource:
     def choose(self, split: str, max_rows: int | None, seed: int, *, stratify: bool = False) -> np.ndarray:
         """Returns the row numbers of `max_rows` randomly chosen rows of a split, ascending; of all rows if it is None.
 
-        If `stratify`, the choice keeps the share of each class. It reads all rows once and is stored for later
-        processes.
+        If `stratify`, the choice keeps the share of each class. It reads and checks all rows once, and is stored for
+        later processes.
 
         Raises:
-            ValueError: `stratify` is true, and rows of the source may have several labels.
+            ValueError: `stratify` is true, and rows of the source may have several labels, or a row breaks the format
+                of TextSource.
         """
         num_rows = self.table.num_rows[split]
         if not stratify or max_rows is None or max_rows >= num_rows:
@@ -192,7 +193,9 @@ class EncodedSource:
                 f"stratify is true, but rows of {type(self.source).__name__} may have several labels: set "
                 "data.init_args.stratify to false"
             )
-        file = self._folder / "choices" / f"{key_of({**self.facts, 'split': split, 'choice': [max_rows, seed]})}.json"
+        code = code_hash(choose_stratified_rows)
+        facts = {**self.facts, "split": split, "choice": [max_rows, seed], "code": code}
+        file = self._folder / "choices" / f"{key_of(facts)}.json"
 
         def make() -> dict[str, list[int]]:
             labels = np.array([row["labels"] for row in self._checked(split, None, "reading the labels of")])

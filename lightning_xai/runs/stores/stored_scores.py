@@ -94,8 +94,8 @@ class StoredScores(RaggedStore):
         stored_examples = self.metadata.get("examples")
         if None not in (examples, stored_examples) and stored_examples != examples:
             raise ValueError(
-                f"{self.path} holds scores of other examples: use the same source, encoder, seed and max_examples in "
-                "all runs"
+                f"{self.path} holds scores of other examples: use the same source, encoder, seed, max_examples and "
+                "stratify in all runs"
             )
 
     def row(self, key: tuple[int, int], length: int, reference: str) -> np.ndarray:

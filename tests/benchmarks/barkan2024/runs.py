@@ -103,7 +103,7 @@ def scorer_data(given: Given, corpus: str) -> dict[str, Any]:
 def searched(given: Given, corpus: str) -> Path:
     """Returns the folder of the search: shared trials with the first seed, rated by all metrics.
 
-    The data module draws the texts at random, not stratified by class.
+    The data module draws the texts at random, with the share of each class.
     """
     seed, n = given.seeds[0], given.sizes
     first, *others = given.metrics
