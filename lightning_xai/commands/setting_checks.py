@@ -261,7 +261,8 @@ def resolve_checkpoint(
 ) -> str | None:
     """Returns the checkpoint file that `ckpt_path` names by "best", "last" or a path.
 
-    If `ckpt_path` is None, returns the best checkpoint, or None if the run has no best checkpoint.
+    If `ckpt_path` is None, returns the best checkpoint, or None if the run has no best checkpoint. If it is "initial",
+    returns None: the network is used as the configuration builds it, even if some of its weights are random.
 
     Raises:
         ValueError: there is no such file; the checkpoint has another network than `objective`, or other classes or
@@ -274,6 +275,8 @@ def resolve_checkpoint(
         >>> print(resolve_checkpoint(RunFolder(Path("no/such/run")), None, Supervised(random_bert()), []))
         None
     """
+    if ckpt_path == "initial":
+        return None
     if ckpt_path in (None, "best", "last"):
         file = run.checkpoint("last" if ckpt_path == "last" else "best")
         if file is None and ckpt_path is not None:
@@ -281,9 +284,10 @@ def resolve_checkpoint(
     else:
         file = Path(str(ckpt_path))
         if not file.is_file():
-            raise ValueError(f"there is no checkpoint {ckpt_path}: give a file, or 'best' or 'last' of this run")
+            raise ValueError(f"there is no checkpoint {ckpt_path}: give a file, or 'best', 'last' or 'initial'")
     if file is None:
-        refuse_gaps(objective.network.weight_gaps, str(objective.network.init_args.get("path")))
+        remedy = "fit this network first, or explain it untrained with --ckpt_path initial"
+        refuse_gaps(objective.network.weight_gaps, str(objective.network.init_args.get("path")), remedy=remedy)
         return None
     check_checkpoint(str(file), objective, class_names, data)
     return str(file)

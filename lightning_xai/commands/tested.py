@@ -39,7 +39,7 @@ def facts_of_test(
         >>> from lightning_xai.objectives.supervised import Supervised
         >>> run = RunFolder(Path("runs/tm/seed0"))
         >>> facts_of_test(run, Supervised(random_bert()), None, {}, command="fit").table.csv.as_posix()
-        runs/tm/seed0 has no checkpoint: using the network as the configuration builds it
+        runs/tm/seed0: the network is used as the configuration builds it, without a checkpoint
         'runs/tm/seed0/results.csv'
     """
     if path:
@@ -51,7 +51,7 @@ def facts_of_test(
         checkpoint = checkpoint_hash(objective.path)
     else:
         checkpoint = weights_hash(objective.network)
-        say(f"{run.path} has no checkpoint: using the network as the configuration builds it")
+        say(f"{run.path}: the network is used as the configuration builds it, without a checkpoint")
     if command == "fit":
         return FactsOfTest(checkpoint, run.results_table)
     if command == "test":

@@ -273,7 +273,7 @@ def test_run_killed_in_its_test_is_only_tested_again(plain, plain_copy):
 @pytest.mark.slow
 def test_network_without_a_checkpoint_is_tested_as_built_and_said_so(plain, tmp_path):
     printed = command("test", "--config", plain.config, "--runs_dir", tmp_path)
-    assert "has no checkpoint: using the network as the configuration builds it" in printed
+    assert "the network is used as the configuration builds it, without a checkpoint" in printed
     (digest,) = set(numbers(tmp_path / "tiny" / "seed0" / "results.csv")["checkpoint"])
     assert len(digest) == 12
 

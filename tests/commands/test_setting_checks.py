@@ -11,6 +11,7 @@ from lightning_xai.callbacks.constrained_stopping import ConstrainedStopping
 from lightning_xai.chains.fresh import FRESH
 from lightning_xai.chains.roar import ROAR
 from lightning_xai.commands.setting_checks import check_chains, check_monitors, resolve_checkpoint
+from lightning_xai.models.pretrained.pretrained_weights import WeightGaps
 from lightning_xai.objectives.constrained import Constrained
 from lightning_xai.objectives.dual_ascent import Constraint
 from lightning_xai.objectives.supervised import Supervised
@@ -88,3 +89,13 @@ def test_total_that_is_not_logged_is_not_offered_as_monitor():
         check_monitors(
             Supervised(tiny_classifier("bert"), terms=terms, task_weight=0.0), [EarlyStopping("val/log_loss")]
         )
+
+
+def test_random_head_is_tested_only_as_the_initial_network(tmp_path, objective):
+    objective.network.weight_gaps = WeightGaps(fresh=("classifier.weight",))
+    run = RunFolder(tmp_path)
+    with pytest.raises(ValueError, match="would be random: fit .* or explain it untrained with --ckpt_path initial"):
+        resolve_checkpoint(run, None, objective, [])
+    assert resolve_checkpoint(run, "initial", objective, []) is None
+    with pytest.raises(ValueError, match="no checkpoint first: give a file, or 'best', 'last' or 'initial'"):
+        resolve_checkpoint(run, "first", objective, [])

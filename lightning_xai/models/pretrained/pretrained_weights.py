@@ -40,11 +40,13 @@ def shown(names: Collection[str]) -> str:
     return min(names) + ("" if not others else f" and {others} other{'s' if others > 1 else ''}")
 
 
-def refuse_gaps(gaps: WeightGaps, path: str) -> None:
+def refuse_gaps(gaps: WeightGaps, path: str, *, remedy: str = "fit this network first") -> None:
     """Raises ValueError if weights are missing or unused, since the network then differs from the trained network.
 
     Args:
+        gaps: the missing and unused weights.
         path: origin of the weights, for the message.
+        remedy: what to do if weights are missing, for the message.
 
     Example:
         >>> refuse_gaps(WeightGaps(), "folder")
@@ -58,7 +60,7 @@ def refuse_gaps(gaps: WeightGaps, path: str) -> None:
             "lacks: rename these weights, or fit this network first"
         )
     if gaps.fresh:
-        raise ValueError(f"{path}: no weights for {shown(gaps.fresh)}, so they would be random: fit this network first")
+        raise ValueError(f"{path}: no weights for {shown(gaps.fresh)}, so they would be random: {remedy}")
     if gaps.unread:
         raise ValueError(
             f"{path} has weights {shown(gaps.unread)}, which this network does not have: correct config.json, so that "
