@@ -46,6 +46,33 @@ def welch_interval(
     return difference - half, difference + half
 
 
+def paired_interval(differences: Sequence[float], *, confidence: float = 0.95) -> tuple[float, float]:
+    """Returns the ends of the confidence interval of the mean difference of paired values, by the paired t-test.
+
+    The interval assumes independent and normally distributed differences. It is (NaN, NaN) if there are fewer than two,
+    or if they are all equal.
+
+    Args:
+        differences: the difference of each pair, such as that of two runs with the same seed.
+        confidence: confidence level of the interval, in (0, 1).
+
+    Example:
+        >>> low, high = paired_interval([0.10, 0.12, 0.11])
+        >>> round(low, 3), round(high, 3)
+        (0.085, 0.135)
+    """
+    from scipy.stats import t as student
+
+    values = np.asarray(differences, dtype=float)
+    if len(values) < 2 or np.ptp(values) == 0:
+        return math.nan, math.nan
+    mean = float(values.mean())
+    half = (
+        float(student.ppf((1 + confidence) / 2, len(values) - 1)) * float(values.std(ddof=1)) / math.sqrt(len(values))
+    )
+    return mean - half, mean + half
+
+
 def differs(values: Sequence[float], reference: Sequence[float]) -> bool:
     """Returns whether the 95 % interval of the difference between two means does not contain 0.
 
@@ -66,28 +93,42 @@ def differences_frame(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
 
     Returns:
         A table with the columns experiment, split, preset, method, metric, mean, reference (mean of the first
-        experiment), difference, low, high (ends of the 95 % interval of the difference), num_seeds and
-        num_reference_seeds. Results that one of the two experiments lacks are left out.
+        experiment), difference, low, high (ends of the 95 % interval of the difference, by Welch's t-test), num_seeds,
+        num_reference_seeds, paired_difference, paired_low, paired_high (mean difference over the seeds that both
+        experiments have, with its 95 % interval by the paired t-test) and num_pairs. Results that one of the two
+        experiments lacks are left out.
 
     Example:
         >>> keys = {"split": "test", "preset": "", "method": "", "metric": "macro_f1"}
-        >>> values = [("base", 0.70), ("base", 0.74), ("tm", 0.80), ("tm", 0.84)]
-        >>> rows = pd.DataFrame([{"experiment": name, **keys, "value": value} for name, value in values])
-        >>> frame = differences_frame(rows, ["base", "tm"])
-        >>> frame[["experiment", "difference", "low", "high"]].round(3).values.tolist()
-        [['tm', 0.1, -0.022, 0.222]]
+        >>> values = [("base", 0, 0.70), ("base", 1, 0.74), ("tm", 0, 0.80), ("tm", 1, 0.85)]
+        >>> rows = pd.DataFrame([{"experiment": name, "seed": seed, **keys, "value": x} for name, seed, x in values])
+        >>> frame = differences_frame(rows, ["base", "tm"]).set_index("experiment")
+        >>> frame[["difference", "low", "high", "paired_low", "paired_high"]].round(3).loc["tm"].tolist()
+        [0.105, -0.039, 0.249, 0.041, 0.169]
     """
-    by_name = {name: dict(list(rows[rows["experiment"] == name].groupby(KEYS, sort=False)["value"])) for name in names}
-    reference = by_name[names[0]]
+    results = {
+        name: {key: group.set_index("seed")["value"] for key, group in part.groupby(KEYS, sort=False)}
+        for name, part in rows.groupby("experiment")
+    }
+    references = results.get(names[0], {})
     found: list[dict[str, Any]] = []
     for name in names[1:]:
-        for key, values in by_name[name].items():
-            if key in reference:
-                base = reference[key]
-                low, high = welch_interval(values.tolist(), base.tolist())
-                means = {"mean": values.mean(), "reference": base.mean(), "difference": values.mean() - base.mean()}
-                sizes = {"num_seeds": len(values), "num_reference_seeds": len(base)}
+        for key, values in results.get(name, {}).items():
+            if key in references:
                 keys = dict(zip(KEYS, key, strict=True))
-                found.append({"experiment": name} | keys | means | {"low": low, "high": high} | sizes)
-    columns = ["mean", "reference", "difference", "low", "high", "num_seeds", "num_reference_seeds"]
+                found.append({"experiment": name, **keys, **_difference(values, references[key])})
+    columns = list(_difference(pd.Series(dtype=float), pd.Series(dtype=float)))
     return pd.DataFrame(found, columns=["experiment", *KEYS, *columns])
+
+
+def _difference(values: pd.Series, reference: pd.Series) -> dict[str, float]:
+    """Returns the entries of `differences_frame` for one result of two experiments, both indexed by seed."""
+    low, high = welch_interval(values.tolist(), reference.tolist())
+    paired = (values - reference).dropna()  # of the seeds that both have
+    paired_low, paired_high = paired_interval(paired.tolist())
+    return {
+        "mean": values.mean(), "reference": reference.mean(), "difference": values.mean() - reference.mean(),
+        "low": low, "high": high, "num_seeds": len(values), "num_reference_seeds": len(reference),
+        "paired_difference": paired.mean(), "paired_low": paired_low, "paired_high": paired_high,
+        "num_pairs": len(paired),
+    }  # fmt: skip

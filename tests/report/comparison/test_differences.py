@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lightning_xai.report.comparison.differences import differences_frame, differs, welch_interval
+from lightning_xai.report.comparison.differences import differences_frame, differs, paired_interval, welch_interval
 from lightning_xai.report.comparison.experiments import means_table
 
 KEYS = {"split": "test", "preset": "", "method": "", "metric": "f1"}
@@ -63,3 +63,13 @@ def test_frame_compares_what_both_experiments_have():
     assert list(frame.index) == ["tm", "igr"]
     assert frame["difference"].tolist() == pytest.approx([0.10, -0.12])
     assert frame["num_seeds"].tolist() == [2, 1] and frame["low"].isna().tolist() == [False, True]
+
+
+def test_frame_pairs_runs_with_the_same_seed():
+    table = rows(base=[0.70, 0.80, 0.90, 0.10], tm=[0.72, 0.83, 0.91])
+    (row,) = differences_frame(table, ["base", "tm"]).to_dict("records")
+    half = 4.302653 * 0.01 / math.sqrt(3)  # Student's t for 2 degrees of freedom
+    assert (row["num_pairs"], row["num_reference_seeds"]) == (3, 4)
+    assert (row["paired_low"], row["paired_high"]) == pytest.approx((0.02 - half, 0.02 + half), abs=1e-7)
+    assert row["paired_difference"] == pytest.approx(0.02) and row["high"] > 0.5 > row["paired_high"]
+    assert all(map(math.isnan, paired_interval([0.1]) + paired_interval([0.1, 0.1])))
