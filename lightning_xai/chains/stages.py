@@ -196,8 +196,14 @@ class Chain:
         facts = read_complete(folder)
         if facts is None:
             name = stage.writer or ROOT
+            writer = self.run(self.stage(name))
+            if writer.missed_its_bounds:
+                raise ValueError(
+                    f"no epoch of {writer.path} met its bounds, so it has no checkpoint that could choose tokens: set "
+                    "looser bounds, and choose another --experiment"
+                )
             raise ValueError(
-                f"{folder} is missing or unfinished: run {self.run(self.stage(name)).path} first (--stage {name}). If "
+                f"{folder} is missing or unfinished: run {writer.path} first (--stage {name}). If "
                 "that run is finished, it is tested again, but not trained again"
             )
         return facts

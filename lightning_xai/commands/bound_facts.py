@@ -31,9 +31,9 @@ def bound_facts(run: RunFolder, objective: Any) -> dict[str, Any]:
     """
     if getattr(objective, "only", None) is not None or not hasattr(objective, "bound_met"):
         return {}
-    bounds, minima, last = objective.bounds, objective.minima, run.checkpoint("last")
-    if not minima and last is not None:  # an earlier process has trained the run
-        saved = read_checkpoint(str(last))
+    bounds, minima, file = objective.bounds, objective.minima, run.checkpoint("last") or run.checkpoint("best")
+    if not minima and file is not None:  # an earlier process has trained the run
+        saved = read_checkpoint(str(file))
         bounds, minima = saved["bounds"], saved["minima"]
     is_met = run.checkpoint("best") is not None
     if not is_met:

@@ -68,6 +68,9 @@ def has_ended(run: RunFolder, settings: Mapping[str, Any], trainer: Trainer, *, 
     A finished run must be tested again if its evaluation settings have changed, or if a chain was added that needs the
     erasures of this run.
 
+    Raises:
+        ValueError: a finished run must be tested again, but has no checkpoint any more.
+
     Example:
         >>> trainer = Trainer(accelerator="cpu", logger=False)
         >>> has_ended(RunFolder(Path("no/such/run")), {}, trainer, tests_after_fit=True)
@@ -76,7 +79,13 @@ def has_ended(run: RunFolder, settings: Mapping[str, Any], trainer: Trainer, *, 
     is_tested = not tests_after_fit or is_evaluated_with(run, settings)
     chains = [callback for callback in callbacks_of(trainer) if isinstance(callback, ChainCallback)]
     is_complete = is_tested and not any(chain.awaits_erasures(trainer) for chain in chains)
-    return run.is_finished and (is_complete or run.missed_its_bounds)
+    has_ended = run.is_finished and (is_complete or run.missed_its_bounds)
+    if run.is_finished and not has_ended and run.best_checkpoint is None and not is_dry_run(trainer):
+        raise ValueError(
+            f"{run.path} is finished, but has no checkpoint any more, so it cannot be tested with other settings: "
+            "remove this folder to train again, or repeat the earlier command"
+        )
+    return has_ended
 
 
 def recall_results(run: RunFolder, settings: Mapping[str, Any], trainer: Trainer) -> None:

@@ -16,9 +16,9 @@ def begin_run(run: RunFolder, settings: Mapping[str, Any]) -> None:
     """Records that a run starts. If the folder already holds a run, checks that it may continue with these settings.
 
     A run may continue with other evaluation settings, but not with other training settings. A chain may be added to
-    it, changed or left out until the run has chosen tokens to erase. If the folder has no checkpoint, the training
-    starts anew. If it still has results of a checkpoint that was removed, they are kept: their table and their folder
-    of heatmaps are renamed, with the hash of that checkpoint added to their names.
+    it, changed or left out until the run has chosen tokens to erase. If a run is unfinished and has no
+    checkpoint, its training starts anew. If the folder still has results of a checkpoint that was removed, they are
+    kept: their table and their folder of heatmaps are renamed, with the hash of that checkpoint added to their names.
 
     Raises:
         ValueError: the folder holds a finished or resumable run in another format or with other training settings (the
@@ -43,8 +43,11 @@ def begin_run(run: RunFolder, settings: Mapping[str, Any]) -> None:
     chain_has_begun = run.erasures_dir.exists() or settings.get(ERASURES) is not None
     if changed := changed_training(before, settings, chain_has_begun=chain_has_begun):
         shown = "; ".join(f"{key} was {was!r}, now {now!r}" for key, (was, now) in list(changed.items())[:3])
+        remedy = "remove that folder"
+        if run.erasures_dir.exists() and not changed_training(before, settings, chain_has_begun=False):
+            remedy = f"remove {run.erasures_dir} and the runs of the later stages, to begin the chain anew"
         raise ValueError(
-            f"{run.path} holds a run with other settings ({shown}): choose another --experiment, or remove that folder"
+            f"{run.path} holds a run with other settings ({shown}): choose another --experiment, or {remedy}"
         )
     if changed_evaluation(before, settings) or changed_training(before, settings):
         if table.exists and table.settings is None:  # a table of an older version, without settings

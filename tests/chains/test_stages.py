@@ -110,6 +110,14 @@ def test_run_whose_erasures_are_missing_names_the_run_before_it(chain):
         chain.begin(SECOND, stage_data(chain))
 
 
+def test_root_that_missed_its_bounds_begins_no_chain(chain):
+    (chain.erasures("gradient/030") / "complete.json").unlink()
+    facts = json.loads(chain.root.manifest_file.read_text())
+    save(chain.root.manifest_file, facts | {"bound_met": False})
+    with pytest.raises(ValueError, match=f"no epoch of {chain.root.path} met its bounds.* looser bounds"):
+        chain.overrides(SECOND)
+
+
 def test_root_awaits_the_erasures_that_unfinished_stages_need(chain):
     (chain.erasures("gradient/030") / "complete.json").unlink()
     assert begun(chain).awaits(FIRST) and not chain.awaits(SECOND)

@@ -134,7 +134,11 @@ def test_chain_is_added_to_a_finished_run_without_another_training(whole, tmp_pa
     assert rationales(run.parent) == rationales(whole[0])
     assert "is finished already" in command(*added)
     assert "FRESH', now None" in refusal(*argv)  # the rationales depend on the chain, so it must stay
-    assert "ratio was 0.3, now 0.5" in refusal(*argv, "--config", fresh_config(tmp_path, ratio=0.5))
+    changed = refusal(*argv, "--config", fresh_config(tmp_path, ratio=0.5))
+    assert "ratio was 0.3, now 0.5" in changed and f"remove {run / 'erasures'} and the runs of the later" in changed
+    shutil.rmtree(run / "checkpoints")
+    assert "is finished already" in command(*added)
+    assert "has no checkpoint any more" in refusal(*added, "--trainer.limit_test_batches", "1")
 
 
 @pytest.mark.slow
