@@ -158,6 +158,9 @@ def test_bound_auto_comes_from_runs_that_minimize_the_term_alone_and_are_shared_
         facts = json.loads(results.read_text())
         assert facts["bounds"] == {"igr": [bound, validation_bound]} and facts["terms"] == {"igr": "InputGradient"}
         results.unlink()
+    (runs / "auto" / "seed0" / "checkpoints" / "last.ckpt").unlink()  # best.ckpt has the bounds, too
+    command("fit", "--config", file, "--runs_dir", runs, "--trainer.limit_test_batches", "1")
+    assert RunFolder(runs / "auto" / "seed0").manifest["bounds"] == manifest["bounds"]
     assert not found[0].is_tested and "bound: auto" in (runs / "auto" / "seed0" / "config.yaml").read_text()
     before = [run.manifest_file.stat().st_mtime_ns for run in found]
     command("fit", "--config", file, "--runs_dir", runs, "--seed_everything", "5")
