@@ -52,7 +52,7 @@ def test_first_seed_is_compared_with_nothing(trained):
 def test_untrained_network_is_compared_with_all_seeds(trained):
     folder, _ = trained
     printed = command(*untrained_argv(folder, "untrained"))
-    assert "using the network as the configuration builds it" in printed
+    assert "the network is used as the configuration builds it" in printed
     table = pd.read_csv(folder / "runs" / "untrained" / "seed0" / "stability" / "test.csv")
     assert table.query("metric == 'jaccard'")[["run", "other"]].to_numpy().tolist() == [
         ["untrained.seed0", "tiny.seed0"], ["untrained.seed0", "tiny.seed1"], ["tiny.seed0", "tiny.seed1"],
