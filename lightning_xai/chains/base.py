@@ -85,7 +85,7 @@ class ChainCallback(Callback, ABC):
         [['first'], []]
     """
 
-    begins_chain: ClassVar[bool] = True  # says that this callback may be added to a run whose training has ended
+    begins_chain: ClassVar[bool] = True  # so this callback may be added to a run whose training has ended
     explained: ClassVar[str]  # the class that is explained: "gold" or "predicted"; used in an error message
 
     def __init__(self, methods: Mapping[str, AttributionMethod], stages: Sequence[Stage]) -> None:

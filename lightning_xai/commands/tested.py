@@ -79,13 +79,13 @@ def has_ended(run: RunFolder, settings: Mapping[str, Any], trainer: Trainer, *, 
     is_tested = not tests_after_fit or is_evaluated_with(run, settings)
     chains = [callback for callback in callbacks_of(trainer) if isinstance(callback, ChainCallback)]
     is_complete = is_tested and not any(chain.awaits_erasures(trainer) for chain in chains)
-    has_ended = run.is_finished and (is_complete or run.missed_its_bounds)
-    if run.is_finished and not has_ended and run.best_checkpoint is None and not is_dry_run(trainer):
+    needs_test = run.is_finished and not (is_complete or run.missed_its_bounds)
+    if needs_test and run.best_checkpoint is None and not is_dry_run(trainer):
         raise ValueError(
             f"{run.path} is finished, but has no checkpoint any more, so it cannot be tested with other settings: "
             "remove this folder to train again, or repeat the earlier command"
         )
-    return has_ended
+    return run.is_finished and not needs_test
 
 
 def recall_results(run: RunFolder, settings: Mapping[str, Any], trainer: Trainer) -> None:

@@ -35,6 +35,22 @@ def check_name(kind: str, name: str, *, nested: bool = False) -> None:
             raise ValueError(f"{kind} is {shown!r}: choose a name that {problem}")
 
 
+def check_names(kind: str, names: Sequence[str], *, reserved: Sequence[str]) -> None:
+    """Raises ValueError if there are no names, or if a name is in `reserved` or not allowed as a folder name.
+
+    Example:
+        >>> check_names("methods", ["gradient"], reserved=["random"])
+    """
+    wrong = [n for n in names if n in reserved or not re.fullmatch(r"\w[\w .+-]*", n) or re.fullmatch(r"seed\d+", n)]
+    if wrong or not names:
+        raise ValueError(
+            f"{kind} are {list(names)}: give one or more names that consist of letters, digits, spaces and _ . + -, "
+            f"begin with a letter, digit or _, and are not seed<number> or {', '.join(reserved)}"
+        )
+    for name in names:
+        check_name(f"a name in {kind}", name)
+
+
 def _problem(part: str) -> str | None:
     """Returns the rule that a part of a name breaks, such as "has no backslash"; None if it breaks no rule."""
     if not part:
@@ -52,19 +68,3 @@ def _problem(part: str) -> str | None:
     if len(part.encode()) > MAX_BYTES:
         return f"is at most {MAX_BYTES} bytes long"
     return None
-
-
-def check_names(kind: str, names: Sequence[str], *, reserved: Sequence[str]) -> None:
-    """Raises ValueError if there are no names, or if a name is in `reserved` or not allowed as a folder name.
-
-    Example:
-        >>> check_names("methods", ["gradient"], reserved=["random"])
-    """
-    wrong = [n for n in names if n in reserved or not re.fullmatch(r"\w[\w .+-]*", n) or re.fullmatch(r"seed\d+", n)]
-    if wrong or not names:
-        raise ValueError(
-            f"{kind} are {list(names)}: give one or more names that consist of letters, digits, spaces and _ . + -, "
-            f"begin with a letter, digit or _, and are not seed<number> or {', '.join(reserved)}"
-        )
-    for name in names:
-        check_name(f"a name in {kind}", name)

@@ -16,9 +16,9 @@ def begin_run(run: RunFolder, settings: Mapping[str, Any]) -> None:
     """Records that a run starts. If the folder already holds a run, checks that it may continue with these settings.
 
     A run may continue with other evaluation settings, but not with other training settings. A chain may be added to
-    it, changed or left out until the run has chosen tokens to erase. If a run is unfinished and has no
-    checkpoint, its training starts anew. If the folder still has results of a checkpoint that was removed, they are
-    kept: their table and their folder of heatmaps are renamed, with the hash of that checkpoint added to their names.
+    it, changed or left out until the run has chosen tokens to erase. If a run is unfinished and has no checkpoint, its
+    training starts anew. If the folder still has results of a checkpoint that was removed, they are kept: their table
+    and their folder of heatmaps are renamed, with the hash of that checkpoint added to their names.
 
     Raises:
         ValueError: the folder holds a finished or resumable run in another format or with other training settings (the
