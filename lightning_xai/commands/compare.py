@@ -139,7 +139,7 @@ def compare(
     if len(names) > 1:
         written.append(write_csv(differences_frame(rows, names), folder / "differences.csv"))
         if any(STAR in table for table in tables):
-            note = f"{STAR} differs from {names[0]}: the 95 % interval of the difference does not contain 0 (Welch)"
+            note = f"{STAR} differs from {names[0]}: the 95 % interval of the difference (Welch) excludes 0"
             print("\n" + "\n".join(wrap(note, width)))
     if unknown:
         remedy = "--plausibility takes the names of other metrics in results.csv, and --preset their preset"
