@@ -140,10 +140,10 @@ def compare(
         written.append(write_csv(differences_frame(rows, names), folder / "differences.csv"))
         if any(STAR in table for table in tables):
             note = f"{STAR} differs from {names[0]}: the 95 % interval of the difference (Welch) excludes 0"
-            print("\n" + "\n".join(wrap(note, width)))
+            _print_note(note, width)
     if unknown:
         remedy = "--plausibility takes the names of other metrics in results.csv, and --preset their preset"
-        print(f"\nno run has {' or '.join(unknown)}: {remedy}")
+        _print_note(f"no run has {' or '.join(unknown)}: {remedy}", width)
     scatter = []
     if others:
         quantities = predictor_rows(
@@ -153,9 +153,11 @@ def compare(
         triples = out_of_domain_correlations(frame, metric, in_domain)
         scatter = scatter_panels(quantities, triples)
         written.append(write_csv(frame, folder / "correlations.csv"))
-        print("\ncorrelations over all runs; a value out of domain is the mean over the splits " + ", ".join(others))
+        note = f"correlations over all runs; out of domain is the mean over the splits {', '.join(others)}"
+        _print_note(note, width)
         for y, group in groupby(triples, key=lambda triple: triple[1]):
-            print("\n".join([f"{y} with", *(f"  {x}: {pearson}" for x, _, pearson in group)]))
+            lines = [f"{y} with", *(f"  {x}: {pearson}" for x, _, pearson in group)]
+            print("\n".join(part for line in lines for part in wrap(line, width)))
     layers, curves = layer_panels(rows, plausibility[0], preset), faithfulness_panels(rows, faithfulness)
     written += write_pictures(rows, scatter, layers, curves, names=names, metric=metric, output=folder)
     if agreements is not None:
@@ -164,6 +166,10 @@ def compare(
     if losses is not None:
         written += write_table_and_figure(folder / "trade_off", losses.points, losses.figure(names))
     print("\n".join(f"written: {file}" for file in written))
+
+
+def _print_note(note: str, width: int) -> None:
+    print("\n" + "\n".join(wrap(note, width)))
 
 
 def _agreements(experiments: Mapping[str, Path], split: str) -> pd.DataFrame:

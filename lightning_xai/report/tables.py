@@ -71,14 +71,16 @@ def text_table(rows: Sequence[str], columns: Sequence[Column], *, title: str = "
 def wrap(text: str, width: int) -> list[str]:
     """Returns the lines of a text. Lines longer than `width` characters are broken.
 
-    A line is broken after a space or one of the characters / _ . and -. A part without these is broken only if it is
-    longer than a line.
+    A line is broken after a space or one of the characters / _ . and -, but not after hyphens at the start of a word. A
+    part without these is broken only if it is longer than a line.
 
     Example:
         >>> wrap("token_precision/integrated_gradients", 12)
         ['token_', 'precision/', 'integrated_', 'gradients']
         >>> wrap("integrated", 6)
         ['integr', 'ated']
+        >>> wrap("give --preset", 9)
+        ['give', '--preset']
     """
     lines = []
     for paragraph in text.split("\n"):
@@ -100,7 +102,7 @@ def _wrapped_name(name: str, width: int) -> list[str]:
 
 
 def _unbroken_parts(text: str) -> list[str]:
-    return re.findall(r"[^ /_.-]*[ /_.-]+|[^ /_.-]+", text)
+    return [part for part in re.split(r"(?<=[ /_.])(?![ /_.])|(?<=[^ -]-)(?![ /_.-])", text) if part]
 
 
 class _PrintedColumn:
