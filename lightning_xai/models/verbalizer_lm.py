@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from lightning_xai.functional.network.modes import evaluation_mode
+from lightning_xai.functional.propagation.tracked import Tracked
 from lightning_xai.functional.text.padding import take_columns
 from lightning_xai.functional.text.quantity import quantity
 from lightning_xai.models.base import check_num_classes
@@ -160,10 +161,11 @@ class VerbalizerLM(HuggingFaceClassifier):
             return False  # hooks of attribution methods must also see the computations for the prompt
         if call.embeds is None:
             return True
-        if type(call.embeds) is not Tensor:  # DeepLift uses a subclass, and must see the prompt's tokens too
-            return False
         prompt_embeds = self.embedding_module(call.arguments["input_ids"][:1, :columns])
-        return bool((call.embeds[:, :columns].detach() == prompt_embeds).all())
+        runs: list[Tensor | None] = [call.embeds]
+        if isinstance(call.embeds, Tracked):  # DeepLift runs the network for a text and its baseline at once
+            runs = [call.embeds.plain(), call.embeds.second_run]
+        return all(run is not None and bool((run[:, :columns].detach() == prompt_embeds).all()) for run in runs)
 
     def last_states(self, output: Any, inputs: TextInputs) -> Tensor:
         """Returns the hidden state [B, D] of each row's last token. The padding of `output` is on the right."""

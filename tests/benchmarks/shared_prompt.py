@@ -1,4 +1,4 @@
-"""Seconds per text of few-shot classification, and of one gradient, with the shared prompt and without it.
+"""Seconds per text of few-shot classification, one gradient and DeepLift, with the shared prompt and without it.
 
     python tests/benchmarks/shared_prompt.py --sst_dir DIR [--path MODEL] [--num_texts 8] [--shots 8]
 
@@ -11,6 +11,7 @@ import time
 import torch
 
 from lightning_xai.attributions.base import explaining
+from lightning_xai.attributions.deep_lift import DeepLift
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.prompt import PromptEncoder
 from lightning_xai.data.sources.sst import SST
@@ -22,12 +23,21 @@ ANSWERS = {"negative": " negative", "positive": " positive"}
 TASK = "Say whether the sentence from a film review is positive or negative."
 
 
+def predict(network: VerbalizerLM, inputs: TextInputs) -> torch.Tensor:
+    return network.predict(inputs)
+
+
 def gradient(network: VerbalizerLM, inputs: TextInputs) -> torch.Tensor:
     """Returns the gradient of the second class's logit at the embeddings of the text's tokens."""
     with explaining(network, inputs.device.type):
         embeds = network.embed(inputs).detach().requires_grad_()
         (found,) = torch.autograd.grad(network(inputs, embeds).logits[:, 1].sum(), embeds)
     return found * inputs.token_mask.unsqueeze(-1)
+
+
+def deep_lift(network: VerbalizerLM, inputs: TextInputs) -> torch.Tensor:
+    scores = DeepLift().attribute(network, inputs, torch.ones(len(inputs), 1, dtype=torch.long)).scores
+    return scores * inputs.token_mask.unsqueeze(1)
 
 
 def main() -> None:
@@ -44,17 +54,18 @@ def main() -> None:
     network = VerbalizerLM(arguments.path, 2, data.verbalizers).eval()
     inputs = next(iter(data.ordered_dataloader("test"))).inputs
     print(f"{len(inputs)} texts of {int(inputs.attention_mask.sum()) / len(inputs):.0f} tokens with their prompt")
-    for name, work in (("predict", network.predict), ("gradient", lambda texts: gradient(network, texts))):
+    for work in (predict, gradient, deep_lift):
         seconds, results = {}, {}
         for shared in (True, False):
             network.prompt_cache = shared
-            work(inputs)  # fills the cache
+            work(network, inputs)  # fills the cache
             began = time.process_time()
-            results[shared] = work(inputs)
+            results[shared] = work(network, inputs)
             seconds[shared] = (time.process_time() - began) / len(inputs)
         gap = float((results[True] - results[False]).abs().max() / results[False].abs().max())
         ratio = seconds[False] / seconds[True]
-        print(f"{name}: {seconds[True]:.3f} s, {seconds[False]:.3f} s alone, ratio {ratio:.1f}, difference {gap:.1e}")
+        times = f"{seconds[True]:.3f} s, {seconds[False]:.3f} s alone, ratio {ratio:.1f}"
+        print(f"{work.__name__}: {times}, difference {gap:.1e}")
 
 
 if __name__ == "__main__":

@@ -108,7 +108,8 @@ def test_a_pass_computes_only_the_columns_after_the_prompt(monkeypatch):
     with torch.no_grad():
         model(TEXTS)
         model(TEXTS[:2])
-    assert lengths == [len(HEAD), 6, 6]
+    DeepLift().attribute(model, TEXTS, torch.zeros(3, 1, dtype=torch.long))  # one call for the texts and the baselines
+    assert lengths == [len(HEAD), 6, 6, 6]
 
 
 def test_hooks_of_methods_see_the_whole_prompt():
