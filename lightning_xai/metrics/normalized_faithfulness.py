@@ -111,7 +111,7 @@ class NormalizedComprehensiveness(ErasureMetric):
     Args:
         sizes: see ErasureMetric.
         empty: the kind of empty input; `empty_probs` describes the options.
-        capped: whether values above 1 are set to 1.
+        capped: whether values above 1 are set to 1. If they are not, one text with a small b can dominate the mean.
         **kwargs: see ErasureMetric.
 
     Example:
