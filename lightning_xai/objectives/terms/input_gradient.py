@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import torch
@@ -90,6 +91,17 @@ def table_norms(losses: Tensor, table: Tensor, *, norm: GradientNorm, per: Per) 
     return torch.cat(norms).expand(len(losses))
 
 
+def total_norm(parameters: Iterable[Tensor]) -> Tensor:
+    """Returns the L2 norm [] of all parameters together. Unlike torch.nn.utils.get_total_norm, it has a gradient.
+
+    Example:
+        >>> total_norm([torch.tensor([[3.0]]), torch.tensor([0.0, 4.0])])
+        tensor(5.)
+    """
+    exact = [parameter if parameter.dtype == torch.float64 else parameter.float() for parameter in parameters]
+    return torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(parameter) for parameter in exact]))
+
+
 class InputGradient(Term):
     """The norm of the loss's gradient with respect to the input (IGR).
 
@@ -162,7 +174,7 @@ class InputGradient(Term):
             # the weights are those in `_trained`. Their requires_grad does not help, because it is False in validation,
             # where all weights are frozen
             trained = [parameter for name, parameter in clean.network.named_parameters() if name in self._trained]
-            norms = norms + torch.nn.utils.get_total_norm(trained)
+            norms = norms + total_norm(trained)
         return TermValue(norms)
 
     def _norms(self, clean: CleanPass) -> Tensor:
