@@ -14,6 +14,7 @@ from lightning_xai.attributions.att_in_grad import AttInGrad
 from lightning_xai.attributions.random import Random
 from lightning_xai.commands.trained.measuring import evaluation_of
 from lightning_xai.data.sources.planted import Planted
+from lightning_xai.types import Attribution, Batch, TextInputs
 from tests.commands.conftest import command, numbers
 
 TEXTS = ["w7 w0 w9 w30", "w1 w2"]
@@ -160,6 +161,19 @@ def test_a_preset_is_found_by_its_name(preset):
     assert evaluation_of(preset).preset == preset
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("preset", ["er", "er_plausibility"])
+def test_plausibility_of_a_wrong_prediction_is_that_of_the_labels_explanation(preset):
+    inputs = TextInputs.of_ids([[5, 6, 7, 8]])
+    of_both_classes = Attribution.of_scores([[[4.0, 1.0, 2.0, 3.0], [1.0, 2.0, 3.0, 4.0]]], inputs.token_mask)
+    evidence = Attribution.of_scores([[[1.0, 0.0, 0.0, 0.0]]], inputs.token_mask)  # for class 0, the label
+    metric = evaluation_of(preset).metrics[0]
+    metric.update(of_both_classes, Batch(inputs, torch.tensor([0]), evidence), lambda _: torch.tensor([[0.1, 0.9]]))
+    values = metric.compute()
+    assert float(values["rationale/auroc"]) == 1 and int(values["num_examples"]) == 1
+
+
+@pytest.mark.slow
 def test_several_labels_for_a_network_with_exclusive_classes_are_refused(run, tables):
     table = tables["test"].assign(label=[["class0", "class1"]] * 7)
     with pytest.raises(ValueError, match="the data are multi-label, but .* is not: use data with one label per text"):
