@@ -15,6 +15,7 @@ from lightning_xai.report.comparison.agreement import agreement_figure, agreemen
 from lightning_xai.report.comparison.differences import differences_frame
 from lightning_xai.report.comparison.experiments import STAR, means_table, missed_bounds, read_experiments
 from lightning_xai.report.comparison.tables_and_pictures import (
+    PER_SIZE,
     attribution_rows,
     correlations_frame,
     faithfulness_panels,
@@ -34,6 +35,7 @@ from lightning_xai.runs.experiment import other_data_notes, report_dir, runs_of
 from lightning_xai.runs.files.whole_files import write_csv
 from lightning_xai.runs.splits import VALIDATION
 
+ER = "er"
 RANKINGS = ("rationale/auroc", "rationale/average_precision", "rationale/recall_at_annotated")
 
 
@@ -51,7 +53,7 @@ def compare(
     metric: str = "macro_f1",
     plausibility: Sequence[str] = RANKINGS,
     preset: str | None = None,
-    faithfulness: str = "er",
+    faithfulness: str = ER,
     in_domain: str = "test",
     out_of_domain: Sequence[str] = (),
     agreement: str | None = None,
@@ -105,20 +107,15 @@ def compare(
         raise ValueError("trade_off is log_loss, the other axis of the plot: give the name of a term, such as guidance")
     folders = [Path(experiment) for experiment in experiments]
     rows, names = read_experiments(folders), experiment_names(folders)
-    if preset is not None and preset not in set(rows["preset"]):
-        raise ValueError(
-            f"no run has the preset {preset!r}: choose one of {', '.join(sorted(set(rows['preset']) - {''}))}"
-        )
-    unknown = [name for name in plausibility if name not in set(rows["metric"])]
-    if unknown and tuple(plausibility) != RANKINGS:  # default metrics may be missing: not all runs have rationales
-        known = ", ".join(sorted(set(rows.loc[rows["method"] != "", "metric"])))
-        raise ValueError(f"no run has the metric {unknown[0]!r}: the runs have {known or 'no metrics of attributions'}")
+    _check_presets(rows, plausibility, preset, faithfulness)
     scores = rows_of_metric(rows, metric)
     for split in (in_domain, *out_of_domain):
         if split not in set(scores["split"]):
             known = ", ".join(scores["split"].unique())
             raise ValueError(f"no run has the split {split!r}: test the runs on this split, or choose one of {known}")
-    others = list(out_of_domain) or other_splits(scores, in_domain)
+    if in_domain in out_of_domain:
+        raise ValueError(f"the split {in_domain!r} is both in_domain and out_of_domain: leave it out of out_of_domain")
+    others = list(dict.fromkeys(out_of_domain)) or other_splits(scores, in_domain)
     by_name = dict(zip(names, folders, strict=True))
     losses = None
     if trade_off is not None:
@@ -133,7 +130,6 @@ def compare(
     tables[0] = "\n".join([tables[0], *(line for note in notes for line in wrap(note, width))])
     agreements = None if agreement is None else _agreements(by_name, agreement)
     folder = Path(output) if output else report_dir(common_folder(folders)) / "compare"
-    folder.mkdir(parents=True, exist_ok=True)
     written = [write_csv(rows, folder / "results.csv")]
     print("\n\n".join(tables))
     if len(names) > 1:
@@ -141,7 +137,7 @@ def compare(
         if any(STAR in table for table in tables):
             note = f"{STAR} differs from {names[0]}: the 95 % interval of the difference (Welch) excludes 0"
             _print_note(note, width)
-    if unknown:
+    if unknown := [name for name in plausibility if name not in set(rows["metric"])]:
         remedy = "--plausibility takes the names of other metrics in results.csv, and --preset their preset"
         _print_note(f"no run has {' or '.join(unknown)}: {remedy}", width)
     scatter = []
@@ -166,6 +162,27 @@ def compare(
     if losses is not None:
         written += write_table_and_figure(folder / "trade_off", losses.points, losses.figure(names))
     print("\n".join(f"written: {file}" for file in written))
+
+
+def _check_presets(rows: pd.DataFrame, plausibility: Sequence[str], preset: str | None, faithfulness: str) -> None:
+    """Raises ValueError if a preset or a metric of attributions is named of which no run has results."""
+    measured = rows[rows["preset"] != ""]
+    if preset is not None and preset not in set(measured["preset"]):
+        raise ValueError(f"no run has the preset {preset!r}: choose one of {_list(measured['preset'])}")
+    unknown = [name for name in plausibility if name not in set(measured["metric"])]
+    if unknown and tuple(plausibility) != RANKINGS:  # default metrics may be missing: not all runs have rationales
+        known = _list(measured["metric"])
+        raise ValueError(f"no run has the metric {unknown[0]!r}: the runs have {known or 'no metrics of attributions'}")
+    if faithfulness != ER and not faithfulness_panels(rows, faithfulness):
+        per_size = measured[measured["metric"].str.fullmatch(PER_SIZE.pattern)]
+        raise ValueError(
+            f"faithfulness is {faithfulness}, but no run has a normalized metric of this preset for each percentage of "
+            f"tokens: choose one of {_list(per_size['preset']) or 'the presets with `aggregate: per_k`'}"
+        )
+
+
+def _list(names: pd.Series) -> str:
+    return ", ".join(sorted(names.unique()))
 
 
 def _print_note(note: str, width: int) -> None:

@@ -38,27 +38,40 @@ def read_trade_off(experiments: Mapping[str, Path], term: str, plausible: pd.Dat
         Traceback (most recent call last):
         ValueError: no run has a best checkpoint, so there is no trade-off to plot: leave out --trade_off
     """
-    rows, bounds, settings = [], set(), {}
+    rows, settings = [], {}
+    bounds: dict[bool, set[float]] = {True: set(), False: set()}  # of runs with and without a best checkpoint
     columns = [plausible[name] for name in ("experiment", "seed", "method", "value")] if len(plausible) else []
     known = {(name, f"seed{seed}", method): value for name, seed, method, value in zip(*columns, strict=True)}
     for name, folder in experiments.items():
         for run in runs_of(folder):
             losses = best_validation_losses(run, (term, "log_loss"))
+            bounds[losses is not None] |= validation_bounds(run.manifest, term)
             if losses is None:
                 continue
             settings[str(run.path)] = run.settings or {}
             guided = guided_method(settings[str(run.path)], term)
             auroc = known.get((name, run.path.name, guided), math.nan)
             rows.append((name, run.path.name, losses[term], losses["log_loss"], auroc))
-            bounds.add((run.manifest.get("bounds") or {}).get(term, (None, None))[1])
     if not rows:
         raise ValueError("no run has a best checkpoint, so there is no trade-off to plot: leave out --trade_off")
     _check_same_term(settings, term)
-    given = sorted(bound for bound in bounds if bound is not None)
+    given = sorted(bounds[True] or bounds[False])
     if len(given) > 1:
         shown = ", ".join(f"{bound:g}" for bound in given)
         raise ValueError(f"the runs have different bounds for {term}: {shown}; compare experiments with the same bound")
     return TradeOff(term, pd.DataFrame(rows, columns=COLUMNS), metric, given[0] if given else None)
+
+
+def validation_bounds(manifest: Mapping[str, Any], term: str) -> set[float]:
+    """Returns the bound with which a run's loss of a term is compared in validation; empty if the run has none.
+
+    Example:
+        >>> validation_bounds({"bounds": {"guidance": [0.04, None]}}, "guidance"), validation_bounds({}, "guidance")
+        ({0.04}, set())
+    """
+    bound, in_validation = (manifest.get("bounds") or {}).get(term, (None, None))
+    given = bound if in_validation is None else in_validation
+    return set() if given is None else {given}
 
 
 def _check_same_term(settings: Mapping[str, Mapping[str, Any]], term: str) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from lightning_xai.models.checkpoints.loading import read_tensors
 from lightning_xai.runs.folder import RunFolder
 
 
@@ -16,8 +16,8 @@ def best_validation_losses(run: RunFolder, names: tuple[str, ...]) -> dict[str, 
         names: names of losses, such as "log_loss" and the name of a term.
 
     Raises:
-        ValueError: the run did not log one of the losses in validation, or up to its best checkpoint, it never logged
-            all of them at the same step.
+        ValueError: the best checkpoint is damaged, the run did not log one of the losses in validation, or up to its
+            best checkpoint, it never logged all of them at the same step.
 
     Example:
         >>> from pathlib import Path
@@ -27,7 +27,7 @@ def best_validation_losses(run: RunFolder, names: tuple[str, ...]) -> dict[str, 
     file = run.checkpoint("best")
     if file is None:
         return None
-    checkpoint = torch.load(file, map_location="cpu", weights_only=True, mmap=True)
+    checkpoint = read_tensors(file, mmap=True)
     # Lightning logs a value under the number of training batches so far, `_batches_that_stepped` (batches over which
     # Lightning accumulates gradients count as one). `global_step` counts the optimizer's steps, and is smaller if the
     # objective accumulates gradients itself

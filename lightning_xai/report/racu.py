@@ -18,6 +18,7 @@ from lightning_xai.report.intervals import with_intervals
 from lightning_xai.report.roar import RANDOM, read_chains, roar_panels
 from lightning_xai.report.sparsity import sparsity_panels
 from lightning_xai.report.tables import Column, text_table, wrap
+from lightning_xai.runs.files.disk import writing
 from lightning_xai.runs.files.whole_files import write_csv, write_whole
 
 Quantity = Literal["racu", "leakage"]
@@ -161,7 +162,6 @@ def write_racu_report(
         ['racu.csv', 'racu_seeds.csv', 'roar.png']
     """
     rows = read_chains(folders, metrics, split)
-    output.mkdir(parents=True, exist_ok=True)
     by_seed = racu_by_seed(rows)
     summary = with_intervals(by_seed, ["experiment", "method", "quantity"])
     write_csv(by_seed, output / "racu_seeds.csv")
@@ -174,7 +174,8 @@ def write_racu_report(
 
 def _write_pictures(panels: Mapping[str, Sequence[Panel]], output: Path, events: Path, split: str) -> list[Path]:
     """Writes each figure that has panels to a PNG file and to TensorBoard. Returns the paths of the PNG files."""
-    events.mkdir(parents=True, exist_ok=True)
+    with writing(events):
+        events.mkdir(parents=True, exist_ok=True)
     for old in events.glob(f"events.out.tfevents*{EVENTS_SUFFIX}"):  # otherwise, TensorBoard would show old figures too
         old.unlink(missing_ok=True)  # another chain may have just removed the file
     files = []

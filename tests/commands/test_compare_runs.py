@@ -70,6 +70,16 @@ def test_the_line_of_a_trade_off_is_at_the_bound_of_constrained_runs(tmp_path):
         assert [x for line in lines for x in np.asarray(line.get_xdata())] == expected
 
 
+def test_the_line_is_that_of_runs_with_points_or_else_of_runs_that_missed_their_bound(tmp_path):
+    free = logged_run(tmp_path / "free", 0, [(0.5, 0.75)], best=0)
+    met = logged_run(tmp_path / "met", 0, [(0.5, 0.75)], best=0, bound=0.0625)
+    missed = logged_run(tmp_path / "missed", 0, [(0.5, 0.75)], best=0, bound=0.125)
+    (missed / "seed0" / "checkpoints" / "best.ckpt").unlink()
+    for others, expected in (([missed], 0.125), ([missed, met], 0.0625)):
+        folders = {folder.name: folder for folder in (free, *others)}
+        assert read_trade_off(folders, "guidance", pd.DataFrame(), metric=AUROC).bound == expected
+
+
 def test_the_best_epoch_of_a_run_that_accumulates_batches_is_found(tmp_path):
     run = logged_run(tmp_path / "a", 0, [(0.5, 0.75), (0.25, 0.5), (0.125, 0.25)], best=1, steps_of_epoch=2)
     assert "a    0.2500    0.5000" in command("compare", run, "--trade_off", "guidance")
@@ -80,6 +90,9 @@ def test_the_best_epoch_of_a_run_that_accumulates_batches_is_found(tmp_path):
     [
         (["--preset", "typo"], "no run has the preset 'typo'"),
         (["--plausibility", "typo"], "no run has the metric 'typo'"),
+        (["--plausibility", "macro_f1"], "no run has the metric 'macro_f1': the runs have no metrics of attributions"),
+        (["--faithfulness", "typo"], "faithfulness is typo, but no run has a normalized metric"),
+        (["--out_of_domain", "test"], "'test' is both in_domain and out_of_domain"),
         (["--metric", "log_loss"], "metric is log_loss, which can exceed 1"),
         (["--trade_off", "log_loss"], "trade_off is log_loss, the other axis"),
         (["--trade_off", "guidance"], "have different bounds for guidance: 0.125, 0.25; compare"),
@@ -88,6 +101,14 @@ def test_the_best_epoch_of_a_run_that_accumulates_batches_is_found(tmp_path):
 def test_options_that_would_show_nothing_or_something_else_are_refused(arguments, message, tmp_path):
     runs = [logged_run(tmp_path / str(bound), 0, [(0.5, 0.75)], best=0, bound=bound) for bound in (0.125, 0.25)]
     assert message in refusal("compare", *runs, *arguments)
+
+
+def test_a_damaged_checkpoint_or_a_file_in_place_of_the_output_gives_one_line(tmp_path):
+    experiment = logged_run(tmp_path / "lambda0", 0, [(0.5, 0.75)], best=0)
+    (tmp_path / "file").write_text("")
+    assert "results.csv cannot be written (File exists)" in refusal("compare", experiment, "--output", tmp_path / "file")
+    (experiment / "seed0" / "checkpoints" / "best.ckpt").write_text("cut")
+    assert "best.ckpt is not loaded: it is damaged" in refusal("compare", experiment, "--trade_off", "guidance")
 
 
 def test_a_run_that_did_not_validate_the_term_is_named_before_anything_is_written(tmp_path):

@@ -22,8 +22,12 @@ from lightning_xai.runs.renamed_classes import current_spec
 Shape = tuple[int, ...] | Literal["absent"]
 
 
-def read_tensors(path: Path) -> dict[str, Any]:
+def read_tensors(path: Path, *, mmap: bool = False) -> dict[str, Any]:
     """Returns the tensors (on the CPU) and primitives in a file that torch.save wrote. Runs no code from the file.
+
+    Args:
+        path: the file.
+        mmap: whether tensors are read from the disk only when they are used.
 
     Raises:
         ValueError: the file holds other objects, or torch.save did not write it.
@@ -38,7 +42,7 @@ def read_tensors(path: Path) -> dict[str, Any]:
     try:
         # older versions of torch save optimizer state in a defaultdict
         with torch.serialization.safe_globals([defaultdict]):
-            return torch.load(path, map_location="cpu", weights_only=True)
+            return torch.load(path, map_location="cpu", weights_only=True, mmap=mmap)
     # torch's unpickler raises errors of many types, even a KeyError for a text file. They are not shown, because some
     # advise to load the file unsafely
     except Exception as error:

@@ -52,7 +52,6 @@ def write_models_report(
     """
     rows = read_models(places, split=split, preset=preset, names=names, preset_file=preset_file)
     summary = over_seeds(rows, unsupervised=unsupervised, supervised=supervised)
-    output.mkdir(parents=True, exist_ok=True)
     write_csv(summary, output / "tables.csv")
     parts = [text for table in TABLES.values() if (text := markdown_table(summary, table))]
     legend = LEGEND.replace("*: mean", "bold: mean").replace("_: mean", "underlined: mean")
