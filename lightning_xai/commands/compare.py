@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 
@@ -11,7 +11,7 @@ import pandas as pd
 from lightning_xai.commands.parser.typed_command import run_command
 from lightning_xai.commands.trade_off import read_trade_off
 from lightning_xai.metrics.classification import LOWER_IS_BETTER
-from lightning_xai.report.comparison.agreement import agreement_figure, agreement_frame, agreement_table
+from lightning_xai.report.comparison.agreement import agreement_figure, agreement_frame, agreement_table, shared_methods
 from lightning_xai.report.comparison.differences import differences_frame
 from lightning_xai.report.comparison.experiments import STAR, means_table, missed_bounds, read_experiments
 from lightning_xai.report.comparison.tables_and_pictures import (
@@ -128,7 +128,8 @@ def compare(
     tables += [] if losses is None else [losses.table(names, width=width)]
     notes = [*missed_bounds(folders), *other_data_notes(by_name)]
     tables[0] = "\n".join([tables[0], *(line for note in notes for line in wrap(note, width))])
-    agreements = None if agreement is None else _agreements(by_name, agreement)
+    tested = {name: [run.path for run in runs_of(folder) if run.is_tested] for name, folder in by_name.items()}
+    agreements = None if agreement is None else agreement_frame(tested, agreement)
     folder = Path(output) if output else report_dir(common_folder(folders)) / "compare"
     written = [write_csv(rows, folder / "results.csv")]
     print("\n\n".join(tables))
@@ -156,8 +157,10 @@ def compare(
             print("\n".join(part for line in lines for part in wrap(line, width)))
     layers, curves = layer_panels(rows, plausibility[0], preset), faithfulness_panels(rows, faithfulness)
     written += write_pictures(rows, scatter, layers, curves, names=names, metric=metric, output=folder)
-    if agreements is not None:
-        print(f"\n{agreement_table(agreements, names, str(agreement), width=width)}")
+    if agreement is not None and agreements is not None:
+        print(f"\n{agreement_table(agreements, names, agreement, width=width)}")
+        if left_out := shared_methods(tested, agreement)[1]:
+            _print_note(f"not compared, since some runs have not stored them: {', '.join(left_out)}", width)
         written += write_table_and_figure(folder / "agreement", agreements, agreement_figure(agreements, names))
     if losses is not None:
         written += write_table_and_figure(folder / "trade_off", losses.points, losses.figure(names))
@@ -187,9 +190,3 @@ def _list(names: pd.Series) -> str:
 
 def _print_note(note: str, width: int) -> None:
     print("\n" + "\n".join(wrap(note, width)))
-
-
-def _agreements(experiments: Mapping[str, Path], split: str) -> pd.DataFrame:
-    """Returns how well the tested runs of each experiment agree with those of the first one."""
-    groups = {name: [run.path for run in runs_of(folder) if run.is_tested] for name, folder in experiments.items()}
-    return agreement_frame(groups, split)

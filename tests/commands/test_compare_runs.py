@@ -106,7 +106,9 @@ def test_options_that_would_show_nothing_or_something_else_are_refused(arguments
 def test_a_damaged_checkpoint_or_a_file_in_place_of_the_output_gives_one_line(tmp_path):
     experiment = logged_run(tmp_path / "lambda0", 0, [(0.5, 0.75)], best=0)
     (tmp_path / "file").write_text("")
-    assert "results.csv cannot be written (File exists)" in refusal("compare", experiment, "--output", tmp_path / "file")
+    assert "results.csv cannot be written (File exists)" in refusal(
+        "compare", experiment, "--output", tmp_path / "file"
+    )
     (experiment / "seed0" / "checkpoints" / "best.ckpt").write_text("cut")
     assert "best.ckpt is not loaded: it is damaged" in refusal("compare", experiment, "--trade_off", "guidance")
 
@@ -164,3 +166,12 @@ def test_agreement_is_computed_where_it_is_asked_for(named, tmp_path):
     printed = command("compare", tmp_path / "base", tmp_path / "joint", *(["--agreement", "test"] if named else []))
     assert ("Kendall's tau-b with other seeds of base on test" in printed) == named
     assert (tmp_path / "report" / "compare" / "agreement.png").is_file() == named
+
+
+def test_methods_that_only_some_runs_have_stored_are_named(tmp_path):
+    for seed in (0, 1):
+        write_results(tmp_path / "base", seed, F1)
+        store(tmp_path / "base" / f"seed{seed}", random_scores())
+    store(tmp_path / "base" / "seed0", random_scores(), method="rollout")
+    printed = command("compare", tmp_path / "base", "--agreement", "test")
+    assert "not compared, since some runs have not stored them: rollout" in printed

@@ -225,8 +225,7 @@ class EncodedSource:
         num_rows = self.table.num_rows[split]
         is_part = index is not None and FEWEST_OF_A_VIEW * len(index) < num_rows
         chosen = index if is_part and index is not None else np.arange(num_rows)
-        limit = self.source.max_lengths.get(split)
-        encoder = self.encoder if limit is None else self.encoder.with_max_length(limit)
+        encoder = self._encoder_of(split)
         facts = {
             **self.facts,
             "encoder": encoder_key_facts(encoder),
@@ -250,6 +249,15 @@ class EncodedSource:
             set_aside(encoded.folder)
             encoded = self.cache.find_or_make(facts, make, split)
         return encoded
+
+    def _encoder_of(self, split: str) -> Encoder:
+        limit = self.source.max_lengths.get(split)
+        if limit is None:
+            return self.encoder
+        try:
+            return self.encoder.with_max_length(limit)
+        except ValueError as error:
+            raise ValueError(f"`max_lengths` has {limit} for {split}: {error}") from None
 
     def _checked(self, split: str, index: np.ndarray | None, doing: str = "encoding") -> Iterator[dict[str, Any]]:
         rows = self.rows[split]

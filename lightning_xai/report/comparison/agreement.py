@@ -13,6 +13,7 @@ import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from lightning_xai.functional.text.quantity import quantity
 from lightning_xai.metrics.similarity import kendall
 from lightning_xai.report.curves import COLORS, DOTS_PER_INCH
 from lightning_xai.report.tables import Column, text_table
@@ -71,6 +72,28 @@ def seed_agreement(first: Sequence[StoredScores], second: Sequence[StoredScores]
     ]
 
 
+def shared_methods(runs: Mapping[str, Sequence[Path]], split: str) -> tuple[list[str], list[str]]:
+    """Returns the methods whose scores all runs have stored, and the methods whose scores only some runs have stored.
+
+    Args:
+        runs: name of an experiment -> folders of its runs.
+        split: the split of the scores.
+
+    Raises:
+        ValueError: a run has stored no scores on the split, or the runs have no method in common.
+    """
+    stored = {run: {m for s, m in stored_methods(run) if s == split} for group in runs.values() for run in group}
+    for run, names in stored.items():
+        if not names:
+            raise ValueError(
+                f"{run} has stored no attributions on {split}: test this run with callbacks/attribution_cache.yaml"
+            )
+    shared = set.intersection(*stored.values())
+    if not shared:
+        raise ValueError(f"the runs have no method in common on {split}: test all of them with the same methods")
+    return sorted(shared), sorted(set.union(*stored.values()) - shared)
+
+
 def agreement_frame(runs: Mapping[str, Sequence[Path]], split: str) -> pd.DataFrame:
     """Returns how well the runs of each experiment agree with runs of the first experiment.
 
@@ -86,19 +109,12 @@ def agreement_frame(runs: Mapping[str, Sequence[Path]], split: str) -> pd.DataFr
             have no method, or no text and class, in common.
     """
     reference, *_ = runs
-    stored = {run: {m for s, m in stored_methods(run) if s == split} for group in runs.values() for run in group}
-    for run, names in stored.items():
-        if not names:
-            raise ValueError(
-                f"{run} has stored no attributions on {split}: test this run with callbacks/attribution_cache.yaml"
-            )
     if len(runs[reference]) < 2:
         raise ValueError(
-            f"{reference} has fewer than two tested runs, too few for a reference: fit and test more seeds"
+            f"{reference} has {quantity(len(runs[reference]), 'tested run')}, too few for a reference: fit and test "
+            "more seeds, or name another experiment first (runs that missed their bounds are not tested)"
         )
-    methods = sorted(set.intersection(*stored.values()))
-    if not methods:
-        raise ValueError(f"the runs have no method in common on {split}: test all of them with the same methods")
+    methods, _ = shared_methods(runs, split)
     rows = []
     for name, group in runs.items():
         pairs = pairs_of_runs(group, runs[reference])

@@ -183,13 +183,18 @@ def test_a_limit_above_that_of_the_encoder_keeps_more_tokens(tmp_path):
             lambda: TextDataModule(
                 OutOfDomain(own(), {"a": own()}, max_lengths={"a": 2}), VocabularyEncoder(words=9)
             ).split("a"),
-            "max_length=2 must be above",
+            "`max_lengths` has 2 for a: max_length=2 must be above",
         ),
     ],
 )
 def test_what_cannot_be_added_is_refused_with_the_remedy(build, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         build()
+
+
+def test_null_on_the_command_line_leaves_out_a_class():
+    made = OutOfDomain(own(), {"a": Reviews(["joy", "negative"])}, classes={"a": {"joy": "None"}})
+    assert set(made.load()["a"]["labels"]) == {0}
 
 
 def test_a_source_inside_decides_the_files_and_the_revision():

@@ -89,7 +89,7 @@ def test_runs_of_one_seed_are_no_pair():
 
 def test_what_cannot_be_compared_is_refused(tmp_path):
     runs = [store(tmp_path / f"a/seed{i}", random_scores()) for i in range(2)]
-    with pytest.raises(ValueError, match="a has fewer than two tested runs"):
+    with pytest.raises(ValueError, match="a has 1 tested run, too few for a reference"):
         agreement_frame({"a": runs[:1]}, "test")
     with pytest.raises(ValueError, match="has stored no attributions on imdb"):
         agreement_frame({"a": runs}, "imdb")
