@@ -135,6 +135,8 @@ def explain(
             raise ValueError(f"--{option} {value} has no effect with --{given}: leave it out, or use --{other}")
     if output is not None and Path(output).suffix in (".csv", ".tsv", ".parquet", ".html"):
         raise ValueError(f"--output writes JSON Lines, not {output}: give a name that ends in .jsonl")
+    if html is not None and Path(html).suffix not in (".html", ".htm"):
+        raise ValueError(f"--html writes a page, not {html}: give a name that ends in .html")
     if file not in (None, STANDARD) and not Path(str(file)).is_file():
         raise ValueError(f"there is no file {file}: give a file with one text per line, or - for standard input")
     run, inputs = run_and_inputs(ckpt)

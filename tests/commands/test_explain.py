@@ -237,6 +237,14 @@ def test_output_that_is_no_file_of_json_lines_is_refused(fitted, tmp_path, name)
 
 
 @pytest.mark.slow
+def test_a_page_does_not_replace_a_file_of_another_kind(fitted, tmp_path):
+    table = tmp_path / "train.csv"
+    table.write_text("text,label\n")
+    message = refusal("explain", "--ckpt", fitted.path, "--text", TEXT, "--html", table)
+    assert "train.csv: give a name that ends in .html" in message and table.read_text() == "text,label\n"
+
+
+@pytest.mark.slow
 def test_a_text_that_is_cut_is_named(fitted, tmp_path):
     page = ["--html", tmp_path / "page.html"]
     line = "\nthe network reads only the first 89 of 299 characters\n"  # 30 tokens beside two special ones

@@ -12,6 +12,7 @@ from omegaconf import OmegaConf
 from lightning_xai.commands.parser.choices import listed_choices
 from lightning_xai.commands.parser.class_help import derived_names
 from lightning_xai.commands.parser.old_objectives import with_terms
+from lightning_xai.commands.parser.repeated_keys import check_repeated_keys
 from lightning_xai.objectives.terms.base import Term
 
 TERMS = "model.init_args.terms"
@@ -112,7 +113,7 @@ def _terms_in(file: Path) -> list[Any]:
     are made absolute. The item is None if the file sets `terms` to null, and a text if the terms cannot be known,
     because a setting is an interpolation or the path of a missing file. The list is empty if the file sets no terms.
     """
-    settings: Any = OmegaConf.to_container(OmegaConf.load(file), resolve=False) if file.is_file() else None
+    settings: Any = _content(file) if file.is_file() else None
     folder = file.parent
     for key in TERMS.split("."):
         if isinstance(settings, dict):
@@ -124,6 +125,14 @@ def _terms_in(file: Path) -> list[Any]:
         return [settings] if settings is None or isinstance(settings, str) else []
     followed = {name: _followed(term, folder) for name, term in settings.items()}
     return [{name: _with_absolute_paths(term, place.absolute()) for name, (term, place) in followed.items()}]
+
+
+def _content(file: Path) -> Any:
+    try:
+        check_repeated_keys(file.read_text(encoding="utf-8"))  # OmegaConf's own error is a traceback
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from None
+    return OmegaConf.to_container(OmegaConf.load(file), resolve=False)
 
 
 def _followed(value: Any, folder: Path) -> tuple[Any, Path]:

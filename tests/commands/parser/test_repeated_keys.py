@@ -28,3 +28,9 @@ def test_second_method_of_one_name_does_not_replace_the_first_in_silence(tmp_pat
     part.write_text(f"class_path: {METHODS['class_path']}\ninit_args:\n  methods:\n    {TWICE}\n    {TWICE}\n")
     config = save(tiny_config(callbacks=[str(part)]), tmp_path / "tiny.yaml")
     assert "the key 'g' is in line 4 and again in line 5" in refusal("fit", "--config", config, "--runs_dir", tmp_path)
+
+
+def test_key_repeated_in_a_configuration_is_refused_with_the_name_of_the_file(tmp_path):
+    config = tmp_path / "twice.yaml"
+    config.write_text("trainer:\n  max_epochs: 1\n  max_epochs: 2\n")
+    assert "twice.yaml: the key 'max_epochs' is in line 2 and again in line 3" in refusal("fit", "--config", config)
