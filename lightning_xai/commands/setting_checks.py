@@ -25,6 +25,7 @@ from lightning_xai.models.pretrained.pretrained_weights import refuse_gaps
 from lightning_xai.objectives.base import Objective
 from lightning_xai.objectives.constrained import Constrained
 from lightning_xai.objectives.constraint_checks import TASK, logged_name
+from lightning_xai.objectives.evaluation import Evaluation
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.splits import VALIDATION, log_prefix
 
@@ -266,13 +267,13 @@ def resolve_checkpoint(
 
     Raises:
         ValueError: there is no such file; the checkpoint has another network than `objective`, or other classes or
-            another tokenizer than the data; or there is no checkpoint, and some weights of the pretrained network are
+            another tokenizer than the data; or there is no checkpoint, and some or all weights of the network are
             random.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
         >>> from lightning_xai.objectives.supervised import Supervised
-        >>> print(resolve_checkpoint(RunFolder(Path("no/such/run")), None, Supervised(random_bert()), []))
+        >>> print(resolve_checkpoint(RunFolder(Path("no/such/run")), "initial", Supervised(random_bert()), []))
         None
     """
     if ckpt_path == "initial":
@@ -287,7 +288,10 @@ def resolve_checkpoint(
             raise ValueError(f"there is no checkpoint {ckpt_path}: give a file, or 'best', 'last' or 'initial'")
     if file is None:
         remedy = "fit this network first, or explain it untrained with --ckpt_path initial"
-        refuse_gaps(objective.network.weight_gaps, str(objective.network.init_args.get("path")), remedy=remedy)
+        pretrained = objective.network.init_args.get("path")
+        refuse_gaps(objective.network.weight_gaps, str(pretrained), remedy=remedy)
+        if pretrained is None and not isinstance(objective, Evaluation):
+            raise ValueError(f"{run.path} has no checkpoint, so all weights would be random: {remedy}")
         return None
     check_checkpoint(str(file), objective, class_names, data)
     return str(file)

@@ -163,7 +163,7 @@ def test_unfinished_training_goes_on_with_another_evaluation(tmp_path):
 def test_training_from_the_start_keeps_the_results_of_an_earlier_network_apart(plain, tmp_path):
     argv = ["--config", plain.config, "--runs_dir", tmp_path]
     run = tmp_path / "tiny" / "seed0"
-    command("test", *argv)
+    command("test", *argv, "--ckpt_path", "initial")
     (untrained,) = set(numbers(run / "results.csv")["checkpoint"])
     command("fit", *argv, "--test_after_fit", "false")
     assert tables(run) == {f"results_{untrained}.csv"}

@@ -39,7 +39,8 @@ def trained(tmp_path_factory) -> tuple[Path, list[str]]:
 
 def untrained_argv(folder: Path, experiment: str) -> list[str | Path]:
     """Returns the command that tests an untrained network, which is then compared with the trained seeds."""
-    return ["test", "--config", folder / "tiny.json", "--runs_dir", folder / "runs", "--experiment", experiment]
+    place: list[str | Path] = ["--runs_dir", folder / "runs", "--experiment", experiment]
+    return ["test", "--config", folder / "tiny.json", "--ckpt_path", "initial", *place]
 
 
 @pytest.mark.slow
