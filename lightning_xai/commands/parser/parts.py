@@ -13,6 +13,7 @@ from jsonargparse import get_loader, set_loader
 
 from lightning_xai.commands.parser.choices import listed_choices
 from lightning_xai.commands.parser.old_objectives import with_terms
+from lightning_xai.commands.parser.python_null import with_null
 from lightning_xai.commands.parser.repeated_keys import check_repeated_keys
 
 _PACKAGE = Path(__file__).parents[2]
@@ -115,12 +116,12 @@ def find_shipped_parts() -> None:
 
     A shipped file is used only if the configuration's own folder has no such file. (While the parser reads a
     configuration, this folder is the working directory.) The parser then also replaces old objectives (see
-    `with_terms`), and refuses a configuration that repeats a key.
+    `with_terms`), refuses a configuration that repeats a key, and reads None as null in options (see `with_null`).
     """
     load = get_loader("yaml")
 
     def load_checked(text: str) -> Any:
-        value = load(text)
+        value = load(with_null(text))
         if isinstance(value, dict | list):
             check_repeated_keys(text)
         return _with_shipped(value)

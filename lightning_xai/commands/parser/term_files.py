@@ -129,7 +129,7 @@ def _terms_in(file: Path) -> list[Any]:
 
 def _content(file: Path) -> Any:
     try:
-        check_repeated_keys(file.read_text(encoding="utf-8"))  # OmegaConf's own error is a traceback
+        check_repeated_keys(file.read_text(encoding="utf-8"))  # OmegaConf's error for such a key is no ValueError
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from None
     return OmegaConf.to_container(OmegaConf.load(file), resolve=False)

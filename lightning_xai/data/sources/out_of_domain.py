@@ -39,8 +39,6 @@ def matched_classes(
         ValueError: movies has the class 'NEG', which is not one of ['negative', 'positive']: set `classes: {movies:...
     """
     theirs, ours = comparable_names(names, data_names)
-    if "None" not in data_names:  # what jsonargparse makes of null in an option of a source inside another one
-        mapping = {name: None if target == "None" else target for name, target in mapping.items()}
     for name, target in mapping.items():
         for one, known in ((name, names), (target, data_names)):
             if one is not None and one not in known:

@@ -192,11 +192,6 @@ def test_what_cannot_be_added_is_refused_with_the_remedy(build, message):
         build()
 
 
-def test_null_on_the_command_line_leaves_out_a_class():
-    made = OutOfDomain(own(), {"a": Reviews(["joy", "negative"])}, classes={"a": {"joy": "None"}})
-    assert set(made.load()["a"]["labels"]) == {0}
-
-
 def test_a_source_inside_decides_the_files_and_the_revision():
     source = OutOfDomain(Planted(num_train=4), {"other": Planted(seed=1)})
     assert source.files() == [] and source.remote_revision() == ""
