@@ -288,10 +288,11 @@ def resolve_checkpoint(
             raise ValueError(f"there is no checkpoint {ckpt_path}: give a file, or 'best', 'last' or 'initial'")
     if file is None:
         remedy = "fit this network first, or explain it untrained with --ckpt_path initial"
-        pretrained = objective.network.init_args.get("path")
-        refuse_gaps(objective.network.weight_gaps, str(pretrained), remedy=remedy)
-        if pretrained is None and not isinstance(objective, Evaluation):
-            raise ValueError(f"{run.path} has no checkpoint, so all weights would be random: {remedy}")
+        arguments = objective.network.init_args
+        refuse_gaps(objective.network.weight_gaps, str(arguments.get("path")), remedy=remedy)
+        is_pretrained = arguments.get("path") is not None and arguments.get("pretrained", True)
+        if not is_pretrained and not isinstance(objective, Evaluation):
+            raise ValueError(f"{run.path} has no checkpoint, and its network has no pretrained weights: {remedy}")
         return None
     check_checkpoint(str(file), objective, class_names, data)
     return str(file)

@@ -274,7 +274,10 @@ def test_run_killed_in_its_test_is_only_tested_again(plain, plain_copy):
 def test_network_without_a_checkpoint_is_tested_only_if_the_untrained_network_is_asked_for(plain, tmp_path):
     for name in ("test", "predict"):
         message = refusal(name, "--config", plain.config, "--runs_dir", tmp_path, "--experiment", "typo")
-        assert "has no checkpoint, so all weights would be random" in message and not (tmp_path / "typo").exists()
+        assert (
+            "typo/seed0 has no checkpoint, and its network has no pretrained weights" in message
+            and not (tmp_path / "typo").exists()
+        )
     printed = command("test", "--config", plain.config, "--runs_dir", tmp_path, "--ckpt_path", "initial")
     assert "the network is used as the configuration builds it, without a checkpoint" in printed
     (digest,) = set(numbers(tmp_path / "tiny" / "seed0" / "results.csv")["checkpoint"])

@@ -141,13 +141,13 @@ def test_a_random_head_is_not_measured_before_its_fit(network_class, tmp_path):
         resolve_checkpoint(RunFolder(tmp_path / "run"), None, objective, [])
 
 
-def test_a_network_that_is_random_on_purpose_may_be_measured(tmp_path):
+def test_a_network_that_is_random_on_purpose_is_measured_only_if_that_is_asked_for(tmp_path):
     save(tmp_path / "encoder", auto_class=AutoModel)
     random = HFClassifier(str(tmp_path / "encoder"), 3, pretrained=False)
-    for network, ckpt_path in ((random, None), (random, "initial"), (tiny_classifier("bert"), "initial")):
-        assert resolve_checkpoint(RunFolder(tmp_path / "run"), ckpt_path, Supervised(network), []) is None
-    with pytest.raises(ValueError, match="run has no checkpoint, so all weights would be random: fit this network"):
-        resolve_checkpoint(RunFolder(tmp_path / "run"), None, Supervised(tiny_classifier("bert")), [])
+    for network in (tiny_classifier("bert"), random):
+        assert resolve_checkpoint(RunFolder(tmp_path / "run"), "initial", Supervised(network), []) is None
+        with pytest.raises(ValueError, match="run has no checkpoint, and its network has no pretrained weights: fit"):
+            resolve_checkpoint(RunFolder(tmp_path / "run"), None, Supervised(network), [])
 
 
 def test_a_prefix_less_layer_too_many_is_named_for_plm_ca(tmp_path):
