@@ -168,7 +168,10 @@ def test_plausibility_of_a_wrong_prediction_is_that_of_the_labels_explanation(pr
     of_both_classes = Attribution.of_scores([[[4.0, 1.0, 2.0, 3.0], [1.0, 2.0, 3.0, 4.0]]], inputs.token_mask)
     evidence = Attribution.of_scores([[[1.0, 0.0, 0.0, 0.0]]], inputs.token_mask)  # for class 0, the label
     metric = evaluation_of(preset).metrics[0]
-    predict = lambda inputs, embed_mask=None: torch.tensor([[0.1, 0.9]])  # noqa: E731
+
+    def predict(inputs, embed_mask=None):
+        return torch.tensor([[0.1, 0.9]])  # class 1, a wrong prediction
+
     metric.update(of_both_classes, Batch(inputs, torch.tensor([0]), evidence), predict)
     values = metric.compute()
     assert float(values["rationale/auroc"]) == 1 and int(values["num_examples"]) == 1

@@ -17,10 +17,8 @@ from tests.conftest import tiny_classifier
 from tests.objectives.conftest import planted_batch
 from tests.objectives.terms.test_term_contracts import TERMS, build
 
-HAS_CONSTANTS = {
-    EGT,
-    VAT,
-}  # scores of EGT and noise of VAT are constants in the gradient, but they change with the weights
+# the gradient takes the scores of EGT and the noise of VAT as constants, although they change with the weights
+HAS_CONSTANTS = {EGT, VAT}
 STEP = 1e-6
 
 
