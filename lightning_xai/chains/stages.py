@@ -11,6 +11,7 @@ from lightning_xai.chains.erasure_pass import read_complete
 from lightning_xai.chains.time_left import seconds_left, stage_time
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.runs.evaluation_settings import changed_evaluation, changed_training
+from lightning_xai.runs.experiment import name_of_experiment
 from lightning_xai.runs.files.whole_files import read_json, write_json
 from lightning_xai.runs.folder import OLD_RUN, RunFolder
 from lightning_xai.runs.format import with_format, without_format
@@ -18,7 +19,7 @@ from lightning_xai.runs.run_state import is_evaluated_with
 from lightning_xai.runs.settings import ERASURE, ERASURES
 
 ROOT = "root"  # name of the first stage in the option --stage
-BY_STAGE = ("experiment", ERASURES, ERASURE)  # settings that may differ between stages
+BY_STAGE = (ERASURES, ERASURE)  # settings that may differ between stages
 
 
 @dataclass(frozen=True)
@@ -254,7 +255,7 @@ class Chain:
         if stage.erasures:
             self._erasure_facts(stage)
             data = self._data_overrides(stage)
-        experiment = (self.root.settings or {})["experiment"]
+        experiment = name_of_experiment(self.root)
         # --config comes first, so that the arguments after it override its settings
         config = ["--config", stage.config] if stage.config is not None else []
         # --ckpt_path=null, because only the root may start from a given checkpoint

@@ -1,4 +1,4 @@
-"""Writes the trainer's checkpoints so that an interrupted write leaves the previous file intact."""
+"""Writes the trainer's checkpoints so that an interrupted write leaves the previous file intact, and checks others."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 from lightning import Trainer
 from lightning.fabric.plugins import CheckpointIO, TorchCheckpointIO
 
+from lightning_xai.functional.text.quantity import quantity
+from lightning_xai.models.checkpoints.checkpoint import read_checkpoint
 from lightning_xai.runs.files.checkpoint_files import require_whole, save_checkpoint
 from lightning_xai.runs.progress import say
 
@@ -44,6 +46,27 @@ class WholeCheckpointIO(TorchCheckpointIO):
         if Path(path).is_file():
             require_whole(Path(path))
         return super().load_checkpoint(path, *args, **kwargs)
+
+
+def check_epochs_left(path: str, max_epochs: int | None) -> None:
+    """Raises ValueError if a fit that continues a checkpoint would have no epoch left.
+
+    Args:
+        path: the checkpoint.
+        max_epochs: the trainer's largest number of epochs; None or -1 if there is no limit.
+
+    Example:
+        >>> import tempfile, torch
+        >>> file = Path(tempfile.mkdtemp(), "last.ckpt")
+        >>> torch.save({"epoch": 3}, file)
+        >>> check_epochs_left(str(file), max_epochs=9)
+    """
+    trained = read_checkpoint(path)["epoch"] + 1
+    if max_epochs not in (None, -1) and trained >= max_epochs:
+        raise ValueError(
+            f"{path} has been trained for {quantity(trained, 'epoch')} already, but trainer.max_epochs is "
+            f"{max_epochs}: set it above {trained}, or leave out --ckpt_path to begin a new training"
+        )
 
 
 def use_whole_checkpoints(trainer: Trainer) -> None:

@@ -22,10 +22,10 @@ from lightning_xai.callbacks.results import ResultsFile
 from lightning_xai.chains.base import AsksForRuns, ChainCallback
 from lightning_xai.commands.ahead import say_ahead
 from lightning_xai.commands.bound_facts import bound_facts, seeds_that_met
-from lightning_xai.commands.checkpoint_io import use_whole_checkpoints
+from lightning_xai.commands.checkpoint_io import check_epochs_left, use_whole_checkpoints
 from lightning_xai.commands.garbage import without_collections
 from lightning_xai.commands.outputs import written_lines
-from lightning_xai.commands.parser.config_files import check_formats, experiment_name, folder_of_config, save_config
+from lightning_xai.commands.parser.config_files import check_formats, run_of_command, save_config
 from lightning_xai.commands.parser.data_links import check_linked_arguments, give_config_path
 from lightning_xai.commands.parser.encoder_path import check_network_tokenizer, fill_encoder_path, write_encoder
 from lightning_xai.commands.parser.parts import PARSER_MODE
@@ -53,7 +53,6 @@ from lightning_xai.commands.tested import facts_of_test, has_ended, recall_resul
 from lightning_xai.objectives.base import Objective
 from lightning_xai.report.results import results_tables
 from lightning_xai.runs.facts import RunFacts
-from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.format import FORMAT, is_current
 from lightning_xai.runs.locks.ownership import own_run
 from lightning_xai.runs.progress import say
@@ -130,15 +129,11 @@ class XAICLI(LightningCLI):
         check_checkpoint_settings(config.checkpoint, weights_only=config.weights_only)
         if not is_current(config):
             raise ValueError(f"format is {config.format}, but this version reads configurations of format {FORMAT}")
-        if not config.experiment:
-            config.experiment = experiment_name(self._config_files)
         self.is_dry = bool(config.trainer.fast_dev_run)
         check_subcommand(config, str(self.subcommand), is_dry=self.is_dry)
         fill_encoder_path(config)
         self.seed = int(config.seed_everything)
-        self.run = RunFolder.of(config.runs_dir, config.experiment, self.seed)
-        if not any(argument.startswith("--runs_dir") for argument in self._args):
-            self.run = folder_of_config(self._config_files, self.run)
+        self.run = run_of_command(config, self._config_files, self._args)
         config.trainer.default_root_dir = str(self.run.path)
         self._dump_config()
         self.settings = run_settings(self.config_dump)
@@ -252,8 +247,8 @@ class XAICLI(LightningCLI):
             say("\n".join(written_lines(file, drawn_pages(self.trainer))))
 
     def _fit(self, ckpt_path: str | None, **kwargs: Any) -> None:
-        if ckpt_path is not None:
-            ckpt_path = self._resolve(ckpt_path)
+        if ckpt_path is not None and (ckpt_path := self._resolve(ckpt_path)) is not None:
+            check_epochs_left(ckpt_path, self.trainer.max_epochs)
         last = self.run.checkpoint("last")
         if last is not None and not self.is_dry:
             say(f"{self.run.path}: resuming from {last.name}")

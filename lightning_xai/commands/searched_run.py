@@ -96,8 +96,6 @@ class SearchedRun(XAICLI):
             if isinstance(part, TrainedFirst) and part.is_trained_here:
                 overrides = part.runs_before(self.trainer)
                 if overrides:
-                    # the experiment's name may be a path such as search/aml, which becomes search/aml_teacher
-                    experiment = f"--experiment={self.config.fit.experiment}_teacher"
-                    run_stages([*command, *overrides, experiment, "--test_after_fit=false"])
+                    run_stages([*command, *overrides, "--test_after_fit=false"])
                 options.append(f"--model.init_args.{part.option}={part.location(self.trainer)}")
         return options

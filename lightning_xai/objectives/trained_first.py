@@ -47,10 +47,11 @@ class TrainedFirst:
         """
         if not self.is_trained_here:
             return []
-        run = self.location(trainer)
-        return (
-            [] if self._is_trained(run) else ["--config", self.path, "--experiment", RunFolder(run).experiment_dir.name]
-        )
+        place = self.location(trainer)
+        if self._is_trained(place):
+            return []
+        experiment = RunFolder(place).experiment_dir
+        return ["--config", self.path, f"--runs_dir={experiment.parent}", f"--experiment={experiment.name}"]
 
     def location(self, trainer: Trainer) -> Path:
         """Returns the checkpoint or folder from which the network is loaded."""

@@ -18,8 +18,8 @@ ONLY_EVALUATION = {
     "trainer.limit_test_batches", "trainer.limit_predict_batches",
 }  # fmt: skip
 # settings that change neither weights nor test results. predict_split changes only predictions, and the predictions
-# for each split have their own file
-NEITHER = {"data.init_args.predict_split", "trainer.log_every_n_steps"}
+# for each split have their own file. The name of an experiment changes if a user renames or copies its folder
+NEITHER = {"data.init_args.predict_split", "trainer.log_every_n_steps", "experiment"}
 TRAINING_AND_EVALUATION = {"trainer.precision"}
 # groups: the callback's number in the list `trainer.callbacks`, and the name of the callback's setting. The number is
 # missing if `trainer.callbacks` is a single callback

@@ -42,9 +42,10 @@ def chain_config(folder: Path) -> str:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory) -> Path:
-    """The folder of runs of a chain that nothing interrupted."""
+    """The folder of the experiments of a chain that nothing interrupted; their names have two parts."""
     folder = tmp_path_factory.mktemp("whole")
-    printed = command("fit", "--config", chain_config(folder), "--runs_dir", folder / "runs")
+    named = ["--runs_dir", folder, "--experiment", "runs/student"]
+    printed = command("fit", "--config", chain_config(folder), *named)
     (folder / "printed.txt").write_text(printed)
     return folder / "runs"
 
@@ -117,8 +118,8 @@ def test_chain_killed_in_and_between_its_stages_ends_with_the_same_numbers(whole
     assert (teacher / "checkpoints" / "last.ckpt").stat().st_mtime_ns == trained
     for run in ("student", "student_teacher"):
         found, wanted = (numbers(runs / run / "seed0" / "results.csv") for runs in (tmp_path / "runs", whole))
-        same = ["checkpoint"]  # the file also holds times and paths
-        pd.testing.assert_frame_equal(found.drop(columns=same), wanted.drop(columns=same), check_exact=True)
+        other = ["checkpoint", "experiment"]  # a checkpoint also holds times and paths
+        pd.testing.assert_frame_equal(found.drop(columns=other), wanted.drop(columns=other), check_exact=True)
 
 
 @pytest.mark.slow

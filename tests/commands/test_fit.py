@@ -102,15 +102,6 @@ def test_events_hold_heatmaps_as_images(events):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arguments", [[], ["--ckpt_path", "best"]], ids=["default", "best"])
-def test_test_on_the_saved_config_of_a_moved_run_gives_the_same_numbers(fitted, run_copy, arguments):
-    for file in run_copy.glob("results.*"):
-        file.unlink()
-    command("test", "--config", run_copy / "config.yaml", *arguments)
-    pd.testing.assert_frame_equal(numbers(run_copy / "results.csv"), numbers(fitted.path / "results.csv"))
-
-
-@pytest.mark.slow
 def test_test_of_another_checkpoint_keeps_the_results_of_the_run(fitted, plain, plain_copy):
     checkpoint = fitted.path / "checkpoints" / "last.ckpt"
     printed = command("test", "--config", plain_copy / "config.yaml", "--ckpt_path", checkpoint)

@@ -182,7 +182,7 @@ def test_missing_teacher_is_an_error_at_construction(tiny_hf):
 def test_teacher_from_a_config_is_asked_for_until_its_run_is_finished(tiny_hf, tmp_path):
     objective = TokenMasking(tiny_hf, "tm_teacher.yaml", search=Search(3))
     trainer = quiet_trainer(tmp_path / "tm" / "seed3", max_epochs=1)
-    missing = ["--config", "tm_teacher.yaml", "--experiment", "tm_teacher"]
+    missing = ["--config", "tm_teacher.yaml", f"--runs_dir={tmp_path}", "--experiment=tm_teacher"]
     run = tmp_path / "tm_teacher" / "seed3"
     assert objective.runs_before(trainer, LightningDataModule()) == missing
     save_teacher(tiny_classifier("bert", seed=1), run / "checkpoints" / "best.ckpt")

@@ -12,6 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from lightning_xai.commands.parser.choices import listed_choices
 from lightning_xai.commands.parser.parts import SHIPPED, right_option
+from lightning_xai.runs.experiment import name_of_experiment
 from lightning_xai.runs.files.whole_files import write_whole
 from lightning_xai.runs.folder import OLD_RUN, RunFolder
 from lightning_xai.runs.format import without_format
@@ -75,7 +76,7 @@ def with_overrides(argv: list[str], overrides: list[str]) -> list[str]:
     return [*(argument for argument in argv if not argument.startswith(replaced)), *overrides]
 
 
-def experiment_name(config_files: list[str]) -> str:
+def experiment_name(config_files: Sequence[str]) -> str:
     """Returns the setting `experiment` of the last file that has it or, if no file has it, the name of the first file.
 
     Example:
@@ -89,11 +90,49 @@ def experiment_name(config_files: list[str]) -> str:
     return Path(config_files[0]).stem if config_files else "default"
 
 
-def folder_of_config(config_files: Sequence[str], run: RunFolder) -> RunFolder:
-    """Returns the folder in which a run really is, even if it was moved or the working directory has changed.
+def run_of_command(config: Namespace, config_files: Sequence[str], args: Sequence[str]) -> RunFolder:
+    """Returns the folder of a command's run, and sets `experiment` if it is missing or its folder was renamed.
+
+    Args:
+        config: settings of the command.
+        config_files: its configuration files.
+        args: its command line, which tells whether a user names an experiment or a folder of runs.
+
+    Raises:
+        ValueError: as in `RunFolder.of`.
+
+    Example:
+        >>> config = Namespace(experiment=None, runs_dir="runs", seed_everything=0)
+        >>> run_of_command(config, [find_config("roar.yaml")], []).path.as_posix(), config.experiment
+        ('runs/roar/seed0', 'roar')
+    """
+    config.experiment = config.experiment or experiment_name(config_files)
+    seed = int(config.seed_everything)
+    run = RunFolder.of(config.runs_dir, config.experiment, seed)
+    if any(argument.startswith("--runs_dir") for argument in args):
+        return run
+    is_named = any(argument.startswith("--experiment") for argument in args)
+    place = folder_of_config(config_files, run, None if is_named else config.experiment, seed)
+    if place != run:
+        config.experiment = name_of_experiment(place)
+    return place
+
+
+def folder_of_config(
+    config_files: Sequence[str], run: RunFolder, experiment: str | None = None, seed: int | None = None
+) -> RunFolder:
+    """Returns the folder in which a run really is, even if it was moved, renamed or copied.
 
     If one of the files is a configuration that this run has saved, the result is the folder of this file, otherwise
-    `run`. The folder is taken for this run's if the last two parts of its path are those of `run`.
+    `run`. The folder is taken for this run's if the last two parts of its path are those of `run`, or if its run had
+    the same `experiment` and `seed` when it was trained.
+
+    Args:
+        config_files: the configuration files of the command.
+        run: the run's folder, according to the settings.
+        experiment: the run's experiment, if only a file sets it; None if the command line names an experiment, since
+            then another folder cannot be meant.
+        seed: the run's seed.
 
     Example:
         >>> folder_of_config([find_config("roar.yaml")], RunFolder(Path("runs/roar/seed0"))).path.as_posix()
@@ -104,7 +143,8 @@ def folder_of_config(config_files: Sequence[str], run: RunFolder) -> RunFolder:
         if saver is None or saver.settings is None:
             continue
         place = saver.path.resolve()
-        if RunFolder(place).name == run.name:
+        own = (saver.settings.get("experiment"), saver.settings.get("seed_everything"))
+        if RunFolder(place).name == run.name or (experiment is not None and own == (experiment, seed)):
             return run if place == run.path.resolve() else RunFolder(place)
     return run
 

@@ -4,8 +4,15 @@ import json
 from pathlib import Path
 
 import pytest
+from jsonargparse import Namespace
 
-from lightning_xai.commands.parser.config_files import experiment_name, find_config, folder_of_config, with_config_paths
+from lightning_xai.commands.parser.config_files import (
+    experiment_name,
+    find_config,
+    folder_of_config,
+    run_of_command,
+    with_config_paths,
+)
 from lightning_xai.commands.parser.config_syntax import check_files
 from lightning_xai.commands.parser.parts import find_part
 from lightning_xai.runs.folder import RunFolder
@@ -43,6 +50,32 @@ def test_saved_configuration_leads_to_its_own_folder(tmp_path):
     assert folder_of_config([file], RunFolder(Path("runs/name/seed0"))).path == folder
     other = RunFolder(Path("runs/other/seed0"))
     assert folder_of_config([file], other) == other
+
+
+@pytest.mark.parametrize(
+    "args, seed, place",
+    [
+        ([], 0, "kept/a/copy/seed0"),
+        (["--experiment=b/name"], 0, "runs/b/name/seed0"),
+        (["--experiment", "a/name"], 0, "runs/a/name/seed0"),
+        (["--runs_dir=runs"], 0, "runs/a/name/seed0"),
+        (["--seed_everything=1"], 1, "runs/a/name/seed1"),
+    ],
+)
+def test_configuration_in_a_renamed_folder_leads_there_unless_the_command_names_another_run(
+    tmp_path, monkeypatch, args, seed, place
+):
+    monkeypatch.chdir(tmp_path)
+    folder = Path("kept", "a", "copy", "seed0")
+    folder.mkdir(parents=True)
+    settings = {"experiment": "a/name", "seed_everything": 0}
+    (folder / "manifest.json").write_text(json.dumps(with_format({"status": "finished", "settings": settings})))
+    (folder / "config.yaml").write_text("experiment: a/name")
+    named = "b/name" if "b" in " ".join(args) else None
+    config = Namespace(experiment=named or "a/name", runs_dir="runs", seed_everything=seed)
+    run = run_of_command(config, [str(folder / "config.yaml")], args)
+    assert run.path.absolute() == tmp_path / place
+    assert config.experiment == str(Path(*Path(place).parts[1:-1]))
 
 
 def test_a_part_given_by_config_is_named_with_the_option_that_takes_it(tmp_path):
