@@ -133,12 +133,6 @@ def test_data_leave_the_tokenizer_to_the_network(part):
     assert encoder.get("init_args", {}).get("path") is None
 
 
-@pytest.mark.parametrize("part", DATA, ids=lambda p: p.stem)
-def test_data_say_how_many_examples_they_take_whatever_they_replace(part):
-    # --data merges with the data that it replaces, and would keep their max_examples
-    assert "max_examples" in yaml.safe_load(part.read_text())["init_args"]
-
-
 def run_tiny(experiment: Path, folder: Path, plain: Fitted, **trainer: Any) -> pd.DataFrame:
     """Returns the results of an experiment on a tiny network, one epoch, trainer arguments replaced."""
     segmented = "plm_ca" in experiment.read_text()

@@ -15,10 +15,10 @@ from lightning_xai.commands.discovery import import_all
 from lightning_xai.commands.parser.config_files import with_config_paths
 from lightning_xai.commands.parser.config_syntax import check_files
 from lightning_xai.commands.parser.data_links import give_config_path
+from lightning_xai.commands.parser.part_files import with_merged_files
 from lightning_xai.commands.parser.parts import PARSER_MODE, find_shipped_parts, with_part_paths
 from lightning_xai.commands.parser.run_arguments import RUNS_DIR
 from lightning_xai.commands.parser.run_parser import RunParser
-from lightning_xai.commands.parser.term_files import with_merged_terms
 from lightning_xai.data.corpora.cache import CorpusCache, last_use
 from lightning_xai.data.corpora.privacy import require_cache_apart
 from lightning_xai.data.module import TextDataModule
@@ -93,9 +93,9 @@ def encode(argv: Sequence[str], *, verify: bool) -> None:
     command = with_part_paths(argv)
     check_files(with_config_paths(command))
     if {"--config", "-c"}.intersection(names):
-        arguments = with_config_paths(["fit", *command, "--trainer.fast_dev_run=true"])
+        arguments = with_merged_files(["fit", *command, "--trainer.fast_dev_run=true"])
         with quiet("Running in `fast_dev_run` mode"):  # an irrelevant message, because DataCLI trains nothing
-            DataCLI(with_merged_terms(arguments), verify=verify)
+            DataCLI(arguments, verify=verify)
     else:
         print("\n".join(encoded(data_of_options(command), verify=verify)))
 

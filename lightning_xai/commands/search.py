@@ -13,10 +13,10 @@ from omegaconf import OmegaConf
 
 from lightning_xai.callbacks.validation_values import Pruned, ValidationValues, best_value, values_by_step
 from lightning_xai.commands.discovery import import_all
-from lightning_xai.commands.parser.config_files import find_config, with_config_paths
+from lightning_xai.commands.parser.config_files import find_config
 from lightning_xai.commands.parser.config_syntax import describes_run
+from lightning_xai.commands.parser.part_files import with_merged_files
 from lightning_xai.commands.parser.parts import find_shipped_parts, with_part_paths
-from lightning_xai.commands.parser.term_files import with_merged_terms
 from lightning_xai.commands.searched_run import SearchedRun, with_value
 from lightning_xai.commands.stage_runs import run_stages
 from lightning_xai.report.search import best_so_far, best_trials_table, setting_text, short_names
@@ -226,7 +226,7 @@ def arguments_of_trials(plan: SearchPlan, argv: Sequence[str]) -> list[str]:
     command = _with_options(_command_of_run(plan, argv), plan)
     for key, setting in plan.settings.items():
         command = with_value(command, key, setting.at(0.5))
-    return with_merged_terms(with_config_paths([*command, "--trainer.fast_dev_run=true"]))
+    return with_merged_files([*command, "--trainer.fast_dev_run=true"])
 
 
 def _command_of_run(plan: SearchPlan, argv: Sequence[str]) -> list[str]:

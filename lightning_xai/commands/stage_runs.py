@@ -15,8 +15,8 @@ from lightning_xai.commands.discovery import import_all
 from lightning_xai.commands.next_step import next_step, run_to_explain
 from lightning_xai.commands.parser.config_files import with_config_paths, with_overrides
 from lightning_xai.commands.parser.config_syntax import check_files
+from lightning_xai.commands.parser.part_files import with_merged_files
 from lightning_xai.commands.parser.parts import find_shipped_parts, with_part_paths
-from lightning_xai.commands.parser.term_files import with_merged_terms
 from lightning_xai.runs.locks.lock import Taken, release
 from lightning_xai.runs.progress import say
 
@@ -39,7 +39,7 @@ def run_stages(argv: list[str], callbacks: Sequence[Callback] = ()) -> XAICLI:
         command = stack[-1]
         try:
             own = callbacks if command is argv else ()
-            cli = XAICLI(with_merged_terms(with_config_paths(command)), preflights, own)
+            cli = XAICLI(with_merged_files(command), preflights, own)
         except Taken as error:
             if len(stack) == 1:
                 raise
@@ -82,5 +82,6 @@ def run_stages(argv: list[str], callbacks: Sequence[Callback] = ()) -> XAICLI:
 
 
 def _option(overrides: Sequence[str], name: str) -> str:
-    """Returns the value that follows the option `name` in `overrides`; "" if the option is not given."""
-    return overrides[overrides.index(name) + 1] if name in overrides else ""
+    """Returns the value of the option `name` in `overrides`; "" if the option is not given."""
+    words = [word for override in overrides for word in override.split("=", 1)]
+    return words[words.index(name) + 1] if name in words else ""

@@ -24,8 +24,7 @@ def commands(monkeypatch):
 
         monkeypatch.setattr(stage_runs, "XAICLI", cli)
         monkeypatch.setattr(stage_runs, "check_files", lambda argv: None)
-        for name in ("with_config_paths", "with_merged_terms"):
-            monkeypatch.setattr(stage_runs, name, lambda argv: argv)
+        monkeypatch.setattr(stage_runs, "with_merged_files", lambda argv: argv)
         monkeypatch.setattr(stage_runs, "callbacks_of", lambda trainer: [])
         monkeypatch.setattr(stage_runs, "run_to_explain", lambda run, callbacks: run)
         stage_runs.run_stages(["fit"])

@@ -7,12 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf
-
 from lightning_xai.commands.parser.choices import listed_choices
 from lightning_xai.commands.parser.class_help import derived_names
+from lightning_xai.commands.parser.file_contents import content_of, followed
 from lightning_xai.commands.parser.old_objectives import with_terms
-from lightning_xai.commands.parser.repeated_keys import check_repeated_keys
 from lightning_xai.objectives.terms.base import Term
 
 TERMS = "model.init_args.terms"
@@ -113,37 +111,18 @@ def _terms_in(file: Path) -> list[Any]:
     are made absolute. The item is None if the file sets `terms` to null, and a text if the terms cannot be known,
     because a setting is an interpolation or the path of a missing file. The list is empty if the file sets no terms.
     """
-    settings: Any = _content(file) if file.is_file() else None
+    settings: Any = content_of(file) if file.is_file() else None
     folder = file.parent
     for key in TERMS.split("."):
         if isinstance(settings, dict):
             settings = with_terms(settings)
         if not isinstance(settings, dict) or key not in settings:
             return [settings] if isinstance(settings, str) and _is_reference(settings) else []
-        settings, folder = _followed(settings[key], folder)
+        settings, folder = followed(settings[key], folder)
     if not isinstance(settings, dict):
         return [settings] if settings is None or isinstance(settings, str) else []
-    followed = {name: _followed(term, folder) for name, term in settings.items()}
-    return [{name: _with_absolute_paths(term, place.absolute()) for name, (term, place) in followed.items()}]
-
-
-def _content(file: Path) -> Any:
-    try:
-        check_repeated_keys(file.read_text(encoding="utf-8"))  # OmegaConf's error for such a key is no ValueError
-    except ValueError as error:
-        raise ValueError(f"{file}: {error}") from None
-    return OmegaConf.to_container(OmegaConf.load(file), resolve=False)
-
-
-def _followed(value: Any, folder: Path) -> tuple[Any, Path]:
-    """Returns the content and the folder of the file at the path `value` if this ends in .yaml or .yml.
-
-    Otherwise, or if there is no such file, returns `value` and `folder`.
-    """
-    if isinstance(value, str) and value.endswith((".yaml", ".yml")) and (folder / value).is_file():
-        file = folder / value
-        return _followed(OmegaConf.to_container(OmegaConf.load(file), resolve=False), file.parent)
-    return value, folder
+    opened = {name: followed(term, folder) for name, term in settings.items()}
+    return [{name: _with_absolute_paths(term, place.absolute()) for name, (term, place) in opened.items()}]
 
 
 def _is_reference(text: str) -> bool:
