@@ -43,7 +43,8 @@ class Heatmaps(ExplainedCallback):
     """When an evaluation ends, draws heatmaps of the first documents of each split.
 
     The HTML pages are `heatmaps/<split>.html` in the run's folder. The pages of a test whose results are in
-    `results_<hash>.csv` are in `heatmaps_<hash>`.
+    `results_<hash>.csv` are in `heatmaps_<hash>`. If a run has several Heatmaps, such as one for each
+    ComputeAttributions, the pages of the second one are `heatmaps/<split>.2.html`, and so on.
 
     Args:
         num_documents: number of documents per split; the documents with the lowest indices are drawn.
@@ -183,12 +184,18 @@ class Heatmaps(ExplainedCallback):
             notes = [_WEAK] if source is not None and source.has_weak_rationales(split) else []
             note = " ".join([*notes, number] if split in not_all_drawn else notes)
             page = html_page(f"Attributions on {split}", documents, note)
-            file = run.heatmap_page(split, file_suffix_of(trainer))
+            name = f"{split}{self._number(trainer)}"
+            file = run.heatmap_page(name, file_suffix_of(trainer))
             write_whole(file, partial(Path.write_text, data=page, encoding="utf-8"))
             self.pages.append(file)
             for logger in trainer.loggers:
                 if isinstance(logger, TensorBoardLogger):
-                    self._draw_images(logger, split, documents, trainer.global_step)
+                    self._draw_images(logger, f"{log_prefix(split)}{self._number(trainer)}", documents, trainer)
+
+    def _number(self, trainer: Trainer) -> str:
+        """Returns ".2" for the second Heatmaps of a trainer, and so on; "" for the first one."""
+        place = [callback for callback in callbacks_of(trainer) if isinstance(callback, Heatmaps)].index(self)
+        return f".{place + 1}" if place else ""
 
     def _say_if_limited_away(self, trainer: Trainer, limit: int | float, option: str, splits: list[str]) -> None:
         """Prints which splits have no page because the trainer's `limit` on batches excludes their first documents."""
@@ -204,13 +211,14 @@ class Heatmaps(ExplainedCallback):
             )
 
     def _draw_images(
-        self, logger: TensorBoardLogger, split: str, documents: list[ExplainedDocument], global_step: int
+        self, logger: TensorBoardLogger, name: str, documents: list[ExplainedDocument], trainer: Trainer
     ) -> None:
         for position, document in enumerate(documents):
             if document.classes and len(document.offsets) <= self.max_image_tokens:
                 picture = torch.from_numpy(image(document).copy())
-                tag = f"heatmaps/{log_prefix(split)}/{position}"
-                logger.experiment.add_image(tag, picture, global_step, dataformats="HWC")
+                logger.experiment.add_image(
+                    f"heatmaps/{name}/{position}", picture, trainer.global_step, dataformats="HWC"
+                )
 
 
 def drawn_pages(trainer: Trainer) -> list[Path]:

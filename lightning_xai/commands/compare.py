@@ -31,7 +31,7 @@ from lightning_xai.report.comparison.tables_and_pictures import (
 )
 from lightning_xai.report.names import common_folder, experiment_names
 from lightning_xai.report.tables import terminal_width, wrap
-from lightning_xai.runs.experiment import other_data_notes, report_dir, runs_of
+from lightning_xai.runs.experiment import free_report_dir, other_data_notes, record_compared, report_dir, runs_of
 from lightning_xai.runs.files.whole_files import write_csv
 from lightning_xai.runs.splits import VALIDATION
 
@@ -92,7 +92,8 @@ def compare(
             must have this term, with the same settings except its weight; give it `weight: 0` in runs whose training
             must not use it. A table has both losses and, if the runs measured it on the validation split, the first
             plausibility metric of the method that the term guides.
-        output: folder for the report; by default `report/compare` in the common folder of all experiments.
+        output: folder for the report; by default `report/compare` in the common folder of all experiments or, if this
+            folder has a report on other experiments, `report/compare_2`, and so on.
 
     Raises:
         ValueError: an experiment has no tested run; no run has results of a given metric or split; several presets have
@@ -130,7 +131,8 @@ def compare(
     tables[0] = "\n".join([tables[0], *(line for note in notes for line in wrap(note, width))])
     tested = {name: [run.path for run in runs_of(folder) if run.is_tested] for name, folder in by_name.items()}
     agreements = None if agreement is None else agreement_frame(tested, agreement)
-    folder = Path(output) if output else report_dir(common_folder(folders)) / "compare"
+    default = report_dir(common_folder(folders)) / "compare"
+    folder = Path(output) if output else free_report_dir(default, folders)
     written = [write_csv(rows, folder / "results.csv")]
     print("\n\n".join(tables))
     if len(names) > 1:
@@ -164,6 +166,7 @@ def compare(
         written += write_table_and_figure(folder / "agreement", agreements, agreement_figure(agreements, names))
     if losses is not None:
         written += write_table_and_figure(folder / "trade_off", losses.points, losses.figure(names))
+    record_compared(folder, folders)
     print("\n".join(f"written: {file}" for file in written))
 
 

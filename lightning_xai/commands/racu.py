@@ -8,7 +8,7 @@ from pathlib import Path
 from lightning_xai.commands.parser.typed_command import run_command
 from lightning_xai.report.names import common_folder
 from lightning_xai.report.racu import write_racu_report
-from lightning_xai.runs.experiment import report_dir
+from lightning_xai.runs.experiment import free_report_dir, record_compared, report_dir
 
 
 def racu_command(argv: Sequence[str]) -> None:
@@ -29,8 +29,9 @@ def racu(
         experiments: folders of experiments, such as runs/roar.
         metric: one metric for all experiments, or a metric for each experiment, in the order of `experiments`.
         split: the split whose results are compared.
-        output: folder for the report; by default `report` in the folder of the experiment or, if there are several, in
-            their common folder.
+        output: folder for the report; by default `report` in the folder of the experiment or, if there are several,
+            `report/racu` in their common folder. If that folder has a report on other experiments, `report/racu_2`,
+            and so on.
 
     Raises:
         ValueError: no experiment is given, or `write_racu_report` raises an error.
@@ -38,7 +39,11 @@ def racu(
     if not experiments:
         raise ValueError("no experiment is named: give folders of finished chains, such as runs/roar")
     folders = [Path(experiment) for experiment in experiments]
-    print(write_racu_report(folders, Path(output) if output else default_output(folders), metrics=metric, split=split))
+    own = default_output(folders)
+    default = own if len(folders) == 1 else free_report_dir(own / "racu", folders)
+    folder = Path(output) if output else default
+    print(write_racu_report(folders, folder, metrics=metric, split=split))
+    record_compared(folder, folders)
 
 
 def default_output(experiments: Sequence[Path]) -> Path:

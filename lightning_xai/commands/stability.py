@@ -11,7 +11,7 @@ from lightning_xai.commands.parser.typed_command import run_command
 from lightning_xai.metrics.similarity import require_percentage, similarities
 from lightning_xai.report.names import common_folder, run_names
 from lightning_xai.report.stability import RunComparison, run_comparison, write_stability_report
-from lightning_xai.runs.experiment import stability_report_dir
+from lightning_xai.runs.experiment import free_report_dir, record_compared, stability_report_dir
 from lightning_xai.runs.folder import RUN_AGAIN, RunFolder
 from lightning_xai.runs.splits import VALIDATION
 from lightning_xai.runs.stores.store import RaggedStore
@@ -42,7 +42,8 @@ def stability(
         method: attribution methods to compare; by default, all methods whose scores every run has stored.
         percentage: how many top tokens of each text the overlap compares, as a percentage of the text's tokens. The
             number of top tokens is rounded up.
-        output: folder for the report; by default report/stability in the common folder of the runs.
+        output: folder for the report; by default report/stability in the common folder of the runs or, if this folder
+            has a report on other runs, report/stability_2, and so on.
 
     Raises:
         ValueError: as in `compare_runs`.
@@ -88,7 +89,7 @@ def compare_runs(
     scores = {(split, method): [open_scores(run, split, method) for run in runs] for split, method in pairs}
     # compares the masks of all runs before any report is written, because different masks raise an error
     masks = {pair: _common_token_masks(stores) for pair, stores in scores.items()}
-    folder = output or stability_report_dir(common_folder(runs))
+    folder = output or free_report_dir(stability_report_dir(common_folder(runs)), runs)
     reports = []
     for split in dict.fromkeys(split for split, _ in pairs):
         split_pairs = [pair for pair in pairs if pair[0] == split]
@@ -96,6 +97,7 @@ def compare_runs(
         reports.append(
             write_stability_report(comparisons, run_names(runs), folder, split=split, percentage=percentage)[0]
         )
+    record_compared(folder, runs)
     return "\n\n".join(reports)
 
 

@@ -10,6 +10,7 @@ from lightning_xai.commands.parser.typed_command import run_command
 from lightning_xai.commands.racu import default_output
 from lightning_xai.report.model_tables.report import write_models_report
 from lightning_xai.report.tables import terminal_width
+from lightning_xai.runs.experiment import free_report_dir, record_compared
 
 
 def tables_command(argv: Sequence[str]) -> None:
@@ -46,7 +47,8 @@ def tables(
         split: the split whose results are compared.
         preset: the preset whose results are compared, such as edin or edin_code.
         output: folder for the report; by default `report/tables_<preset>_<split>` in the folder of the experiment or,
-            if there are several, in their common folder.
+            if there are several, in their common folder. A number is added to its name if it has a report on other
+            experiments.
 
     Raises:
         ValueError: no experiment is given, an experiment does not exist, `supervised` or `unsupervised` is not the name
@@ -58,7 +60,7 @@ def tables(
     for place in places:
         if not place.exists():
             raise ValueError(f"{place} does not exist: give the folder of an experiment with finished runs")
-    folder = Path(output) if output else default_output(places) / f"tables_{preset}_{split}"
+    folder = Path(output) if output else free_report_dir(default_output(places) / f"tables_{preset}_{split}", places)
     width = max(terminal_width(), 80)
     print(
         write_models_report(
@@ -66,6 +68,7 @@ def tables(
             preset_file=file_of_preset(preset), width=width,
         )
     )  # fmt: skip
+    record_compared(folder, places)
 
 
 def file_of_preset(preset: str) -> str | None:

@@ -146,9 +146,9 @@ class RunFolder:
     def checkpoints_dir(self) -> Path:
         return self.path / "checkpoints"
 
-    def heatmap_page(self, split: str, suffix: str = "") -> Path:
-        """HTML page with the heatmaps of a split. All files of a command have the same `suffix` (see NamesFiles)."""
-        return ResultsTable(self.path, f"{RESULTS}{suffix}").heatmaps_dir / f"{split}.html"
+    def heatmap_page(self, name: str, suffix: str = "") -> Path:
+        """HTML page with heatmaps, such as "test". All files of a command have the same `suffix` (see NamesFiles)."""
+        return ResultsTable(self.path, f"{RESULTS}{suffix}").heatmaps_dir / f"{name}.html"
 
     @property
     def attributions_dir(self) -> Path:

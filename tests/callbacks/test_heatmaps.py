@@ -48,6 +48,16 @@ def test_a_limit_that_leaves_no_document_to_draw_is_reported(objective, tmp_path
     assert "no heatmaps" not in printed(["other"])
 
 
+def test_several_heatmaps_of_a_run_write_pages_and_images_of_their_own(objective, tmp_path):
+    logger = TensorBoardLogger(tmp_path, name="", version="")
+    callbacks = [compute(Random()), Heatmaps(1), compute(InputXGradient()), Heatmaps(1)]
+    trainer(tmp_path, *callbacks, logger=logger).test(objective, datamodule=planted_data(), verbose=False)
+    pages = {path.name: path.read_text() for path in (tmp_path / "heatmaps").iterdir()}
+    assert pages.keys() == {"test.html", "test.2.html"}
+    assert ['"InputXGradient"' in pages[name] for name in ("test.html", "test.2.html")] == [False, True]
+    assert {"heatmaps/test/0", "heatmaps/test.2/0"} == set(EventAccumulator(str(tmp_path)).Reload().Tags()["images"])
+
+
 def test_methods_stand_side_by_side_for_every_class(objective, tmp_path):
     for document in drawn(tmp_path, objective)["documents"]:
         assert [chosen["name"] for chosen in document["classes"]] == ["class0", "class1", "class2"]

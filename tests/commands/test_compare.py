@@ -77,7 +77,8 @@ def test_correlations_are_over_all_runs_and_their_pictures_are_written(tmp_path)
     assert f"{AUROC} of rollout on test: r = -1.00 [-1.00, -1.00], 6 runs" in printed
     folder = tmp_path / "report" / "compare"
     assert {file.name for file in folder.iterdir()} == {
-        "results.csv", "differences.csv", "correlations.csv", "spread.png", "scatter.png", "scatter_plausibility.png",
+        "compared.json", "results.csv", "differences.csv", "correlations.csv", "spread.png", "scatter.png",
+        "scatter_plausibility.png",
     }  # fmt: skip
     frame = pd.read_csv(folder / "correlations.csv").set_index(["x", "y"])["pearson"].to_dict()
     assert frame["macro_f1 on test", "macro_f1 on yelp"] < 0

@@ -15,7 +15,7 @@ def test_table_of_several_experiments_is_printed_and_written(tmp_path):
     babi = chain(tmp_path / "roar_babi", metric="accuracy", gradient=[0.9, 0.5, 0.5])
     printed = command("racu", sst, babi, "--metric", "macro_f1", "accuracy")
     assert "roar_sst" in printed and "roar_babi" in printed
-    table = pd.read_csv(tmp_path / "report" / "racu.csv").query("quantity == 'racu'")
+    table = pd.read_csv(tmp_path / "report" / "racu" / "racu.csv").query("quantity == 'racu'")
     assert table.set_index("experiment")["mean"].to_dict() == pytest.approx({"roar_sst": 0.3, "roar_babi": 0.6})
 
 

@@ -35,7 +35,7 @@ def test_models_are_compared_and_marked(runs):
     assert {"attention bu 20.0+-0.0 2", "attention tm 60.0* 70.0 1"} <= lines  # missed; before and after
     assert {"bu 50.0+-0.0 2", "attention bu 0.50+-0.00 2"} <= lines  # prediction; entropy
     report = runs / "report" / "tables_edin_test"
-    files = {"tables.csv", "tables.md", "plausibility.png", "approaches.png"}
+    files = {"compared.json", "tables.csv", "tables.md", "plausibility.png", "approaches.png"}
     assert {path.name for path in report.iterdir()} == files
     assert "| attention | tm | **60.0** | 1 |" in (report / "tables.md").read_text()
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lightning_xai.runs.experiment import other_data_notes, runs_of
+from lightning_xai.runs.experiment import free_report_dir, other_data_notes, record_compared, runs_of
 from lightning_xai.runs.folder import RunFolder
 
 
@@ -11,6 +11,16 @@ def test_runs_of_an_experiment_are_the_folders_of_its_seeds(tmp_path):
         (tmp_path / name).mkdir()
     (tmp_path / "seed.txt").touch()
     assert [run.path.name for run in runs_of(tmp_path)] == ["seed0", "seed1"]
+
+
+def test_a_report_replaces_only_a_report_on_the_same_experiments(tmp_path):
+    report, (a, b, c) = tmp_path / "report", (tmp_path / name for name in "abc")
+    for number, compared in enumerate([[a, b], [a, c], [b, a]]):
+        place = free_report_dir(report, compared)
+        assert place.name == ("report", "report_2", "report_3")[number]
+        record_compared(place, compared)
+    moved = tmp_path.rename(tmp_path.with_name(f"{tmp_path.name}_moved"))
+    assert free_report_dir(moved / "report", [moved / "a", moved / "c"]).name == "report_2"
 
 
 SOURCE = "data.init_args.source"
