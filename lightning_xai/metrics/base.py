@@ -82,6 +82,14 @@ class AttributionMetric(Metric, Selector, ABC):
         check_name("a metric's name", self.name)
         self.explained = explained
 
+    def __getattr__(self, name: str) -> Any:
+        if name == "columns":
+            raise ValueError(
+                f"{type(self).__name__} has no `columns`: name the numbers that `measure` returns for a row, such as "
+                'columns = ("",) for a single number'
+            )
+        return super().__getattr__(name)
+
     def settings(self) -> dict[str, Any]:
         """Returns the class name, and the public attributes that are dataclasses or have JSON types.
 

@@ -59,3 +59,13 @@ def test_records_of_another_shape_are_refused(shape):
     attribution, batch = explained_batch([9, 14])
     with pytest.raises(ValueError, match=rf"Zeros.*{re.escape(str(list(shape)))}.*\[2, 3, 2\]"):
         Zeros(shape).update(attribution, batch, bag_of_words)
+
+
+def test_a_metric_without_columns_says_so():
+    class NoColumns(AttributionMetric):
+        def measure(self, attribution, batch, predict):
+            return torch.zeros(2, 3, 1)
+
+    attribution, batch = explained_batch([9, 14])
+    with pytest.raises(ValueError, match="NoColumns has no `columns`: name the numbers that `measure` returns"):
+        NoColumns().update(attribution, batch, bag_of_words)

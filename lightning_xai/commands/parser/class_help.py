@@ -5,11 +5,13 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+from collections.abc import Sequence
 
 from jsonargparse._parameter_resolvers import get_signature_parameters
 
 from lightning_xai.commands.discovery import import_all
 from lightning_xai.commands.parser.choices import listed_choices
+from lightning_xai.functional.own_parts import require_fit
 from lightning_xai.runs.class_paths import imported_class
 
 # packages that are searched, in this order, for a class with a given short name
@@ -93,6 +95,27 @@ def derived_classes(base: type) -> set[type]:
         if not inspect.isabstract(derived) and derived.__module__.startswith(("lightning", "torch.optim")):
             classes.add(derived)
     return {derived for derived in classes if not derived.__name__.startswith("_")}
+
+
+def abstract_class_problem(named: object, choices: Sequence[str]) -> str:
+    """Returns the end of a message about a configuration that names an abstract class.
+
+    Args:
+        named: the class.
+        choices: names of classes that the configuration may name instead.
+
+    Example:
+        >>> abstract_class_problem(object, ["IGR"])
+        'needs the name of a class: choose one of IGR'
+    """
+    if isinstance(named, type) and inspect.isabstract(named) and not named.__module__.startswith("lightning_xai."):
+        try:
+            require_fit(named)
+        except ValueError as error:
+            return f"names {named.__module__}.{named.__qualname__}, but {error}"
+    return (
+        f"needs the name of a class: {f'choose one of {listed_choices(choices)}' if choices else 'give a dotted path'}"
+    )
 
 
 def type_name(annotation: object) -> str:

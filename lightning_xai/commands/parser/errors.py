@@ -11,7 +11,7 @@ from jsonargparse._parameter_resolvers import get_signature_parameters
 from jsonargparse._util import import_object
 
 from lightning_xai.commands.parser.choices import listed_choices, shortened
-from lightning_xai.commands.parser.class_help import derived_classes, derived_names
+from lightning_xai.commands.parser.class_help import abstract_class_problem, derived_classes, derived_names
 from lightning_xai.commands.parser.config_syntax import ENDINGS
 from lightning_xai.commands.parser.declared_types import alternatives, bases_of, is_callable_type, item_types
 from lightning_xai.commands.parser.parts import FOLDERS, find_part
@@ -147,10 +147,8 @@ class _Explanation:
         bases = [base for base, _ in bases_of(self._members(last))]
         choices = [name for base in bases for name in derived_names(base)]
         kind = f"subclass of {' or '.join(dict.fromkeys(base.__name__ for base in bases))}" if bases else "class"
-        if "is abstract" in text:
-            return f"{place} needs the name of a class: " + (
-                f"choose one of {listed_choices(choices)}" if choices else "give a dotted path"
-            )
+        if abstract := re.search(r"(\S+) is abstract", text):
+            return f"{place} {abstract_class_problem(_imported(abstract[1]), choices)}"
         reason = re.search(r"No module named '[^']+'|has no attribute '[^']+'", text)
         detail = f" ({reason[0]})" if reason else ""
         no_module = detail.startswith(" (No module") and "." in value

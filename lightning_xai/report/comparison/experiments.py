@@ -14,6 +14,7 @@ from lightning_xai.report.comparison.differences import differs
 from lightning_xai.report.names import experiment_names
 from lightning_xai.report.tables import Column, text_table
 from lightning_xai.runs.experiment import runs_of
+from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.results_table import KEYS, run_results
 
 STAR = "*"  # marks a mean that differs from that of the first experiment
@@ -46,6 +47,8 @@ def read_experiments(folders: Sequence[Path]) -> pd.DataFrame:
     for number, (name, folder) in enumerate(zip(experiment_names(folders), folders, strict=True)):
         if places[number] in places[:number]:
             raise ValueError(f"{folder} is named twice: name each experiment once")
+        if RunFolder(folder).manifest_file.exists():
+            raise ValueError(f"{folder} is a single run: give its experiment, {folder.parent}")
         runs = [run for run in runs_of(folder) if run.is_tested]
         if not runs and not any(run.missed_its_bounds for run in runs_of(folder)):
             raise ValueError(

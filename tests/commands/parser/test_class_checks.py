@@ -11,6 +11,8 @@ import pytest
 from torch.nn.functional import relu
 from torch.optim import Optimizer
 
+from lightning_xai.attributions.base import AttributionMethod
+from lightning_xai.commands.discovery import import_all
 from lightning_xai.commands.parser.class_checks import CheckedParser
 
 # the parser library warns of some paths, which are refused here with a line of our own
@@ -23,6 +25,13 @@ class Part:
     def __init__(self, name: str = "part", anything: Any = None) -> None:
         self.name = name
         self.anything = anything
+
+
+class Unfinished(AttributionMethod):
+    """A user's method without `passes`."""
+
+    def scores(self, model, inputs, targets):
+        return inputs.token_mask.unsqueeze(1)
 
 
 class Whole(Part):
@@ -214,3 +223,16 @@ def test_message_names_the_key_the_class_path_and_the_base():
     assert str(caught.value) == (
         f"value.init_args.parts.0 names {HERE}.make_part, which is not a class: name a class derived from Part"
     )
+
+
+@pytest.mark.parametrize(
+    ("class_path", "message"),
+    [
+        (f"{HERE}.Unfinished", "Unfinished, but Unfinished.passes is missing: define passes"),
+        ("lightning_xai.attributions.base.AttributionMethod", "value needs the name of a class: choose one of ALTI,"),
+    ],
+)
+def test_message_about_an_abstract_class_says_what_it_lacks_or_which_classes_there_are(class_path, message):
+    import_all()
+    with pytest.raises(ArgumentError, match=message):
+        build(AttributionMethod, class_path)

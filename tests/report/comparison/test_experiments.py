@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from lightning_xai.report.comparison.experiments import means_table, missed_bounds, read_experiments
+from lightning_xai.runs.folder import RunFolder
 from tests.report.conftest import write_results
 
 ACCURACY = ("test", "", "", "accuracy")
@@ -54,10 +55,12 @@ def test_values_without_a_number_are_left_out_and_seeds_keep_theirs(tmp_path):
         ([], "no experiment is named"),
         (["none"], "none has no tested run"),
         (["tm", "tm"], "tm is named twice"),
+        (["tm/seed0"], "tm/seed0 is a single run: give its experiment, .*tm$"),
     ],
 )
 def test_experiments_that_cannot_be_read_are_refused(folders, message, tmp_path):
     write_results(tmp_path / "tm", 0, {ACCURACY: 0.5})
+    RunFolder(tmp_path / "tm" / "seed0").write_manifest(status="finished")
     with pytest.raises(ValueError, match=message):
         read_experiments([tmp_path / folder for folder in folders])
 
