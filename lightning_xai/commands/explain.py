@@ -11,6 +11,7 @@ from typing import TextIO
 from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.commands.discovery import import_all
 from lightning_xai.commands.outputs import refuse_inputs, refuse_private, write_output
+from lightning_xai.commands.parser.choices import shortened
 from lightning_xai.commands.parser.typed_command import run_command
 from lightning_xai.commands.trained.explainer import Explainer
 from lightning_xai.commands.trained.trained_run import (
@@ -20,9 +21,12 @@ from lightning_xai.commands.trained.trained_run import (
     signed_arguments,
     unknown_method,
 )
+from lightning_xai.data.sources.files import KINDS, Files
+from lightning_xai.data.sources.row_stream import read_rows
 from lightning_xai.functional.text.quantity import quantity
 from lightning_xai.report.explanation import json_record, print_document
 from lightning_xai.report.heatmap_page import html_page
+from lightning_xai.runs.files.compressed_files import kind_of
 from lightning_xai.runs.files.text_files import read_text
 
 STANDARD = "-"  # standard input as `file`, standard output as `output`
@@ -85,6 +89,7 @@ def explain(
     file: str | None = None,
     text_file: str | None = None,
     text_pair: str | None = None,
+    text_column: str = "text",
     method: AttributionMethod | list[AttributionMethod] | None = None,
     num_classes: int = 3,
     html: str | None = None,
@@ -99,10 +104,12 @@ def explain(
             folder or hub id with a classification head; or a folder of released PLM-CA weights. Texts are encoded as
             they were in training.
         text: a text to explain. Its tokens are printed in color, and its strongest words as bars.
-        file: a file with one text per line, instead of `text`; "-" reads standard input.
+        file: a file with one text per line, instead of `text`; "-" reads standard input. Of a table (csv, tsv, json,
+            jsonl, parquet or arrow), the texts in `text_column` are explained. The table needs no labels.
         text_file: a file that contains one text of any number of lines, instead of `text`; "-" reads standard input.
         text_pair: second text, for a network that was trained on pairs. With `file`, all lines have this second text.
             The tokens of the second text are not shown.
+        text_column: the column of a table in `file` that holds the texts.
         method: one attribution method, as a class name (AttInGrad) or a class_path, or several class names separated by
             commas (AttInGrad,DecompXReverse). The default is IntegratedGradients with signed scores, which sum to the
             logit for the text minus the logit for the baseline. A method that is given by its name alone gets signed
@@ -112,8 +119,9 @@ def explain(
             network does not predict them. All predicted classes are always explained.
         html: HTML page to write for `text` or `text_file`; by default explain.html in the run's folder, or in the
             working directory if `ckpt` is not a run.
-        output: JSON Lines file to write for `file`, with one record for each line, even an empty one; "-" writes to
-            standard output. The default is <file>.jsonl, or standard output if `file` is "-".
+        output: JSON Lines file to write for `file`, with one record for each line, even an empty one, or for each row
+            of a table; "-" writes to standard output. The default is <file>.jsonl, for a table <file>.explained.jsonl,
+            and standard output if `file` is "-".
         device: device that runs the network, such as cpu or cuda.
         trust_remote_code: whether Python code in the model's folder may run. If the network was trained with such code,
             this must be true.
@@ -141,7 +149,10 @@ def explain(
         raise ValueError(f"there is no file {file}: give a file with one text per line, or - for standard input")
     run, inputs = run_and_inputs(ckpt)
     page = Path(html) if html else (run.explain_page if run else Path("explain.html"))
-    lines = output or (STANDARD if file == STANDARD else f"{file}.jsonl")
+    is_table = file is not None and kind_of(file) in KINDS
+    if text_column != "text" and not is_table:
+        raise ValueError(f"--text_column {text_column} has no effect: --file gives no table; leave it out")
+    lines = output or (STANDARD if file == STANDARD else f"{file}.explained.jsonl" if is_table else f"{file}.jsonl")
     model = run.path if run else Path(ckpt)
     if file is None:
         read = {} if text_file in (None, STANDARD) else {"text_file": Path(str(text_file))}
@@ -155,7 +166,8 @@ def explain(
     if text is not None:
         _explain_text(explainer, text, page, title=f"{', '.join(explainer.methods)} on {run.path if run else ckpt}")
     elif file is not None:
-        _explain_file(explainer, file, lines)
+        texts = texts_in_table(file, text_column) if is_table else file_lines(file)
+        _explain_texts(explainer, texts, lines, unit="row" if is_table else "line")
 
 
 def _explain_text(explainer: Explainer, text: str, page: Path, *, title: str) -> None:
@@ -165,12 +177,10 @@ def _explain_text(explainer: Explainer, text: str, page: Path, *, title: str) ->
     print(f"\nwritten: {page}")
 
 
-def _explain_file(explainer: Explainer, file: str, output: str) -> None:
-    texts = file_lines(file)
-
+def _explain_texts(explainer: Explainer, texts: list[str], output: str, *, unit: str) -> None:
     def write(lines: TextIO) -> None:
         for number, document in enumerate(explainer.documents(texts), start=1):
-            lines.write(json.dumps({"line": number, **json_record(document)}, ensure_ascii=False) + "\n")
+            lines.write(json.dumps({unit: number, **json_record(document)}, ensure_ascii=False) + "\n")
             if sys.stderr.isatty():
                 print(f"\r{number}/{quantity(len(texts), 'text')}", end="", file=sys.stderr)
         if sys.stderr.isatty():
@@ -220,3 +230,27 @@ def file_lines(file: str) -> list[str]:
     text = sys.stdin.read() if file == STANDARD else read_text(Path(file), has_option=False)
     lines = text.split("\n")
     return lines[:-1] if lines[-1] == "" else lines
+
+
+def texts_in_table(file: str, column: str = "text") -> list[str]:
+    """Returns the texts in a column of a table: a csv, tsv, json, jsonl, parquet or arrow file.
+
+    Raises:
+        ValueError: the table lacks the column, or a cell holds something other than text.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.NamedTemporaryFile(suffix=".csv") as stream:
+        ...     _ = Path(stream.name).write_text("id,review\\n1,fine\\n")
+        ...     texts_in_table(stream.name, "review")
+        ['fine']
+    """
+    rows = Files({"texts": file}).load_table()["texts"]
+    if column not in rows.column_names:
+        names = ", ".join(rows.column_names)
+        raise ValueError(f"{file} has no column {column!r}, only {names}: name the column by --text_column")
+    texts = [row[column] or "" for row in read_rows(rows)]
+    for number, text in enumerate(texts, start=1):
+        if not isinstance(text, str):
+            raise ValueError(f"{file}, row {number}: {column} is {shortened(repr(text))}, not a text: correct it")
+    return texts

@@ -56,6 +56,18 @@ def test_every_line_of_a_file_gets_a_record_with_its_number(fitted, tmp_path):
     assert [(record["line"], record["text"]) for record in records] == [(1, "w1 w2"), (2, ""), (3, "w3")]
 
 
+def test_every_row_of_a_table_gets_a_record_and_needs_no_label(fitted, tmp_path):
+    file = tmp_path / "new.csv"
+    file.write_text('id,review\n7,"good, word9"\n8,\n')
+    options = ["--ckpt", fitted.path, "--file", file]
+    command("explain", *options, "--text_column", "review")
+    records = [json.loads(line) for line in (tmp_path / "new.csv.explained.jsonl").read_text().splitlines()]
+    assert [(record["row"], record["text"]) for record in records] == [(1, "good, word9"), (2, "")]
+    assert "has no column 'text', only id, review: name the column by --text_column" in refusal("explain", *options)
+    other = refusal("explain", "--ckpt", fitted.path, "--text", "word9", "--text_column", "review")
+    assert "--text_column review has no effect" in other
+
+
 def test_offsets_cut_the_tokens_out_of_the_text(fitted, tmp_path):
     (record,) = explained(fitted.path, tmp_path, TEXT)
     pieces = [record["text"][begin:end] for begin, end in record["offsets"] if end > begin]

@@ -70,9 +70,13 @@ def with_replaced_parts(argv: Sequence[str]) -> list[str]:
             given = {key: _whole(value, Path()) for key in REPLACED if option in (f"--{key}", f"--{_short(key)}")}
         for key, (part, is_file) in given.items():
             if is_file and isinstance(known.get(key), dict) and isinstance(part, dict):
-                arguments += [f"--{name}={json.dumps(default)}" for name, default in _defaults(known[key], part, key)]
+                arguments += [f"--{name}={_text(default)}" for name, default in _defaults(known[key], part, key)]
             known[key] = part if is_file else _merged(known.get(key), part)
     return arguments
+
+
+def _text(default: Any) -> str:
+    return default if isinstance(default, str) else json.dumps(default)
 
 
 def _short(key: str) -> str:

@@ -24,7 +24,7 @@ from lightning_xai.runs.files.disk import disk_message
 from lightning_xai.runs.files.text_files import check_encoding
 
 _BINARY = (".parquet", ".arrow")
-_KINDS = (".csv", ".tsv", ".jsonl", ".json", *_BINARY)
+KINDS = (".csv", ".tsv", ".jsonl", ".json", *_BINARY)
 
 
 class Files(ColumnSource):
@@ -66,9 +66,9 @@ class Files(ColumnSource):
         super().__init__(**kwargs)
         self.data_files = {split: [f] if isinstance(f, str) else list(f) for split, f in data_files.items()}
         self.kinds = sorted({kind_of(path) for paths in self.data_files.values() for path in paths})
-        if len(self.kinds) != 1 or self.kinds[0] not in _KINDS:
+        if len(self.kinds) != 1 or self.kinds[0] not in KINDS:
             raise ValueError(
-                f"data_files end in {self.kinds}; give files with the same ending, one of {', '.join(_KINDS)}"
+                f"data_files end in {self.kinds}; give files with the same ending, one of {', '.join(KINDS)}"
             )
         check_encoding(encoding)
         if encoding != "utf-8" and self.kinds[0] in _BINARY:
@@ -203,7 +203,7 @@ def _files_like(path: Path) -> list[str]:
     beside = sorted(path.parent.iterdir()) if path.parent.is_dir() else []
     names = [file.name for file in beside if file.is_file() and not file.name.startswith(".")]
     same = [name for name in names if kind_of(name) == kind_of(path)]
-    return same or [name for name in names if kind_of(name) in _KINDS]
+    return same or [name for name in names if kind_of(name) in KINDS]
 
 
 def _num_rows(path: Path) -> int:

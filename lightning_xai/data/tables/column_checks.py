@@ -25,13 +25,16 @@ def missing_column(split: str, role: str, column: str, rows: Any, existing: Sequ
 
     Example:
         >>> missing_column("train", "labels", "label", [{"text": "a", "stars": 1}], ["text", "stars"])
-        "split 'train' has no column 'label'; it has text, stars: set label_column to one of them, or add the column"
+        "split 'train' has no column 'label'; it has text, stars: set label_column to one of them, or add the column; \
+run.py explain --file predicts texts without labels"
         >>> missing_column("train", "text", "text", [{"text;label": "a;b"}], ["text;label"])
         "split 'train' has no column 'text'; it has text;label: separate the cells by commas, or by tabs in a .tsv file"
         >>> missing_column("train", "text", "text", [{"data": [{"text": "a"}]}], ["data"])
         "split 'train' has no column 'text'; it has data: set `field: data`, where the rows seem to be"
     """
     remedy = f"set {ARGUMENTS[role]} to one of them, or add the column"
+    if role == "labels":
+        remedy += "; run.py explain --file predicts texts without labels"
     if len(existing) == 1 and any(separator in existing[0] for separator in ";|\t"):
         remedy = "separate the cells by commas, or by tabs in a .tsv file"
     elif isinstance(rows, list) and len(rows) == 1:

@@ -27,7 +27,7 @@ def files(tmp_path):
         "old.yaml": {
             "class_path": DATA,
             "init_args": {
-                "source": source("files.Files", data_files={"train": "a.csv"}, rationale_column="evidence"),
+                "source": source("files.Files", data_files={"train": "a.csv"}, rationale_format="word_mask"),
                 "encoder": {"class_path": "TokenizerEncoder", "init_args": {"max_length": 64}},
                 "max_examples": {"train": 8},
                 "cache_dir": "private",
@@ -46,7 +46,7 @@ def files(tmp_path):
     return tmp_path
 
 
-OF_SOURCE = "--data.init_args.source.init_args.rationale_column=null"
+OF_SOURCE = "--data.init_args.source.init_args.rationale_format=char_spans"
 OF_DATA = "--data.init_args.max_examples=null"
 
 
