@@ -54,10 +54,13 @@ def report_unknown_tokens(splits: Mapping[str, EncodedSplit], encoder: Encoder) 
 
 
 def warn_of_labels(name: str, split: EncodedSplit, class_names: Sequence[str]) -> None:
-    """Warns of classes that no training row has, and of rationales for a class that is not a label of their row.
+    """Warns of problems with the classes of a split: its labels, the names of classes, and rationales.
+
+    Each class needs a training row, class names must differ not only in case or spaces, and the class of a rationale
+    must be a label of its row.
 
     Args:
-        name: name of the split. The first warning is issued only for "train".
+        name: name of the split. The warnings about classes are issued only for "train".
         split: the split.
         class_names: names of all classes.
 
@@ -78,6 +81,11 @@ def warn_of_labels(name: str, split: EncodedSplit, class_names: Sequence[str]) -
     seen = set(split.classes().tolist()) if name == "train" else range(len(class_names))
     if unseen := [class_name for number, class_name in enumerate(class_names) if number not in seen]:
         lines.append(f"no training row has any of the classes {listed(unseen)}: the network cannot learn these classes")
+    if name == "train" and (alike := _alike(class_names)):
+        lines.append(
+            f"the names of the classes {' and '.join(map(repr, alike))} differ only in case or spaces: if they are one "
+            "class, write its name alike in all rows"
+        )
     facts = split.corpus.manifest
     if number := facts.get("unlabeled_rationales", 0):
         lines.append(
@@ -86,6 +94,14 @@ def warn_of_labels(name: str, split: EncodedSplit, class_names: Sequence[str]) -
         )
     for line in unsaid(lines) if rank() == 0 else []:
         warnings.warn(line, stacklevel=2)
+
+
+def _alike(class_names: Sequence[str]) -> list[str]:
+    """Returns the first names that are equal except for case and spaces; [] if there are none."""
+    groups: dict[str, list[str]] = {}
+    for name in class_names:
+        groups.setdefault("".join(name.casefold().split()), []).append(name)
+    return next((group for group in groups.values() if len(group) > 1), [])
 
 
 def missing_split(name: str, existing: str) -> ValueError:

@@ -223,6 +223,8 @@ TRAINER_SETTINGS: list[dict[str, Any]] = [
     {"num_nodes": 0},
     {"strategy": "foo"},
     {"max_epochs": -5},
+    {"max_epochs": 0},
+    {"gradient_clip_val": -1.0},
     {"max_steps": -7},
     {"max_time": "soon"},
     {"profiler": "foo"},

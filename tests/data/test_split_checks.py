@@ -127,6 +127,13 @@ def test_class_without_a_training_row_is_warned_of(multilabel):
         TextDataModule(source, VocabularyEncoder(words=95)).split("train")
 
 
+def test_class_names_that_differ_only_in_case_or_spaces_are_warned_of():
+    source = Texts(train=[{"text": f"w{number}", "labels": number} for number in range(3)])
+    source.class_names = ["Negative ", "negative", "positive"]
+    with pytest.warns(UserWarning, match="classes 'Negative ' and 'negative' differ only in case or spaces"):
+        TextDataModule(source, VocabularyEncoder()).split("train")
+
+
 @pytest.mark.parametrize("multilabel", [False, True])
 def test_rationales_of_a_class_that_their_row_lacks_are_warned_of(multilabel):
     def row(number: int, label: int, of_class: int | None) -> dict:

@@ -55,6 +55,16 @@ def trainer_settings(settings: Mapping[str, Any]) -> Iterator[None]:
         number = settings.get(name)
         if isinstance(number, int) and number < 1:
             raise ValueError(f"trainer.{name} is {number}: give an integer of at least 1, or leave it out")
+    if settings.get("max_epochs") == 0:
+        raise ValueError(
+            "trainer.max_epochs is 0, which trains nothing: give at least 1, leave it out, or test the network without "
+            "training by run.py test --ckpt_path initial"
+        )
+    if (settings.get("gradient_clip_val") or 0) < 0:
+        raise ValueError(
+            f"trainer.gradient_clip_val is {settings['gradient_clip_val']}: give a positive number, or leave it out to "
+            "clip nothing"
+        )
     try:
         yield
     except (MisconfigurationException, ValueError, TypeError) as error:
