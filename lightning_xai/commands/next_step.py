@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,7 +27,7 @@ def next_step(run: Path, program: str | None = None) -> str:
     """
     if program is None:
         program = "lightning-xai" if Path(sys.argv[0]).stem == "lightning-xai" else "python run.py"
-    return f'next: {program} explain --ckpt {run.as_posix()} --text "A TEXT OF YOURS"'
+    return f'next: {program} explain --ckpt {shlex.quote(run.as_posix())} --text "A TEXT OF YOURS"'
 
 
 def run_to_explain(run: RunFolder, callbacks: Sequence[Callback]) -> RunFolder:

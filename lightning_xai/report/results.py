@@ -38,7 +38,9 @@ def results_tables(results: pd.DataFrame, width: int | None = None) -> str:
     if len(classification):
         tables.append(_table(classification, "split", [], "classification", width))
     for (split, preset), rows in results[results["preset"] != ""].groupby(["split", "preset"], sort=False):
-        counted, skipped = int(rows["num_examples"].max()), int(rows["num_skipped"].max())
+        counts = rows.groupby("method")["num_examples"].max().astype(int)  # methods may explain other numbers of texts
+        counted = str(counts.max()) if counts.nunique() == 1 else f"{counts.min()} to {counts.max()}"
+        skipped = int(rows["num_skipped"].max())
         # tables of older versions lack this column
         cut = int(rows["num_evidence_cut"].fillna(0).max()) if "num_evidence_cut" in rows else 0
         reason = f", {cut} of them because truncation removed their evidence" if cut else ""

@@ -97,7 +97,10 @@ ARGUMENTS = {  # what is wrong -> a change of the configuration or an option, pa
         ["--trainer.max_epoch=3", "choose one of trainer.max_epochs", "run.py fit --help"],
     ),
     "key of the file": (changed("trainer.max_epoch", 3), ["trainer.max_epoch", "choose one of trainer.max_epochs"]),
-    "word": ("tm.yaml", ["tm.yaml is not an option of run.py fit", "run.py fit --help"]),
+    "word": (
+        "tm.yaml",
+        ["tm.yaml is not an option of run.py fit: put --config or --data before it", "run.py fit --help"],
+    ),
     "number as network": (changed("model.init_args.network", 3), ["network is '3'", "choose one of", "HFClassifier"]),
     "text as number": ("--data.init_args.batch_size=many", ["batch_size is many: give a whole number", "--data.help"]),
     "number in a network": ("--model.init_args.network.init_args.dropout=high", ["dropout is high: give a number"]),

@@ -35,6 +35,11 @@ def test_undefined_numbers_are_a_dash_beside_others():
     assert "random          -" in results_tables(two, width=80)
 
 
+def test_title_gives_the_range_if_methods_explain_other_numbers_of_texts():
+    two = pd.concat([results(auroc=("p", "random", 0.5)), results(auroc=("p", "layer0", 0.5)).assign(num_examples=2)])
+    assert "(explanations: 2 to 5 counted, up to 1 skipped)" in results_tables(two, width=80)
+
+
 def test_preset_without_a_defined_number_says_so():
     assert "no metric is defined" in results_tables(results(auroc=("p", "random", math.nan)), width=80)
 

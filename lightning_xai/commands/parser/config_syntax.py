@@ -38,6 +38,11 @@ def check_files(argv: Sequence[str]) -> None:
         value = argument.rpartition("=")[2]
         option = argument.partition("=")[0] if "=" in argument else before
         named = option in ("-c", "--config")
+        if option == "--data" and Path(value).is_file() and not value.endswith(ENDINGS):
+            raise ValueError(
+                f"--data is {value}, but takes a YAML file: copy configs/data/files.yaml, name {Path(value).name} "
+                "under data_files, and give the copy by --data"
+            )
         if (named or value.endswith(ENDINGS)) and Path(value).is_file():
             key = "" if named or not option.startswith("--") else option.removeprefix("--").rstrip("+")
             _check(Path(value), (dict,) if named else (dict, list), checked, key)

@@ -70,6 +70,8 @@ def _about_options(text: str, parser: Any, command: str) -> str:
     given = re.match(r"unrecognized arguments: (.+)", text)
     if unknown or given:
         option = (unknown[1] or unknown[2]) if unknown else given[1] if given else ""
+        if option.endswith(ENDINGS) and not option.startswith("--"):
+            return f"{shortened(option)} is not an option of {command}: put --config or --data before it; {lists}"
         name = option.removeprefix("--").partition("=")[0].partition(" ")[0]
         return f"{shortened(option)} is not an option of {command}: choose one of {_nearest(known, name)}; {lists}"
     if required:

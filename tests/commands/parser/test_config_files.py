@@ -86,5 +86,9 @@ def test_a_part_given_by_config_is_named_with_the_option_that_takes_it(tmp_path)
         with pytest.raises(ValueError, match=f"mine.yaml has a class_path, so it describes one part .*: {options}$"):
             check_files(["fit", *argv])
     check_files(["fit", "--data", str(file)])
+    table = tmp_path / "mine.csv"
+    table.write_text("text,label")
+    with pytest.raises(ValueError, match="name mine.csv under data_files, and give the copy by --data"):
+        check_files(["fit", "--data", str(table)])
     with pytest.raises(ValueError, match="give it by --data data/vader.yaml"):
         check_files(["fit", "--config", find_part("vader.yaml", "data")])
