@@ -131,7 +131,7 @@ ROWS: list[tuple[str, type[Objective], bool, Callable[[], dict[str, Any]]]] = [
         "InputGradient, VAT and EGT (REGEX)",
         Supervised,
         False,
-        lambda: with_terms(igr=InputGradient(), vat=VAT(), egt=EGT(IG)),
+        lambda: with_terms(igr=InputGradient(parameter_norm=True), vat=VAT(), egt=EGT(IG)),
     ),
     *((f"guidance, {name}", Supervised, False, partial(guided_by, method)) for name, method in GUIDES.items()),
     *(
