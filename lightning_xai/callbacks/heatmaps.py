@@ -184,17 +184,18 @@ class Heatmaps(ExplainedCallback):
             notes = [_WEAK] if source is not None and source.has_weak_rationales(split) else []
             note = " ".join([*notes, number] if split in not_all_drawn else notes)
             page = html_page(f"Attributions on {split}", documents, note)
-            name = f"{split}{self._number(trainer)}"
+            name = f"{split}{self._number(trainer, split)}"
             file = run.heatmap_page(name, file_suffix_of(trainer))
             write_whole(file, partial(Path.write_text, data=page, encoding="utf-8"))
             self.pages.append(file)
             for logger in trainer.loggers:
                 if isinstance(logger, TensorBoardLogger):
-                    self._draw_images(logger, f"{log_prefix(split)}{self._number(trainer)}", documents, trainer)
+                    self._draw_images(logger, f"{log_prefix(split)}{self._number(trainer, split)}", documents, trainer)
 
-    def _number(self, trainer: Trainer) -> str:
-        """Returns ".2" for the second Heatmaps of a trainer, and so on; "" for the first one."""
-        place = [callback for callback in callbacks_of(trainer) if isinstance(callback, Heatmaps)].index(self)
+    def _number(self, trainer: Trainer, split: str) -> str:
+        """Returns ".2" for the second Heatmaps of a trainer that draws a split, and so on; "" for the first one."""
+        drawing = [callback for callback in callbacks_of(trainer) if isinstance(callback, Heatmaps)]
+        place = [one for one in drawing if one.splits is None or split in one.splits].index(self)
         return f".{place + 1}" if place else ""
 
     def _say_if_limited_away(self, trainer: Trainer, limit: int | float, option: str, splits: list[str]) -> None:

@@ -58,10 +58,10 @@ def check_epochs_left(path: str, max_epochs: int | None) -> None:
     Example:
         >>> import tempfile, torch
         >>> file = Path(tempfile.mkdtemp(), "last.ckpt")
-        >>> torch.save({"epoch": 3}, file)
+        >>> torch.save({"loops": {"fit_loop": {"epoch_progress": {"current": {"processed": 3}}}}}, file)
         >>> check_epochs_left(str(file), max_epochs=9)
     """
-    trained = read_checkpoint(path)["epoch"] + 1
+    trained = read_checkpoint(path)["loops"]["fit_loop"]["epoch_progress"]["current"]["processed"]
     if max_epochs not in (None, -1) and trained >= max_epochs:
         raise ValueError(
             f"{path} has been trained for {quantity(trained, 'epoch')} already, but trainer.max_epochs is "

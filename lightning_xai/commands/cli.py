@@ -37,6 +37,7 @@ from lightning_xai.commands.parser.trainer_settings import (
     check_global_seed,
     check_optimizers,
     check_own_steps,
+    check_training_settings,
     trainer_settings,
 )
 from lightning_xai.commands.run_callbacks import run_callbacks
@@ -161,6 +162,7 @@ class XAICLI(LightningCLI):
         check_network_tokenizer(config, self.model, self.datamodule)
         if self.subcommand == "fit":
             check_optimizers(self.model)
+            check_training_settings(config.trainer)
             check_own_steps(self.model, config.trainer)
         if config.trainer.logger is None and not self.is_dry:
             kwargs["logger"] = TensorBoardLogger(

@@ -249,7 +249,8 @@ def texts_in_table(file: str, column: str = "text") -> list[str]:
     if column not in rows.column_names:
         names = ", ".join(rows.column_names)
         raise ValueError(f"{file} has no column {column!r}, only {names}: name the column by --text_column")
-    texts = [row[column] or "" for row in read_rows(rows)]
+    cells = [row.get(column) for row in read_rows(rows)]
+    texts = ["" if cell is None else cell for cell in cells]
     for number, text in enumerate(texts, start=1):
         if not isinstance(text, str):
             raise ValueError(f"{file}, row {number}: {column} is {shortened(repr(text))}, not a text: correct it")

@@ -67,7 +67,7 @@ def compare_runs(
 
     Args:
         runs: folders of runs whose scores AttributionCacheWriter has stored.
-        output: folder to write to; by default `report/stability` in the common folder of the runs.
+        output: folder to write to; by default as in `stability`.
         splits: splits to compare; if empty, all for which every run has stored scores, except validation.
         methods: methods to compare; if empty, all methods whose scores every run has stored.
         percentage: how many top tokens of each text the overlap compares, as a percentage of the text's tokens. The

@@ -83,5 +83,5 @@ def run_stages(argv: list[str], callbacks: Sequence[Callback] = ()) -> XAICLI:
 
 def _option(overrides: Sequence[str], name: str) -> str:
     """Returns the value of the option `name` in `overrides`; "" if the option is not given."""
-    words = [word for override in overrides for word in override.split("=", 1)]
+    words = [word for given in overrides for word in (given.split("=", 1) if given.startswith("--") else [given])]
     return words[words.index(name) + 1] if name in words else ""

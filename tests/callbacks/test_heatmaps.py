@@ -50,7 +50,8 @@ def test_a_limit_that_leaves_no_document_to_draw_is_reported(objective, tmp_path
 
 def test_several_heatmaps_of_a_run_write_pages_and_images_of_their_own(objective, tmp_path):
     logger = TensorBoardLogger(tmp_path, name="", version="")
-    callbacks = [compute(Random()), Heatmaps(1), compute(InputXGradient()), Heatmaps(1)]
+    unrelated = Heatmaps(1, ["validation"])
+    callbacks = [compute(Random()), unrelated, Heatmaps(1), compute(InputXGradient()), Heatmaps(1)]
     trainer(tmp_path, *callbacks, logger=logger).test(objective, datamodule=planted_data(), verbose=False)
     pages = {path.name: path.read_text() for path in (tmp_path / "heatmaps").iterdir()}
     assert pages.keys() == {"test.html", "test.2.html"}

@@ -10,7 +10,12 @@ import torch
 from lightning import Trainer
 
 from lightning_xai.commands.execution import user_errors
-from lightning_xai.commands.parser.trainer_settings import check_global_seed, check_optimizers, trainer_settings
+from lightning_xai.commands.parser.trainer_settings import (
+    check_global_seed,
+    check_optimizers,
+    check_training_settings,
+    trainer_settings,
+)
 from tests.commands.conftest import METHODS, changed, refusal, save, tiny_config
 
 pytestmark = pytest.mark.slow
@@ -226,8 +231,6 @@ TRAINER_SETTINGS: list[dict[str, Any]] = [
     {"num_nodes": 0},
     {"strategy": "foo"},
     {"max_epochs": -5},
-    {"max_epochs": 0},
-    {"gradient_clip_val": -1.0},
     {"max_steps": -7},
     {"max_time": "soon"},
     {"profiler": "foo"},
@@ -261,6 +264,13 @@ def test_setting_that_the_trainer_refuses_is_named(wrong):
     name, value = list(wrong.items())[0]
     assert f"trainer.{name} is {value}" in line and ("leave it out" in line)
     build({"accelerator": "auto", "logger": False})  # the remedy
+
+
+@pytest.mark.parametrize("wrong", [{"max_epochs": 0}, {"gradient_clip_val": -1.0}], ids=str)
+def test_setting_with_which_a_fit_would_not_train_is_named(wrong):
+    ((name, value),) = wrong.items()
+    with pytest.raises(ValueError, match=f"trainer.{name} is {value}.*leave it out"):
+        check_training_settings(wrong)
 
 
 SEEDS = [-1, 5_000_000_000, 1.5, True, None]

@@ -113,7 +113,7 @@ def run_of_command(config: Namespace, config_files: Sequence[str], args: Sequenc
         return run
     is_named = any(argument.startswith("--experiment") for argument in args)
     place = folder_of_config(config_files, run, None if is_named else config.experiment, seed)
-    if place != run:
+    if place != run and not is_named:
         config.experiment = name_of_experiment(place)
     return place
 
@@ -124,8 +124,8 @@ def folder_of_config(
     """Returns the folder in which a run really is, even if it was moved, renamed or copied.
 
     If one of the files is a configuration that this run has saved, the result is the folder of this file, otherwise
-    `run`. The folder is taken for this run's if the last two parts of its path are those of `run`, or if its run had
-    the same `experiment` and `seed` when it was trained.
+    `run`. The folder is taken for this run's if the last two parts of its path are those of `run`, or if the file sets
+    the same `experiment` and `seed`.
 
     Args:
         config_files: the configuration files of the command.
@@ -143,8 +143,7 @@ def folder_of_config(
         if saver is None or saver.settings is None:
             continue
         place = saver.path.resolve()
-        own = (saver.settings.get("experiment"), saver.settings.get("seed_everything"))
-        if RunFolder(place).name == run.name or (experiment is not None and own == (experiment, seed)):
+        if RunFolder(place).name == run.name or _names_run(file, experiment, seed):
             return run if place == run.path.resolve() else RunFolder(place)
     return run
 
@@ -177,6 +176,11 @@ def check_formats(config_files: Sequence[str]) -> None:
         saver = _saver(file)
         if saver is not None:
             without_format({"format": _setting(file, "format") or 1}, saver.path, OLD_RUN)
+
+
+def _names_run(file: str, experiment: str | None, seed: int | None) -> bool:
+    own = (_setting(file, "experiment"), _setting(file, "seed_everything"))
+    return experiment is not None and own == (experiment, seed)
 
 
 def _setting(file: str, name: str) -> Any:

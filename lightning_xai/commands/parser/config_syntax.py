@@ -11,9 +11,11 @@ from jsonargparse._loaders_dumpers import get_yaml_default_loader
 
 from lightning_xai.commands.parser.choices import shortened
 from lightning_xai.commands.parser.parts import OPTIONS, SHIPPED, right_option
+from lightning_xai.runs.files.compressed_files import kind_of
 from lightning_xai.runs.files.text_files import read_text
 
 ENDINGS = (".yaml", ".yml")
+TABLES = (".csv", ".tsv", ".jsonl", ".parquet", ".arrow")  # endings of files with rows
 OF_RUNS = ("model", "data", "trainer", "checkpoint")  # entries that only the configuration of a run has
 PARTS = ("data", "model.network", "trainer.callbacks")  # settings whose value may be the name of a YAML file
 DEEPEST = 50  # largest allowed depth of nested mappings and lists
@@ -38,7 +40,7 @@ def check_files(argv: Sequence[str]) -> None:
         value = argument.rpartition("=")[2]
         option = argument.partition("=")[0] if "=" in argument else before
         named = option in ("-c", "--config")
-        if option == "--data" and Path(value).is_file() and not value.endswith(ENDINGS):
+        if option == "--data" and kind_of(value) in TABLES and Path(value).is_file():
             raise ValueError(
                 f"--data is {value}, but takes a YAML file: copy configs/data/files.yaml, name {Path(value).name} "
                 "under data_files, and give the copy by --data"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,11 @@ from lightning_xai.commands.parser.parts import SHIPPED
 from lightning_xai.commands.parser.term_files import with_merged_terms
 from lightning_xai.runs.class_paths import imported_class
 
-REPLACED = ("data", "model.init_args.network")  # settings whose value may be a file that describes a whole part
-KEPT = {"seed", "cache_dir", *LINKED}  # the command sets the others; a cache may have to stay in its folder
-Spec = dict[str, Any]  # a class: {"class_path": ..., "init_args": {...}}
+DATA, NETWORK = "data", "model.init_args.network"  # settings whose value may be a file that describes a whole part
+# settings that a new file does not reset: the command sets all but the cache, which may have to stay in its folder
+KEPT = {f"{DATA}.init_args.seed", *(f"{NETWORK}.init_args.{name}" for name in LINKED)}
+CACHE = ".cache_dir"
+Spec = Mapping[str, Any]  # a class: {"class_path": ..., "init_args": {...}}
 
 
 def with_merged_files(argv: Sequence[str]) -> list[str]:
@@ -47,36 +49,42 @@ def with_replaced_parts(argv: Sequence[str]) -> list[str]:
 
     These options follow the option that names the new file. They set each argument that an earlier file sets, and that
     the new file leaves out, to its default. They also do so for classes inside the part, such as the source of the
-    data. Arguments that earlier options set are kept.
+    data. Arguments that an option sets between the two files are kept.
 
     Example:
         >>> argv = with_replaced_parts(["fit", "--config", "configs/fresh.yaml", "--data", "configs/data/sst.yaml"])
         >>> argv[5:]  # fresh.yaml has a VocabularyEncoder with explain_pair=False
-        ['--data.init_args.encoder.init_args.explain_pair=true']
+        ['--data.init_args.encoder.init_args={"explain_pair": true}']
     """
     arguments: list[str] = []
     known: dict[str, Any] = {}  # setting -> what the files so far say about it
+    since = dict.fromkeys((DATA, NETWORK), 0)  # setting -> position after the last file that sets it
     for place, argument in enumerate(argv):
         arguments.append(argument)
-        option, joined, value = argument.partition("=")
-        if not joined:
-            option, value = (argv[place - 1], argument) if place else ("", "")
-        if not value.endswith((".yaml", ".yml")) and option not in ("-c", "--config") or not Path(value).is_file():
+        option, value = _option_and_value(argv, place)
+        if not (value.endswith((".yaml", ".yml")) or option in ("-c", "--config")) or not Path(value).is_file():
             continue
         if option in ("-c", "--config"):
             content = content_of(Path(value))
-            given = {key: _part(content, key, Path(value).parent) for key in REPLACED}
+            given = {key: _part(content, key, Path(value).parent) for key in since}
         else:
-            given = {key: _whole(value, Path()) for key in REPLACED if option in (f"--{key}", f"--{_short(key)}")}
+            given = {key: _whole(value, Path()) for key in since if option in (f"--{key}", f"--{_short(key)}")}
         for key, (part, is_file) in given.items():
-            if is_file and isinstance(known.get(key), dict) and isinstance(part, dict):
-                arguments += [f"--{name}={_text(default)}" for name, default in _defaults(known[key], part, key)]
-            known[key] = part if is_file else _merged(known.get(key), part)
+            is_whole = is_file and isinstance(part, Mapping) and "class_path" in part
+            if is_whole and isinstance(known.get(key), Mapping):
+                options = [_option_and_value(argv, between)[0] for between in range(since[key], place)]
+                arguments += _resets(known[key], part, key, {_short(name.strip("-+")) for name in options})
+            known[key] = part if is_whole else _merged(known.get(key), part)
+            since[key] = since[key] if part is None else place + 1
     return arguments
 
 
-def _text(default: Any) -> str:
-    return default if isinstance(default, str) else json.dumps(default)
+def _option_and_value(argv: Sequence[str], place: int) -> tuple[str, str]:
+    """Returns the option to which the word at `place` belongs, and the option's value or a part of it."""
+    option, joined, value = argv[place].partition("=")
+    if option.startswith("-"):
+        return option, value if joined else ""
+    return argv[place - 1] if place else "", argv[place]
 
 
 def _short(key: str) -> str:
@@ -110,19 +118,29 @@ def _merged(earlier: Any, later: Any) -> Any:
     return {**earlier, **{name: _merged(earlier.get(name), value) for name, value in later.items()}}
 
 
-def _defaults(earlier: Spec, later: Spec, key: str) -> Iterator[tuple[str, Any]]:
-    """Yields (setting, default) for each argument of a class that `earlier` sets and `later` leaves out."""
-    if "class_path" not in later:
-        return
+def _resets(earlier: Spec, later: Spec, key: str, options: Set[str]) -> Iterator[str]:
+    """Yields options that set each argument that `earlier` sets and `later` leaves out to its default.
+
+    Args:
+        earlier: what earlier files say about a class.
+        later: what the new file says about it; it has a class_path.
+        key: the setting whose value is the class.
+        options: short names of settings that are kept, because an option sets them.
+    """
     arguments = later.get("init_args") or {}
     defaults = _defaults_of(str(later["class_path"]))
+    left_out = {}
     for name, value in (earlier.get("init_args") or {}).items():
         setting = f"{key}.init_args.{name}"
         if name in arguments:
-            if isinstance(value, Mapping) and isinstance(arguments[name], Mapping):
-                yield from _defaults(dict(value), arguments[name], setting)
-        elif name in defaults and name not in KEPT:
-            yield setting, defaults[name]
+            inner = arguments[name] if isinstance(arguments[name], Mapping) else {"class_path": arguments[name]}
+            if isinstance(value, Mapping) and "class_path" in value and isinstance(inner.get("class_path"), str):
+                yield from _resets(value, inner, setting, options)
+        elif name in defaults and setting not in KEPT and not setting.endswith(CACHE):
+            if not any(f"{option}.".startswith(f"{_short(setting)}.") for option in options):
+                left_out[name] = defaults[name]
+    if left_out:
+        yield f"--{key}.init_args={json.dumps(left_out)}"
 
 
 def _defaults_of(class_path: str) -> dict[str, Any]:

@@ -55,16 +55,6 @@ def trainer_settings(settings: Mapping[str, Any]) -> Iterator[None]:
         number = settings.get(name)
         if isinstance(number, int) and number < 1:
             raise ValueError(f"trainer.{name} is {number}: give an integer of at least 1, or leave it out")
-    if settings.get("max_epochs") == 0:
-        raise ValueError(
-            "trainer.max_epochs is 0, which trains nothing: give at least 1, leave it out, or test the network without "
-            "training by run.py test --ckpt_path initial"
-        )
-    if (settings.get("gradient_clip_val") or 0) < 0:
-        raise ValueError(
-            f"trainer.gradient_clip_val is {settings['gradient_clip_val']}: give a positive number, or leave it out to "
-            "clip nothing"
-        )
     try:
         yield
     except (MisconfigurationException, ValueError, TypeError) as error:
@@ -114,6 +104,27 @@ def _check_optimizer(build: Callable[[list[nn.Parameter]], torch.optim.Optimizer
     for group in optimizer.param_groups:
         if not math.isfinite(float(group.get("lr", 0.0))):
             raise ValueError(f"{setting}: lr is {group['lr']}; give a finite number, such as 5e-5")
+
+
+def check_training_settings(settings: Mapping[str, Any]) -> None:
+    """Raises ValueError if a fit would train nothing, or would clip gradients to a negative norm.
+
+    Args:
+        settings: name of a trainer option -> its value.
+
+    Example:
+        >>> check_training_settings({"max_epochs": 3, "gradient_clip_val": None})
+    """
+    if settings.get("max_epochs") == 0:
+        raise ValueError(
+            "trainer.max_epochs is 0, which trains nothing: give at least 1, leave it out, or test the network without "
+            "training by run.py test --ckpt_path initial"
+        )
+    if (settings.get("gradient_clip_val") or 0) < 0:
+        raise ValueError(
+            f"trainer.gradient_clip_val is {settings['gradient_clip_val']}: give a positive number, or leave it out to "
+            "clip nothing"
+        )
 
 
 def check_own_steps(objective: Any, settings: Mapping[str, Any]) -> None:

@@ -70,7 +70,7 @@ def test_configuration_in_a_renamed_folder_leads_there_unless_the_command_names_
     folder.mkdir(parents=True)
     settings = {"experiment": "a/name", "seed_everything": 0}
     (folder / "manifest.json").write_text(json.dumps(with_format({"status": "finished", "settings": settings})))
-    (folder / "config.yaml").write_text("experiment: a/name")
+    (folder / "config.yaml").write_text("experiment: a/name\nseed_everything: 0")
     named = "b/name" if "b" in " ".join(args) else None
     config = Namespace(experiment=named or "a/name", runs_dir="runs", seed_everything=seed)
     run = run_of_command(config, [str(folder / "config.yaml")], args)
