@@ -179,8 +179,10 @@ def check_formats(config_files: Sequence[str]) -> None:
 
 
 def _names_run(file: str, experiment: str | None, seed: int | None) -> bool:
-    own = (_setting(file, "experiment"), _setting(file, "seed_everything"))
-    return experiment is not None and own == (experiment, seed)
+    """Returns whether a saved configuration is that of this experiment and seed."""
+    if experiment is None:
+        return False
+    return (_setting(file, "experiment"), _setting(file, "seed_everything")) == (experiment, seed)
 
 
 def _setting(file: str, name: str) -> Any:
