@@ -245,10 +245,15 @@ def texts_in_table(file: str, column: str = "text") -> list[str]:
         ...     texts_in_table(stream.name, "review")
         ['fine']
     """
+    if Path(file).suffix in (".csv", ".tsv", ".json", ".jsonl"):
+        read_text(Path(file), has_option=False)  # if the file is not UTF-8, Files would name an option of the data
     rows = Files({"texts": file}).load_table()["texts"]
     if column not in rows.column_names:
-        names = ", ".join(rows.column_names)
-        raise ValueError(f"{file} has no column {column!r}, only {names}: name the column by --text_column")
+        names = shortened(", ".join(rows.column_names), 100)
+        raise ValueError(
+            f"{file} has no column {column!r}, only {names}: name the column by --text_column, or write the "
+            "names of the columns into line 1"
+        )
     cells = [row.get(column) for row in read_rows(rows)]
     texts = ["" if cell is None else cell for cell in cells]
     for number, text in enumerate(texts, start=1):

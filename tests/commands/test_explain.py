@@ -66,6 +66,9 @@ def test_every_row_of_a_table_gets_a_record_and_needs_no_label(fitted, tmp_path)
     rows = tmp_path / "rows.jsonl"
     rows.write_text('{"text": "word9"}\n{"id": 1}\n{"text": 0}\n')
     assert "row 3: text is 0, not a text" in refusal("explain", "--ckpt", fitted.path, "--file", rows)
+    latin = tmp_path / "latin.csv"
+    latin.write_bytes("text\ncafé\n".encode("latin-1"))
+    assert "is not UTF-8" in (line := refusal("explain", "--ckpt", fitted.path, "--file", latin)) and "iconv" in line
     assert "has no column 'text', only id, review: name the column by --text_column" in refusal("explain", *options)
     other = refusal("explain", "--ckpt", fitted.path, "--text", "word9", "--text_column", "review")
     assert "--text_column review has no effect" in other
