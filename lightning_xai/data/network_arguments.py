@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from lightning_xai.data.base import Encoder
+from lightning_xai.data.corpora.encoded_source import NoTrainingRows
 from lightning_xai.data.tokenizers.own_tokenizer import check_own_tokenizer
 from lightning_xai.runs.encoder_facts import EncoderFacts
 
@@ -40,22 +41,31 @@ class NetworkArguments:
         """Fits the encoder if it must learn from the training texts and has not been fitted yet."""
 
     @property
-    def vocab_size(self) -> int:
-        """Number V of token ids. A network's embedding table needs at least V rows."""
-        self._ensure_fitted_encoder()
-        return self.encoder.vocab_size
+    def vocab_size(self) -> int | None:
+        """Number V of token ids. A network's embedding table needs at least V rows.
+
+        None if the encoder learns from training texts and there are none. It can then only take the vocabulary of a
+        trained network (see `take_encoder`).
+        """
+        return self.encoder.vocab_size if self._encoder_is_fitted() else None
 
     @property
     def word_vectors(self) -> Tensor | None:
         """[V, D] pretrained embeddings of the token ids, NaN for ids without one; None if no id has an embedding."""
-        self._ensure_fitted_encoder()
-        return self.encoder.word_vectors
+        return self.encoder.word_vectors if self._encoder_is_fitted() else None
 
     @property
     def verbalizers(self) -> list[int] | None:
         """[C] ids of the tokens that answer the prompt, one for each class; None without a prompt."""
-        self._ensure_fitted_encoder()
-        return self.encoder.verbalizer_ids
+        return self.encoder.verbalizer_ids if self._encoder_is_fitted() else None
+
+    def _encoder_is_fitted(self) -> bool:
+        """Fits the encoder if necessary. Returns False if it learns from training texts and there are none."""
+        try:
+            self._ensure_fitted_encoder()
+        except NoTrainingRows:
+            return False
+        return True
 
     @property
     def pad_id(self) -> int:

@@ -157,6 +157,11 @@ class BiLSTMAttention(Classifier):
     ) -> None:
         super().__init__()
         check_num_classes(num_classes, multilabel=multilabel)
+        if vocab_size is None:  # from data without training texts
+            raise ValueError(
+                "vocab_size is missing, because the data have no training texts from which to learn words: add them, "
+                "give the encoder fixed words, or test a trained run by evaluate.yaml, which takes its vocabulary"
+            )
         for name, size in {"embedding_size": embedding_size, "hidden_size": hidden_size}.items():
             if size < 1:
                 raise ValueError(f"{name} is {size}: give at least 1")

@@ -6,6 +6,7 @@ import pytest
 
 from tests.commands import test_bad_runs as runs
 from tests.commands import test_bad_settings as settings
+from tests.commands.parser import test_trainer_settings as training
 from tests.data.sources.test_bad_cells import INPUTS as CELLS
 from tests.data.sources.test_bad_files import INPUTS as FILES
 from tests.runs.files import test_whole_files as whole_files
@@ -16,7 +17,7 @@ def named(names: Iterable[str], word: str) -> list[str]:
 
 
 def of_trainer(name: str) -> list[str]:
-    return [str(wrong) for wrong in settings.TRAINER_SETTINGS if name in wrong]
+    return [str(wrong) for wrong in training.TRAINER_SETTINGS if name in wrong]
 
 
 KINDS = {
@@ -36,8 +37,8 @@ KINDS = {
     "name of 300 characters": list(runs.LONG_NAMES),
     "accelerator": of_trainer("accelerator"),
     "devices": of_trainer("devices"),
-    "seed": [str(seed) for seed in settings.SEEDS],
-    "learning rate": [str(wrong) for wrong in settings.OPTIMIZERS if "lr" in wrong],
+    "seed": [str(seed) for seed in training.SEEDS],
+    "learning rate": [str(wrong) for wrong in training.OPTIMIZERS if "lr" in wrong],
     "missing shard": named(runs.DAMAGES, "missing"),
     "quantized model": [name for name in runs.DAMAGES if "quantiz" in name or name in ("gptq", "bitsandbytes")],
 }

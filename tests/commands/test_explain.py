@@ -159,7 +159,7 @@ def test_checkpoint_in_the_working_directory_without_its_run_is_refused(fitted, 
 def test_folder_of_an_experiment_is_refused_with_the_name_of_a_run(run_copy):
     experiment = run_copy.parent
     message = refusal("explain", "--ckpt", experiment, "--text", TEXT)
-    assert f"give a run of this experiment, such as {experiment}/seed0, or a Hugging Face folder" in message
+    assert f"{experiment} is an experiment: give one of its runs, such as {experiment}/seed0" in message
 
 
 def test_checkpoint_is_explained_from_its_own_folder(run_copy, monkeypatch):

@@ -139,3 +139,16 @@ def test_vectors_stand_in_the_rows_of_their_words(tmp_path):
     assert known.nonzero().flatten().tolist() == data.encoder.tokenizer.convert_tokens_to_ids(["cat"])
     assert torch.equal(vectors[known], torch.tensor([[1.0, 2.0]]))
     assert data.summary()["vector_coverage"] == 0.5
+
+
+def test_without_training_texts_the_vocabulary_of_a_trained_network_is_taken():
+    source = Rows()
+    del source.texts["train"]
+    data = TextDataModule(source, VocabularyEncoder())
+    assert data.vocab_size is None and data.word_vectors is None
+    with pytest.raises(ValueError, match="learns from the split 'train', but Rows only has the splits"):
+        data.split("test")
+    trained = TextDataModule(Rows("a zebra", "a cat"), VocabularyEncoder())
+    data.take_encoder(trained.encoder_facts() | {"learned": trained.state_dict()["encoder"]}, "runs/x/seed0")
+    assert data.vocab_size == trained.vocab_size
+    assert data.split("test").unknown_fraction() == 0

@@ -222,3 +222,8 @@ def test_gradients_in_single_precision_are_those_in_double(kernel):
         torch.testing.assert_close(
             single.double(), double, rtol=0, atol=1e-5 * float(double.detach().abs().max()) + 1e-7
         )
+
+
+def test_a_vocabulary_without_training_texts_is_named():
+    with pytest.raises(ValueError, match="vocab_size is missing, because the data have no training texts"):
+        BiLSTMAttention(vocab_size=None)  # type: ignore[arg-type]

@@ -43,7 +43,7 @@ def find_config(name: str, folders: Sequence[Path] = ()) -> str:
     )
 
 
-def with_config_paths(argv: list[str]) -> list[str]:
+def with_config_paths(argv: Sequence[str]) -> list[str]:
     """Returns a command line in which the names of --config files are replaced by their paths.
 
     A file is also searched in the folders of the --config files before it.

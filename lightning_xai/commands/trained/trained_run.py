@@ -104,9 +104,9 @@ def run_and_inputs(path: str) -> tuple[RunFolder | None, dict[str, Path]]:
     refuse_missing(path, "the folder of a fitted run, a Hugging Face folder or a hub id")
     is_model = any((file / name).is_file() for name in ("config.json", "adapter_config.json")) or is_released(path)
     if file.is_file() or file.is_dir() and not is_model:
-        seeds = sorted(folder for folder in file.glob("seed*") if (folder / "config.yaml").is_file())
-        remedy = f"a run of this experiment, such as {seeds[0]}," if seeds else "the folder of a fitted run"
-        raise ValueError(f"{path} has no checkpoint or no config.yaml: give {remedy} or a Hugging Face folder")
+        raise ValueError(
+            f"{path} has no checkpoint or no config.yaml: give the folder of a fitted run or a Hugging Face folder"
+        )
     return None, {}
 
 

@@ -39,6 +39,10 @@ from lightning_xai.runs.ranks import rank
 FEWEST_OF_A_VIEW = 4
 
 
+class NoTrainingRows(ValueError):
+    """An encoder learns from training rows, but the source has none."""
+
+
 class EncodedSource:
     """The splits of a source, each encoded into a corpus.
 
@@ -147,7 +151,8 @@ class EncodedSource:
             index: row numbers of the training rows to learn from, ascending; None if there is no split "train".
 
         Raises:
-            ValueError: the encoder needs training rows but there are none, or the vocabulary is empty.
+            NoTrainingRows: the encoder needs training rows, but there are none.
+            ValueError: the vocabulary is empty.
         """
         rows_hash = None if index is None else _hash_of(index)
         facts = {**self.facts, "encoder": encoder_key_facts(self.encoder), "index": rows_hash}
@@ -158,7 +163,7 @@ class EncodedSource:
             self.encoder.take_classes(self.class_names, (row["text"] for rows in others for row in read_rows(rows)))
             if self.encoder.needs_fit:
                 if index is None:
-                    raise ValueError(
+                    raise NoTrainingRows(
                         f"the encoder learns from the split 'train', but {type(self.source).__name__} only has the "
                         f"splits {', '.join(self.table.num_rows)}: give the encoder fixed words or shots"
                     )

@@ -21,6 +21,7 @@ from lightning_xai.models.pretrained.transformers_config import read_config
 from lightning_xai.models.pretrained.weight_files import hash_of_files, weight_files
 from lightning_xai.models.scorer.explained_file import AML, PRETRAINED, explained_path
 from lightning_xai.runs.encoder_facts import tokenizer_at
+from lightning_xai.runs.experiment import runs_of
 from lightning_xai.runs.files.checkpoint_files import require_whole
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.format import FORMAT, format_of, is_current
@@ -101,7 +102,7 @@ def checkpoint_path(path: str) -> Path | None:
     """Returns `path` if it is a file; the best (or else the last) checkpoint if it is a run folder; otherwise None.
 
     Raises:
-        ValueError: `path` names a .ckpt or .pt file that does not exist.
+        ValueError: `path` names a .ckpt or .pt file that does not exist, or the folder of an experiment.
 
     Example:
         >>> checkpoint_path("no/such/run") is None
@@ -112,6 +113,8 @@ def checkpoint_path(path: str) -> Path | None:
         return file
     if file.suffix in (".ckpt", ".pt"):
         raise ValueError(f"{path}: no such checkpoint")
+    if (runs := runs_of(file)) and not RunFolder(file).has_begun:
+        raise ValueError(f"{path} is an experiment: give one of its runs, such as {runs[0].path}")
     return RunFolder(file).best_checkpoint
 
 

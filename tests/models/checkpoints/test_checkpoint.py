@@ -237,3 +237,9 @@ def test_names_of_classes_that_do_not_count_from_0_are_refused(id2label, ids, tm
     ) as error:
         load_trained(str(tmp_path))
     assert "\n" not in str(error.value)
+
+
+def test_folder_of_an_experiment_is_refused_with_the_name_of_a_run(tmp_path):
+    (tmp_path / "tm" / "seed3").mkdir(parents=True)
+    with pytest.raises(ValueError, match="tm is an experiment: give one of its runs, such as .*seed3"):
+        load_network(str(tmp_path / "tm"))
