@@ -43,8 +43,8 @@ class Heatmaps(ExplainedCallback):
     """When an evaluation ends, draws heatmaps of the first documents of each split.
 
     The HTML pages are `heatmaps/<split>.html` in the run's folder. The pages of a test whose results are in
-    `results_<hash>.csv` are in `heatmaps_<hash>`. If a run has several Heatmaps, such as one for each
-    ComputeAttributions, the pages of the second one are `heatmaps/<split>.2.html`, and so on.
+    `results_<hash>.csv` are in `heatmaps_<hash>`. If several Heatmaps draw a split, such as one for
+    each ComputeAttributions, the page of the second one is `heatmaps/<split>.2.html`, and so on.
 
     Args:
         num_documents: number of documents per split; the documents with the lowest indices are drawn.
@@ -195,7 +195,7 @@ class Heatmaps(ExplainedCallback):
     def _number(self, trainer: Trainer, split: str) -> str:
         """Returns ".2" for the second Heatmaps of a trainer that draws a split, and so on; "" for the first one."""
         drawing = [callback for callback in callbacks_of(trainer) if isinstance(callback, Heatmaps)]
-        place = [one for one in drawing if one.splits is None or split in one.splits].index(self)
+        place = [one for one in drawing if one.active and (one.splits is None or split in one.splits)].index(self)
         return f".{place + 1}" if place else ""
 
     def _say_if_limited_away(self, trainer: Trainer, limit: int | float, option: str, splits: list[str]) -> None:

@@ -58,10 +58,13 @@ def check_epochs_left(path: str, max_epochs: int | None) -> None:
     Example:
         >>> import tempfile, torch
         >>> file = Path(tempfile.mkdtemp(), "last.ckpt")
-        >>> torch.save({"loops": {"fit_loop": {"epoch_progress": {"current": {"processed": 3}}}}}, file)
+        >>> torch.save({"loops": {"fit_loop": {"epoch_progress": {"current": {"started": 3, "processed": 3}}}}}, file)
         >>> check_epochs_left(str(file), max_epochs=9)
     """
-    trained = read_checkpoint(path)["loops"]["fit_loop"]["epoch_progress"]["current"]["processed"]
+    loop = read_checkpoint(path)["loops"]["fit_loop"]
+    epochs = loop["epoch_progress"]["current"]
+    is_in_epoch = epochs["started"] > epochs["processed"]  # a validation within an epoch has written the checkpoint
+    trained = epochs["processed"] + (is_in_epoch and loop["epoch_loop.batch_progress"]["is_last_batch"])
     if max_epochs not in (None, -1) and trained >= max_epochs:
         raise ValueError(
             f"{path} has been trained for {quantity(trained, 'epoch')} already, but trainer.max_epochs is "

@@ -250,10 +250,10 @@ def texts_in_table(file: str, column: str = "text") -> list[str]:
     rows = Files({"texts": file}).load_table()["texts"]
     if column not in rows.column_names:
         names = shortened(", ".join(rows.column_names), 100)
-        raise ValueError(
-            f"{file} has no column {column!r}, only {names}: name the column by --text_column, or write the "
-            "names of the columns into line 1"
-        )
+        remedy = "name the column by --text_column"
+        if kind_of(file) in (".csv", ".tsv"):
+            remedy += ", or write the names of the columns into line 1"
+        raise ValueError(f"{file} has no column {column!r}, only {names}: {remedy}")
     cells = [row.get(column) for row in read_rows(rows)]
     texts = ["" if cell is None else cell for cell in cells]
     for number, text in enumerate(texts, start=1):

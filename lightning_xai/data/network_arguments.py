@@ -57,7 +57,8 @@ class NetworkArguments:
     @property
     def verbalizers(self) -> list[int] | None:
         """[C] ids of the tokens that answer the prompt, one for each class; None without a prompt."""
-        return self.encoder.verbalizer_ids if self._encoder_is_fitted() else None
+        self._ensure_fitted_encoder()
+        return self.encoder.verbalizer_ids
 
     def _encoder_is_fitted(self) -> bool:
         """Fits the encoder if necessary. Returns False if it learns from training texts and there are none."""

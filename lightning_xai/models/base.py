@@ -202,8 +202,10 @@ class Classifier(nn.Module, ABC):
         By default, no text is too long.
         """
 
-    def check_vocabulary(self, num_ids: int) -> None:
+    def check_vocabulary(self, num_ids: int | None) -> None:
         """Raises ValueError if the embedding table has fewer rows than the data's encoder has token ids (`num_ids`).
+
+        Nothing is checked if this number is not known.
 
         Example:
             >>> from lightning_xai.models.hf_classifier import random_bert
@@ -213,7 +215,7 @@ class Classifier(nn.Module, ABC):
 network's own tokenizer, or call resize_token_embeddings(21) and save the network before training
         """
         rows = self.embedding_matrix.shape[0]
-        if num_ids > rows:
+        if num_ids is not None and num_ids > rows:
             raise ValueError(
                 f"the data's encoder has {num_ids} token ids, but the embedding table has only {rows} rows: use the "
                 f"network's own tokenizer, or call resize_token_embeddings({num_ids}) and save the network before "

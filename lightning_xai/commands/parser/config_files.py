@@ -112,30 +112,29 @@ def run_of_command(config: Namespace, config_files: Sequence[str], args: Sequenc
     if any(argument.startswith("--runs_dir") for argument in args):
         return run
     is_named = any(argument.startswith("--experiment") for argument in args)
-    place = folder_of_config(config_files, run, None if is_named else config.experiment, seed)
-    if place != run and not is_named:
+    place = folder_of_config(config_files, run, config.experiment, seed)
+    if is_named and place.name != run.name:
+        return run
+    if not is_named and place != run:
         config.experiment = name_of_experiment(place)
     return place
 
 
-def folder_of_config(
-    config_files: Sequence[str], run: RunFolder, experiment: str | None = None, seed: int | None = None
-) -> RunFolder:
+def folder_of_config(config_files: Sequence[str], run: RunFolder, experiment: str, seed: int) -> RunFolder:
     """Returns the folder in which a run really is, even if it was moved, renamed or copied.
 
-    If one of the files is a configuration that this run has saved, the result is the folder of this file, otherwise
-    `run`. The folder is taken for this run's if the last two parts of its path are those of `run`, or if the file sets
-    the same `experiment` and `seed`.
+    If a run has saved one of the files, and the file sets this `experiment` and `seed`, the result is the folder of the
+    file, otherwise `run`.
 
     Args:
         config_files: the configuration files of the command.
         run: the run's folder, according to the settings.
-        experiment: the run's experiment, if only a file sets it; None if the command line names an experiment, since
-            then another folder cannot be meant.
+        experiment: name of the run's experiment, according to the settings.
         seed: the run's seed.
 
     Example:
-        >>> folder_of_config([find_config("roar.yaml")], RunFolder(Path("runs/roar/seed0"))).path.as_posix()
+        >>> run = RunFolder(Path("runs/roar/seed0"))
+        >>> folder_of_config([find_config("roar.yaml")], run, "roar", seed=0).path.as_posix()
         'runs/roar/seed0'
     """
     for file in config_files:
@@ -143,7 +142,7 @@ def folder_of_config(
         if saver is None or saver.settings is None:
             continue
         place = saver.path.resolve()
-        if RunFolder(place).name == run.name or _names_run(file, experiment, seed):
+        if (_setting(file, "experiment"), _setting(file, "seed_everything")) == (experiment, seed):
             return run if place == run.path.resolve() else RunFolder(place)
     return run
 
@@ -176,13 +175,6 @@ def check_formats(config_files: Sequence[str]) -> None:
         saver = _saver(file)
         if saver is not None:
             without_format({"format": _setting(file, "format") or 1}, saver.path, OLD_RUN)
-
-
-def _names_run(file: str, experiment: str | None, seed: int | None) -> bool:
-    """Returns whether a saved configuration is that of this experiment and seed."""
-    if experiment is None:
-        return False
-    return (_setting(file, "experiment"), _setting(file, "seed_everything")) == (experiment, seed)
 
 
 def _setting(file: str, name: str) -> Any:

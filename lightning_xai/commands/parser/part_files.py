@@ -9,9 +9,11 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import yaml
 from jsonargparse._parameter_resolvers import get_signature_parameters
 
 from lightning_xai.commands.parser.class_help import class_named
@@ -21,6 +23,7 @@ from lightning_xai.commands.parser.file_contents import content_of, followed
 from lightning_xai.commands.parser.parts import SHIPPED
 from lightning_xai.commands.parser.term_files import with_merged_terms
 from lightning_xai.runs.class_paths import imported_class
+from lightning_xai.runs.settings import flat
 
 DATA, NETWORK = "data", "model.init_args.network"  # settings whose value may be a file that describes a whole part
 # settings that a new file does not reset: the command sets all but the cache, which may have to stay in its folder
@@ -58,7 +61,7 @@ def with_replaced_parts(argv: Sequence[str]) -> list[str]:
     """
     arguments: list[str] = []
     known: dict[str, Any] = {}  # setting -> what the files so far say about it
-    since = dict.fromkeys((DATA, NETWORK), 0)  # setting -> position after the last file that sets it
+    since = dict.fromkeys((DATA, NETWORK), 0)  # setting -> position after the last file that describes it as a whole
     for place, argument in enumerate(argv):
         arguments.append(argument)
         option, value = _option_and_value(argv, place)
@@ -72,10 +75,10 @@ def with_replaced_parts(argv: Sequence[str]) -> list[str]:
         for key, (part, is_file) in given.items():
             is_whole = is_file and isinstance(part, Mapping) and "class_path" in part
             if is_whole and isinstance(known.get(key), Mapping):
-                options = [_option_and_value(argv, between)[0] for between in range(since[key], place)]
-                arguments += _resets(known[key], part, key, {_short(name.strip("-+")) for name in options})
+                arguments += _resets(known[key], part, key, _set_by_options(argv[since[key] : place]))
+            if is_whole or known.get(key) is None:
+                since[key] = place + 1
             known[key] = part if is_whole else _merged(known.get(key), part)
-            since[key] = since[key] if part is None else place + 1
     return arguments
 
 
@@ -85,6 +88,19 @@ def _option_and_value(argv: Sequence[str], place: int) -> tuple[str, str]:
     if option.startswith("-"):
         return option, value if joined else ""
     return argv[place - 1] if place else "", argv[place]
+
+
+def _set_by_options(argv: Sequence[str]) -> set[str]:
+    """Returns the short names of all settings that options set, also of those inside a value such as {"path": "a"}."""
+    names: set[str] = set()
+    for place in range(len(argv)):
+        option, value = _option_and_value(argv, place)
+        if option.startswith("--"):
+            given: Any = value
+            with suppress(yaml.YAMLError):  # the parser raises a better error
+                given = yaml.safe_load(value) if value.startswith("{") else value
+            names.update(_short(name) for name in flat(given, option.strip("-+")))
+    return names
 
 
 def _short(key: str) -> str:

@@ -113,9 +113,10 @@ def checkpoint_path(path: str) -> Path | None:
         return file
     if file.suffix in (".ckpt", ".pt"):
         raise ValueError(f"{path}: no such checkpoint")
-    if (runs := runs_of(file)) and not RunFolder(file).has_begun:
+    best, runs = RunFolder(file).best_checkpoint, [run for run in runs_of(file) if run.config_file.is_file()]
+    if best is None and runs and not (file / "config.json").is_file():
         raise ValueError(f"{path} is an experiment: give one of its runs, such as {runs[0].path}")
-    return RunFolder(file).best_checkpoint
+    return best
 
 
 def read_checkpoint(path: str) -> dict[str, Any]:

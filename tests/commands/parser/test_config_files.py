@@ -42,14 +42,23 @@ def test_experiment_is_what_a_file_sets_or_the_first_file_s_name(tmp_path):
     assert experiment_name([]) == "default"
 
 
+STATUS = {"status": "finished"}
+
+
+def saved(folder: Path, experiment: str) -> str:
+    """Writes what a run saves in its folder, and returns the path of its configuration."""
+    folder.mkdir(parents=True)
+    (folder / "manifest.json").write_text(json.dumps(with_format({"settings": {}, **STATUS})))
+    (folder / "config.yaml").write_text(f"experiment: {experiment}\nseed_everything: 0")
+    return str(folder / "config.yaml")
+
+
 def test_saved_configuration_leads_to_its_own_folder(tmp_path):
     folder = tmp_path / "moved" / "name" / "seed0"
-    folder.mkdir(parents=True)
-    (folder / "manifest.json").write_text(json.dumps(with_format({"status": "finished", "settings": {}})))
-    file = str(folder / "config.yaml")
-    assert folder_of_config([file], RunFolder(Path("runs/name/seed0"))).path == folder
+    file = saved(folder, "name")
+    assert folder_of_config([file], RunFolder(Path("runs/name/seed0")), "name", 0).path == folder
     other = RunFolder(Path("runs/other/seed0"))
-    assert folder_of_config([file], other) == other
+    assert folder_of_config([file], other, "other", 0) == other
 
 
 @pytest.mark.parametrize(
@@ -58,6 +67,7 @@ def test_saved_configuration_leads_to_its_own_folder(tmp_path):
         ([], 0, "kept/a/copy/seed0"),
         (["--experiment=b/name"], 0, "runs/b/name/seed0"),
         (["--experiment", "a/name"], 0, "runs/a/name/seed0"),
+        (["--experiment=b/copy"], 0, "runs/b/copy/seed0"),
         (["--runs_dir=runs"], 0, "runs/a/name/seed0"),
         (["--seed_everything=1"], 1, "runs/a/name/seed1"),
     ],
@@ -67,11 +77,9 @@ def test_configuration_in_a_renamed_folder_leads_there_unless_the_command_names_
 ):
     monkeypatch.chdir(tmp_path)
     folder = Path("kept", "a", "copy", "seed0")
-    folder.mkdir(parents=True)
-    settings = {"experiment": "a/name", "seed_everything": 0}
-    (folder / "manifest.json").write_text(json.dumps(with_format({"status": "finished", "settings": settings})))
-    (folder / "config.yaml").write_text("experiment: a/name\nseed_everything: 0")
-    named = "b/name" if "b" in " ".join(args) else None
+    saved(folder, "a/name")
+    (folder / "manifest.json").write_text(json.dumps(with_format({"settings": {"experiment": "first/name"}, **STATUS})))
+    named = args[-1].partition("=")[2] if args and "b/" in args[-1] else None
     config = Namespace(experiment=named or "a/name", runs_dir="runs", seed_everything=seed)
     run = run_of_command(config, [str(folder / "config.yaml")], args)
     assert run.path.absolute() == tmp_path / place

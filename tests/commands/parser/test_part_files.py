@@ -93,10 +93,18 @@ def test_what_a_new_file_leaves_out_gets_its_default(options, expected):
 
 
 @pytest.mark.parametrize(
-    "option", ["--data.init_args.max_examples.train=3", "--data.max_examples=null", "--data.init_args.max_examples+=3"]
+    "options",
+    [
+        ["--data.init_args.max_examples.train=3"],
+        ["--data.max_examples=null"],
+        ["--data.init_args.max_examples+=3"],
+        ["--data.init_args", '{"max_examples": 3}'],
+        ["--data.init_args.max_examples=3", "--config", "change.yaml", "--data.init_args.batch_size=9"],
+    ],
+    ids=str,
 )
-def test_what_an_option_sets_after_the_earlier_file_is_kept(option):
-    assert added(option, "--data", "files.yaml") == [SOURCE]
+def test_what_an_option_sets_after_the_earlier_file_is_kept(options):
+    assert added(*options, "--data", "files.yaml") == [SOURCE]
 
 
 def test_an_option_before_the_earlier_file_does_not_count():

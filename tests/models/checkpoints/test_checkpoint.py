@@ -240,6 +240,8 @@ def test_names_of_classes_that_do_not_count_from_0_are_refused(id2label, ids, tm
 
 
 def test_folder_of_an_experiment_is_refused_with_the_name_of_a_run(tmp_path):
-    (tmp_path / "tm" / "seed3").mkdir(parents=True)
+    for seed in (1, 3):
+        (tmp_path / "tm" / f"seed{seed}").mkdir(parents=True)
+    (tmp_path / "tm" / "seed3" / "config.yaml").touch()
     with pytest.raises(ValueError, match="tm is an experiment: give one of its runs, such as .*seed3"):
         load_network(str(tmp_path / "tm"))
