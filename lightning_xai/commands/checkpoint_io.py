@@ -58,7 +58,8 @@ def check_epochs_left(path: str, max_epochs: int | None) -> None:
     Example:
         >>> import tempfile, torch
         >>> file = Path(tempfile.mkdtemp(), "last.ckpt")
-        >>> torch.save({"loops": {"fit_loop": {"epoch_progress": {"current": {"started": 3, "processed": 3}}}}}, file)
+        >>> loops = {"fit_loop": {"epoch_progress": {"current": {"started": 3, "processed": 3}}}}
+        >>> torch.save({"format": 2, "network": {}, "state_dict": {}, "loops": loops}, file)
         >>> check_epochs_left(str(file), max_epochs=9)
     """
     loop = read_checkpoint(path)["loops"]["fit_loop"]

@@ -204,7 +204,7 @@ def test_the_explained_network_is_trained_first_if_it_is_a_file_of_settings(tmp_
     objective = aml("aml_teacher.yaml")
     trainer = quiet_trainer(tmp_path / "aml" / "seed3", max_epochs=1)
     run = tmp_path / "aml_teacher" / "seed3"
-    missing = ["--config", "aml_teacher.yaml", "--experiment", "aml_teacher"]
+    missing = ["--config", "aml_teacher.yaml", f"--runs_dir={tmp_path}", "--experiment=aml_teacher"]
     assert objective.runs_before(trainer, LightningDataModule()) == missing
     with pytest.raises(ValueError, match="`explained` needs the run .*seed3, which is not finished"):
         trainer.fit(objective, loader(1))

@@ -26,7 +26,8 @@ def test_a_checkpoint_is_loaded_from_its_path_and_asks_for_no_run(trainer, tmp_p
 def test_a_configuration_asks_for_a_run_beside_the_experiment_with_the_same_seed(trainer, tmp_path):
     first = TrainedFirst("tm_teacher.yaml", "teacher")
     assert first.is_trained_here and first.location(trainer) == tmp_path / "runs" / "tm_teacher" / "seed3"
-    assert first.runs_before(trainer) == ["--config", "tm_teacher.yaml", "--experiment", "tm_teacher"]
+    place = [f"--runs_dir={tmp_path / 'runs'}", "--experiment=tm_teacher"]
+    assert first.runs_before(trainer) == ["--config", "tm_teacher.yaml", *place]
     with pytest.raises(
         ValueError, match="`teacher` needs the run .*tm_teacher/seed3, which is not finished: use run.py fit"
     ):
