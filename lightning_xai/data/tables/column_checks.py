@@ -25,7 +25,9 @@ def missing_column(split: str, role: str, column: str, rows: Any, existing: Sequ
 
     Example:
         >>> missing_column("train", "labels", "label", [{"text": "a", "stars": 1}], ["text", "stars"])
-        "split 'train' has no column 'label'; it has text, stars: set label_column to one of them, or add the column; \
+        "split 'train' has no column 'label'; it has text, stars: set label_column to one of them, or add the column"
+        >>> missing_column("test", "labels", "label", [{"text": "a"}], ["text"])
+        "split 'test' has no column 'label'; it has text: set label_column to one of them, or add the column; \
 run.py explain --file predicts texts without labels"
         >>> missing_column("train", "text", "text", [{"text;label": "a;b"}], ["text;label"])
         "split 'train' has no column 'text'; it has text;label: separate the cells by commas, or by tabs in a .tsv file"
@@ -33,7 +35,7 @@ run.py explain --file predicts texts without labels"
         "split 'train' has no column 'text'; it has data: set `field: data`, where the rows seem to be"
     """
     remedy = f"set {ARGUMENTS[role]} to one of them, or add the column"
-    if role == "labels":
+    if role == "labels" and split != "train":
         remedy += "; run.py explain --file predicts texts without labels"
     if len(existing) == 1 and any(separator in existing[0] for separator in ";|\t"):
         remedy = "separate the cells by commas, or by tabs in a .tsv file"
